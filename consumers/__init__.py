@@ -1,0 +1,1 @@
+"""The service around `stream`: transports, journal, snapshots, telemetry, commands."""

@@ -1,0 +1,73 @@
+"""The errors of the service, by whose fault they are: that decides what happens next.
+
+HeadwaterError
+├── RecordError     the sender: the record becomes a dead letter, the service goes on
+├── ConfigError     the operator: one line, exit 2
+├── TransportError  the broker or the log: one line, exit 1; recovery starts from the journal
+├── FencedError     another process owns the shard now: exit 3
+└── SnapshotError   a damaged or foreign snapshot: the next older one is tried
+
+The message says what was expected, what came, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from stream.errors import Reason
+
+__all__ = [
+    "DEAD_LETTER_REASONS",
+    "ConfigError",
+    "DeadLetterReason",
+    "FencedError",
+    "HeadwaterError",
+    "RecordError",
+    "SnapshotError",
+    "TransportError",
+]
+
+DeadLetterReason = Literal[
+    Reason,
+    "unparsable",  # not the declared format
+    "oversize",  # larger than 1 MiB
+    "no_id",  # neither the id field nor a key
+    "no_label",  # a label record without a label
+    "bad_weight",  # a weight that is not a finite number above 0
+]
+DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
+
+
+class HeadwaterError(Exception):
+    """The root; `exit_code` is what the command ends with."""
+
+    exit_code = 1
+
+
+class RecordError(HeadwaterError):
+    """A record nobody may learn from."""
+
+    def __init__(self, reason: DeadLetterReason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class ConfigError(HeadwaterError):
+    """The configuration or the command line is wrong."""
+
+    exit_code = 2
+
+
+class TransportError(HeadwaterError):
+    """The broker or the log failed or refused."""
+
+
+class FencedError(HeadwaterError):
+    """Another process has taken this shard over."""
+
+    exit_code = 3
+
+
+class SnapshotError(HeadwaterError):
+    """A snapshot that cannot be used."""

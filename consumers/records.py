@@ -1,0 +1,101 @@
+"""What flows: records as columns. One-record values exist only at the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Batch", "Fetched", "Header", "Outgoing", "Partition", "Record"]
+
+Header = tuple[str, bytes]
+
+
+class Partition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.index}]"
+
+
+class Record(NamedTuple):
+    """One record as `tail`, the journal reader and the tests see it. `timestamp` in ms."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class Outgoing(NamedTuple):
+    """One record to be written. `partition` None: by the key, round robin without one."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int | None = None
+    headers: tuple[Header, ...] = ()
+    partition: int | None = None
+
+
+@dataclass(slots=True)
+class Fetched:
+    """Consecutive records of one partition, as a transport yields them.
+
+    Parameters
+    ----------
+    partition
+        Where they come from.
+    offsets, timestamps
+        One a record; offsets rise and may have gaps.
+    keys, values
+        One a record; None where the record has none.
+    """
+
+    partition: Partition
+    offsets: list[int]
+    timestamps: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records of several partitions in processing order, for one journal entry.
+
+    Parameters
+    ----------
+    partitions
+        The partitions that occur.
+    source
+        int64, (n,): index into `partitions`.
+    offsets, timestamps
+        int64, (n,).
+    keys, values
+        One a record.
+    ranges
+        Partition to (first offset, offset after the last, count), for every partition that moved.
+    """
+
+    partitions: list[Partition]
+    source: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    ranges: dict[Partition, tuple[int, int, int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.values)

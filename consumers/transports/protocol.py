@@ -1,0 +1,111 @@
+"""What a transport is: a log of topics, and one owner's transactional way of consuming it.
+
+`Log` is what anybody may do: look at topics, read, append. `Owner` is what only the owner of a
+shard may do: poll the inputs and commit outputs, journal entry and offsets as one. Opening an
+owner fences every older owner of the same name and shard: its next commit raises `FencedError`.
+
+Every method may raise `TransportError`; after any error of an owner the caller drops it and
+starts over by recovery, never by retrying the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from consumers.records import Fetched, Outgoing, Partition, Record
+
+__all__ = ["Log", "Owner"]
+
+
+class Log(Protocol):
+    """A log of topics. Safe for one thread."""
+
+    def topics(self) -> dict[str, int]:
+        """Topic to its number of partitions."""
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; nothing happens where it exists already."""
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset still kept of each. TransportError for an unknown topic."""
+
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last committed record of each."""
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+        """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
+
+    def read(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> Iterator[Fetched]:
+        """Committed records of each partition from its start up to its end, in chunks.
+
+        Chunks of one partition come in order; partitions interleave. Ends when every partition
+        has reached its end. `starts` and `ends` have the same keys.
+        """
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Committed records as they come, for ever; yields in any order of partitions."""
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Write records durably and return once they are acknowledged."""
+
+    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> Owner:
+        """Become the owner of a shard, fencing whoever was.
+
+        Parameters
+        ----------
+        name
+            The service's name: consumer group and prefix of the transactional id.
+        shard
+            Number of the shard.
+        inputs
+            The partitions it consumes.
+        """
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+class Owner(Protocol):
+    """The one process that consumes a shard's inputs and commits."""
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position. Called once, with every input."""
+
+    def poll(self, *, max_records: int, timeout: float) -> list[Fetched]:
+        """Records from the inputs, as they lie; empty when none came within `timeout` seconds.
+
+        A partition's records come in offset order and are never repeated or left out.
+        """
+
+    def ends(self) -> dict[Partition, int]:
+        """The newest known end of each input: the merge waits for partitions that lag behind it.
+
+        A partition whose end is not known yet is left out.
+        """
+
+    def commit(
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+    ) -> int:
+        """Write records, journal entry and the group's offsets: all of it, or nothing.
+
+        Returns
+        -------
+        int
+            The offset of the journal entry.
+
+        Raises
+        ------
+        FencedError
+            Another owner has taken over; nothing was written.
+        TransportError
+            It is unknown whether it was written: recovery will find out.
+        """
+
+    def committed(self) -> dict[Partition, int]:
+        """The group's committed offsets, for cross-checking; the journal is the truth."""
+
+    def close(self) -> None:
+        """Give up polling; ownership ends with the next owner."""

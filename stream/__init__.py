@@ -1,0 +1,28 @@
+"""The learning core of headwater: pure, incremental, exact.
+
+Importing it compiles nothing and does no I/O.
+"""
+
+from stream.base import Learner, Predictions
+from stream.bayes import GaussianNB
+from stream.block import Block, Op, Rows
+from stream.errors import InvalidRecord, SchemaError, StateError, StreamError
+from stream.schema import Field, Label, Schema
+from stream.state import State
+
+__all__ = [
+    "Block",
+    "Field",
+    "GaussianNB",
+    "InvalidRecord",
+    "Label",
+    "Learner",
+    "Op",
+    "Predictions",
+    "Rows",
+    "Schema",
+    "SchemaError",
+    "State",
+    "StateError",
+    "StreamError",
+]

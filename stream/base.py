@@ -1,0 +1,281 @@
+"""Learner: river's classifier, with blocks, exact state and bounds.
+
+A family of models subclasses `Learner` and gives four things: `_start` (empty state), `_execute`
+(run a block's steps by its kernel), `_export` and `_restore` (state out and in). Everything a
+user calls stands here, once: one-record calls are blocks of one row, so they run the same kernel.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+
+from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning, mixed_kinds
+from stream.errors import InvalidRecord, StateError
+from stream.schema import Dictionary, Label
+from stream.state import State
+
+__all__ = ["Learner", "Predictions"]
+
+MAX_CLASSES = 4096
+MAX_FEATURES = 65536
+
+
+@dataclass(slots=True)
+class Predictions:
+    """The posteriors of a block's predicting steps, in order.
+
+    Parameters
+    ----------
+    classes
+        The learner's classes after the block, in the order they were learned.
+    proba
+        float64, (n, len(classes)); 0 for a class that was not known yet.
+    known
+        int64, (n,): how many classes were known when each was made.
+    """
+
+    classes: list[Label]
+    proba: Floats
+    known: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.known.shape[0])
+
+    def best(self) -> NDArray[np.int64]:
+        """Code of the most probable class (the earliest learned of equals); -1 where none."""
+        if not self.classes:
+            return np.full(len(self), -1, dtype=np.int64)
+        return np.where(self.known > 0, np.argmax(self.proba, axis=1), -1)
+
+    def labels(self) -> list[Label | None]:
+        """The most probable label of each; None where no class was known."""
+        return [None if code < 0 else self.classes[code] for code in self.best().tolist()]
+
+    def dicts(self) -> list[dict[Label, float]]:
+        """Each posterior as a dict from label to probability."""
+        return [
+            dict(zip(self.classes[:k], row[:k], strict=True))
+            for k, row in zip(self.known.tolist(), self.proba.tolist(), strict=True)
+        ]
+
+
+class Learner(base.Classifier, abc.ABC):
+    """A probabilistic classifier that learns one record at a time.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    features : list of str
+        Numeric features in the order they were first learned.
+    """
+
+    strings: ClassVar[str] = "categorical"
+    _classes: Dictionary
+    _features: Dictionary
+
+    def _begin(self) -> None:
+        """Empty state. Every `__init__` ends with it."""
+        self._classes = Dictionary(MAX_CLASSES)
+        self._features = Dictionary(MAX_FEATURES)
+        self._start()
+
+    # What a family gives.
+
+    @abc.abstractmethod
+    def _start(self) -> None:
+        """Set empty state."""
+
+    @abc.abstractmethod
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        """Run the steps. `label` maps the block's labels to class codes, -1 for one that no
+        step learns; `before` classes were known before; predictions go to `out`."""
+
+    @abc.abstractmethod
+    def _export(self) -> State:
+        """The state, sharing arrays."""
+
+    @abc.abstractmethod
+    def _restore(self, state: State) -> None:
+        """Take the state over, having checked it."""
+
+    # What users call.
+
+    @property
+    def classes(self) -> list[Label]:
+        return cast("list[Label]", list(self._classes))
+
+    @property
+    def features(self) -> list[str]:
+        return cast("list[str]", list(self._features))
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused at a bound, by the bound's name."""
+        return {"classes": self._classes.overflow, "features": self._features.overflow}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def rows(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
+        """`xs` as rows this learner can take."""
+        return self.prepare(Rows.from_dicts(xs, strings=self.strings))
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Encode what would otherwise be encoded at each step (texts to tokens). Pure."""
+        return rows
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:  # type: ignore[override]
+        """Learn one record.
+
+        Parameters
+        ----------
+        x
+            Feature to value; absent, None and NaN are no evidence.
+        y
+            The label: text, an integer or a truth value.
+        w
+            Weight, finite and > 0: as if the record had come w times.
+
+        Raises
+        ------
+        InvalidRecord
+            A value or label that cannot be learned; the model is untouched.
+        """
+        self.progressive_many(Block.of(self.rows([x]), LEARN, [y], w))
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:  # type: ignore[override]
+        """Posterior of each known class; empty before anything was learned. Pure."""
+        return self.predict_proba_many([x]).dicts()[0]
+
+    def learn_many(self, xs: Sequence[Mapping[Any, Any]], ys: Sequence[Any], ws: Any = 1.0) -> None:
+        """`learn_one` of each in turn, in one compiled call; all or, on an error, none."""
+        self.progressive_many(Block.of(self.rows(xs), LEARN, ys, ws))
+
+    def predict_proba_many(self, xs: Sequence[Mapping[Any, Any]]) -> Predictions:
+        """Posteriors of several records. Pure."""
+        return self.progressive_many(Block.of(self.rows(xs), PREDICT))
+
+    def progressive_many(self, block: Block) -> Predictions:
+        """Execute the steps of a block in order.
+
+        Returns
+        -------
+        Predictions
+            Of the predicting steps, each made before its own step learned.
+
+        Raises
+        ------
+        InvalidRecord
+            A label of another kind or beyond the bound; nothing was executed.
+        """
+        before = len(self._classes)
+        label = self._admit_labels(block)
+        n = block.n_predictions
+        width = len(self._classes)
+        out = Predictions(self.classes, np.zeros((n, width)), np.zeros(n, dtype=np.int64))
+        self._execute(block, label, before, out)
+        return out
+
+    def to_state(self) -> State:
+        """The whole state, as a copy. O(bytes)."""
+        inner = self._export().copy()
+        header = {
+            "learner": type(self).__name__,
+            "classes": self.classes,
+            "features": self.features,
+            "overflow": [self._classes.overflow, self._features.overflow],
+            "inner": dict(inner.header),
+        }
+        return State(header, inner.arrays)
+
+    def load_state(self, state: State) -> Self:
+        """Become the learner that `to_state` saved; nothing is recomputed.
+
+        Raises
+        ------
+        StateError
+            It is another learner's, or damaged; this learner is then unusable.
+        """
+        header = state.header
+        name = type(self).__name__
+        if header.get("learner") != name:
+            raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
+        self._classes = Dictionary(MAX_CLASSES, header["classes"])
+        self._features = Dictionary(MAX_FEATURES, header["features"])
+        self._classes.overflow, self._features.overflow = header["overflow"]
+        self._restore(State(header["inner"], state.arrays))
+        return self
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the state."""
+        return self.to_state().fingerprint()
+
+    def compile_kernels(self) -> None:
+        """Compile what this learner runs, on a throw-away copy."""
+        trial = copy.deepcopy(self)
+        trial.learn_one({"warm": 1.0}, _any_label(trial.classes))
+        trial.predict_proba_one({"warm": 1.0})
+
+    # Shared by the families.
+
+    def _admit_labels(self, block: Block) -> NDArray[np.int64]:
+        """Class codes of the block's labels; new ones in the order their steps learn."""
+        label = np.full(len(block.labels), -1, dtype=np.int64)
+        fresh: list[Label] = []
+        first = self._classes.values[0] if len(self._classes) else None
+        for code in dict.fromkeys(block.y[learning(block)].tolist()):
+            if code < 0:
+                raise ValueError("a learning step needs a label")
+            value = block.labels[code]
+            first = value if first is None else first
+            if type(value) is not type(first):
+                raise mixed_kinds(first, value)
+            if value in self._classes:
+                label[code] = self._classes.codes[value]
+                continue
+            label[code] = len(self._classes) + len(fresh)
+            fresh.append(value)
+        if len(self._classes) + len(fresh) > self._classes.bound:
+            self._classes.overflow += 1
+            raise InvalidRecord("max_classes", f"more than {self._classes.bound} classes")
+        for value in fresh:
+            self._classes.add(value)
+        return label
+
+    def _admit_features(self, block: Block) -> NDArray[np.int64]:
+        """This learner's column of each of the block's numeric columns, -1 for none.
+
+        A feature gets its column at the first step that learns a value of it, those of one step
+        in the order of their names: so blocks of any size give the same columns.
+        """
+        codes = self._features.codes
+        names = block.rows.numeric_names
+        column = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+        missing = np.flatnonzero(column < 0)
+        if missing.size:
+            steps = learning(block)
+            present = ~np.isnan(block.rows.numeric[np.ix_(block.row[steps], missing)])
+            seen = present.any(axis=0)
+            order = sorted(
+                (int(np.argmax(present[:, k])), names[missing[k]], int(missing[k]))
+                for k in np.flatnonzero(seen)
+            )
+            for _, name, j in order:
+                column[j] = self._features.add(cast("Hashable", name))
+        return column
+
+
+def _any_label(classes: list[Label]) -> Label:
+    return classes[0] if classes else "warm"

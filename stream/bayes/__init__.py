@@ -1,0 +1,5 @@
+"""Bayes classifiers."""
+
+from stream.bayes.gaussian import GaussianNB
+
+__all__ = ["GaussianNB"]

@@ -1,0 +1,230 @@
+"""What a record is made of: fields and their kinds, labels and their kinds, bounded dictionaries.
+
+The rules of bad input stand here: absent, null and NaN are no evidence; a value of another kind,
+an infinity and a number whose square would overflow are an `InvalidRecord`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite, isnan, nan
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from stream.errors import InvalidRecord, SchemaError
+
+__all__ = [
+    "KINDS",
+    "LARGEST",
+    "Dictionary",
+    "Field",
+    "Kind",
+    "Label",
+    "Schema",
+    "binary",
+    "category",
+    "number",
+    "plain_label",
+    "text",
+]
+
+Kind = Literal["numeric", "binary", "categorical", "text"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Label = str | int | bool
+
+# Squares of sums of 2**53 such numbers stay below the largest double.
+LARGEST = 1e100
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named feature and its kind."""
+
+    name: str
+    kind: Kind
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise SchemaError(f"field {self.name!r}: kind must be one of {KINDS}, got {self.kind!r}")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The declared features of a stream, in order.
+
+    Examples
+    --------
+    >>> schema = Schema.of(price="numeric", colour="categorical", urgent="binary")
+    >>> schema.numeric
+    ('price', 'urgent')
+    """
+
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.fields]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise SchemaError(f"fields declared twice: {', '.join(twice)}")
+
+    @classmethod
+    def of(cls, **kinds: Kind) -> Schema:
+        """A schema from keyword arguments name=kind."""
+        return cls(tuple(Field(name, kind) for name, kind in kinds.items()))
+
+    @cached_property
+    def numeric(self) -> tuple[str, ...]:
+        """Names of the numeric and binary fields: the columns of floats."""
+        return tuple(f.name for f in self.fields if f.kind in ("numeric", "binary"))
+
+    @cached_property
+    def categorical(self) -> tuple[str, ...]:
+        """Names of the categorical fields."""
+        return tuple(f.name for f in self.fields if f.kind == "categorical")
+
+    @cached_property
+    def text(self) -> tuple[str, ...]:
+        """Names of the text fields."""
+        return tuple(f.name for f in self.fields if f.kind == "text")
+
+
+class Dictionary:
+    """Values and their codes 0, 1, 2, … in the order they were added, up to a bound.
+
+    Parameters
+    ----------
+    bound
+        How many values it holds. One more is refused and counted in `overflow`.
+
+    Examples
+    --------
+    >>> d = Dictionary(bound=2)
+    >>> d.add("a"), d.add("b"), d.add("a"), d.add("c"), d.overflow
+    (0, 1, 0, -1, 1)
+    """
+
+    __slots__ = ("bound", "codes", "overflow", "values")
+
+    def __init__(self, bound: int, values: Iterable[Hashable] = ()) -> None:
+        self.bound = bound
+        self.overflow = 0
+        self.values: list[Any] = list(values)
+        self.codes: dict[Any, int] = {v: i for i, v in enumerate(self.values)}
+
+    def add(self, value: Hashable) -> int:
+        """The code of `value`, a new one if it has none; -1 where the bound is reached."""
+        code = self.codes.get(value)
+        if code is not None:
+            return code
+        if len(self.values) >= self.bound:
+            self.overflow += 1
+            return -1
+        self.codes[value] = len(self.values)
+        self.values.append(value)
+        return len(self.values) - 1
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.codes
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a float, NaN where it is missing.
+
+    Raises
+    ------
+    InvalidRecord
+        Another kind, infinite, or larger than `LARGEST`.
+
+    Examples
+    --------
+    >>> number("x", 3), number("x", None)
+    (3.0, nan)
+    >>> number("x", "3")
+    Traceback (most recent call last):
+    stream.errors.InvalidRecord: wrong_kind: field 'x' expects a number, got str
+    """
+    if value is None:
+        return nan
+    if isinstance(value, bool | str) or not isinstance(value, float | int | np.number):
+        raise InvalidRecord("wrong_kind", f"field {name!r} expects a number, got {_kind(value)}")
+    try:
+        x = float(value)
+    except OverflowError:
+        raise InvalidRecord("out_of_range", f"field {name!r}: beyond ±{LARGEST:g}") from None
+    if isfinite(x):
+        if abs(x) > LARGEST:
+            raise InvalidRecord("out_of_range", f"field {name!r}: {x:g} is beyond ±{LARGEST:g}")
+        return x + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+    if isnan(x):
+        return nan
+    raise InvalidRecord("infinite", f"field {name!r} is {x}; send null where a value is missing")
+
+
+def binary(name: str, value: Any) -> float:
+    """`value` (true, false, 0 or 1) as 1.0 or 0.0, NaN where it is missing."""
+    if value is None:
+        return nan
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    if isinstance(value, int | float | np.number):
+        x = number(name, value)
+        if x in (0.0, 1.0) or isnan(x):
+            return x
+    raise InvalidRecord("wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {value!r}")
+
+
+def category(name: str, value: Any) -> str | None:
+    """`value` (text, a number or a truth value) as text, None where it is missing.
+
+    Examples
+    --------
+    >>> category("c", "red"), category("c", 3), category("c", 3.0), category("c", True)
+    ('red', '3', '3', 'true')
+    """
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, int | float | np.number):
+        x = number(name, value)
+        if isnan(x):
+            return None
+        return str(int(x)) if x.is_integer() and abs(x) < 2**53 else repr(x)
+    raise InvalidRecord("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
+
+
+def text(name: str, value: Any) -> str | None:
+    """`value` if it is text, None where it is missing."""
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, float) and isnan(value):
+        return None
+    raise InvalidRecord("wrong_kind", f"field {name!r} expects text, got {_kind(value)}")
+
+
+def plain_label(value: Any) -> Label:
+    """`value` as a str, int or bool of Python's own.
+
+    Raises
+    ------
+    InvalidRecord
+        Anything else: a label is a name, not a measurement.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | bool | int):
+        return value
+    raise InvalidRecord("label_kind", f"a label is text, an integer or a truth value, got {value!r}")
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

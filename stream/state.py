@@ -1,0 +1,139 @@
+"""State: everything a learner or join needs to go on, as a header of scalars and named arrays.
+
+`State` is the only thing that crosses the border between the learning core and disks. It holds
+no objects, so loading one runs no code. Two states are equal when they have the same bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.errors import StateError
+
+__all__ = ["State", "pack", "unpack"]
+
+Scalar = bool | int | float | str | None
+
+
+@dataclass(frozen=True)
+class State:
+    """A header of JSON values and named arrays.
+
+    Parameters
+    ----------
+    header
+        JSON values only (scalars, lists, dicts with text keys); floats must be finite.
+    arrays
+        Little-endian arrays of any dtype but object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a = State({"n": 2}, {"mean": np.array([1.0, 2.0])})
+    >>> a == State({"n": 2}, {"mean": np.array([1.0, 2.0])})
+    True
+    >>> a.fingerprint()[:8] == State({"n": 3}, a.arrays).fingerprint()[:8]
+    False
+    """
+
+    header: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over header and arrays (name, dtype, shape, bits), as hex. O(bytes)."""
+        digest = hashlib.sha256(self.header_bytes())
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+            digest.update(array.data if array.size else b"")
+        return digest.hexdigest()
+
+    def header_bytes(self) -> bytes:
+        """The header as canonical JSON (sorted keys, shortest floats)."""
+        text = json.dumps(self.header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "surrogatepass")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, State) and self.fingerprint() == other.fingerprint()
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint())
+
+    def nested(self, prefix: str) -> State:
+        """The part that `join` stored under `prefix`.
+
+        Raises
+        ------
+        StateError
+            Nothing was stored under it.
+        """
+        if prefix not in self.header:
+            raise StateError(f"state has no part {prefix!r}; it was saved by another program")
+        dot = prefix + "."
+        arrays = {k[len(dot) :]: v for k, v in self.arrays.items() if k.startswith(dot)}
+        return State(self.header[prefix], arrays)
+
+    @staticmethod
+    def join(parts: Mapping[str, State]) -> State:
+        """One state of several, each under its name.
+
+        Examples
+        --------
+        >>> both = State.join({"a": State({"n": 1}), "b": State({"n": 2})})
+        >>> both.nested("b").header
+        {'n': 2}
+        """
+        header = {name: part.header for name, part in parts.items()}
+        arrays = {f"{p}.{k}": v for p, part in parts.items() for k, v in part.arrays.items()}
+        return State(header, arrays)
+
+    def copy(self) -> State:
+        """The same state with arrays of its own, so that the original may go on changing."""
+        return State(self.header, {k: v.copy() for k, v in self.arrays.items()})
+
+    def array(self, name: str, dtype: Any, ndim: int) -> NDArray[Any]:
+        """A private, writable copy of array `name`, checked.
+
+        Raises
+        ------
+        StateError
+            It is missing, or of another dtype or number of dimensions.
+        """
+        found = self.arrays.get(name)
+        if found is None or found.dtype != np.dtype(dtype) or found.ndim != ndim:
+            came = "nothing" if found is None else f"{found.dtype}, {found.ndim} dimensions"
+            raise StateError(f"array {name!r}: expected {np.dtype(dtype)}, {ndim} dim., got {came}")
+        return np.array(found, dtype=dtype, order="C")
+
+
+def pack(values: Iterable[str | None]) -> dict[str, NDArray[Any]]:
+    """Texts (or None) as two arrays, for a State.
+
+    Examples
+    --------
+    >>> unpack(pack(["a", None, "", "é"]))
+    ['a', None, '', 'é']
+    """
+    encoded = [None if v is None else v.encode("utf-8", "surrogatepass") for v in values]
+    lengths = np.array([-1 if b is None else len(b) for b in encoded], dtype=np.int64)
+    joined = b"".join(b for b in encoded if b is not None)
+    return {"lengths": lengths, "bytes": np.frombuffer(joined, dtype=np.uint8)}
+
+
+def unpack(arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
+    """The inverse of `pack`."""
+    data, at, out = arrays["bytes"].tobytes(), 0, []
+    for length in arrays["lengths"].tolist():
+        if length < 0:
+            out.append(None)
+            continue
+        out.append(data[at : at + length].decode("utf-8", "surrogatepass"))
+        at += length
+    return out
