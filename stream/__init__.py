@@ -6,7 +6,7 @@ Importing it compiles nothing and does no I/O.
 from stream.base import Learner, Predictions
 from stream.bayes import GaussianNB
 from stream.block import Block, Op, Rows
-from stream.errors import InvalidRecord, SchemaError, StateError, StreamError
+from stream.errors import InvalidRecordError, SchemaError, StateError, StreamError
 from stream.schema import Field, Label, Schema
 from stream.state import State
 
@@ -14,7 +14,7 @@ __all__ = [
     "Block",
     "Field",
     "GaussianNB",
-    "InvalidRecord",
+    "InvalidRecordError",
     "Label",
     "Learner",
     "Op",

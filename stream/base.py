@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from river import base
 
 from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning, mixed_kinds
-from stream.errors import InvalidRecord, StateError
+from stream.errors import InvalidRecordError, StateError
 from stream.schema import Dictionary, Label
 from stream.state import State
 
@@ -136,7 +136,7 @@ class Learner(base.Classifier, abc.ABC):
         """Encode what would otherwise be encoded at each step (texts to tokens). Pure."""
         return rows
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:  # type: ignore[override]
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record.
 
         Parameters
@@ -150,12 +150,12 @@ class Learner(base.Classifier, abc.ABC):
 
         Raises
         ------
-        InvalidRecord
+        InvalidRecordError
             A value or label that cannot be learned; the model is untouched.
         """
         self.progressive_many(Block.of(self.rows([x]), LEARN, [y], w))
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:  # type: ignore[override]
+    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """Posterior of each known class; empty before anything was learned. Pure."""
         return self.predict_proba_many([x]).dicts()[0]
 
@@ -177,7 +177,7 @@ class Learner(base.Classifier, abc.ABC):
 
         Raises
         ------
-        InvalidRecord
+        InvalidRecordError
             A label of another kind or beyond the bound; nothing was executed.
         """
         before = len(self._classes)
@@ -249,7 +249,7 @@ class Learner(base.Classifier, abc.ABC):
             fresh.append(value)
         if len(self._classes) + len(fresh) > self._classes.bound:
             self._classes.overflow += 1
-            raise InvalidRecord("max_classes", f"more than {self._classes.bound} classes")
+            raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
         for value in fresh:
             self._classes.add(value)
         return label

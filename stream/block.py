@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream import schema as kinds
-from stream.errors import InvalidRecord
+from stream.errors import InvalidRecordError
 from stream.schema import Label, Schema
 
 __all__ = ["LEARN", "PREDICT", "PREDICT_THEN_LEARN", "Block", "Floats", "Op", "Rows", "learning"]
@@ -75,7 +75,7 @@ class Rows:
 
         Raises
         ------
-        InvalidRecord
+        InvalidRecordError
             A value no field can hold.
 
         Examples
@@ -177,7 +177,9 @@ class Rows:
             x = {k: v for k, v in zip(self.numeric_names, floats[i], strict=True) if v == v}
             pairs = zip(self.categorical_names, categories[i], strict=True)
             x.update((k, v) for k, v in pairs if v is not None)
-            x.update((k, v) for k, v in zip(self.text_names, texts[i], strict=True) if v is not None)
+            x.update(
+                (k, v) for k, v in zip(self.text_names, texts[i], strict=True) if v is not None
+            )
             out.append(x)
         return out
 
@@ -185,7 +187,7 @@ class Rows:
 def encoder(schema: Schema) -> Callable[[Rows, int, Mapping[str, Any]], None]:
     """A function (rows, i, x) that writes the declared fields of `x` into row i of `rows`.
 
-    Fields that are not declared are ignored. It raises `InvalidRecord` and may then have
+    Fields that are not declared are ignored. It raises `InvalidRecordError` and may then have
     written a part of the row: the caller drops that row.
     """
     kind = {f.name: f.kind for f in schema.fields}
@@ -254,7 +256,7 @@ class Block:
 
         Raises
         ------
-        InvalidRecord
+        InvalidRecordError
             A label that is none.
         ValueError
             A weight that is not finite and positive; lengths that differ.
@@ -291,9 +293,9 @@ def learning(block: Block) -> NDArray[np.int64]:
     return np.flatnonzero(block.op != PREDICT)
 
 
-def mixed_kinds(first: Label, label: Label) -> InvalidRecord:
+def mixed_kinds(first: Label, label: Label) -> InvalidRecordError:
     """The error of a label of another kind than the first."""
-    return InvalidRecord(
+    return InvalidRecordError(
         "label_kind",
         f"labels are {type(first).__name__} since the first one, got {type(label).__name__}",
     )

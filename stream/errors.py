@@ -2,7 +2,7 @@
 
 StreamError
 ├── SchemaError     the caller: a parameter, field or schema that cannot be used
-├── InvalidRecord   the record: a value no model may learn; names its `reason`
+├── InvalidRecordError   the record: a value no model may learn; names its `reason`
 └── StateError      the saved state: damaged, or of another learner
 
 Every message says what was expected, what came and what to do.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["REASONS", "InvalidRecord", "Reason", "SchemaError", "StateError", "StreamError"]
+__all__ = ["REASONS", "InvalidRecordError", "Reason", "SchemaError", "StateError", "StreamError"]
 
 Reason = Literal[
     "wrong_kind",  # a value of another kind than its field
@@ -33,7 +33,7 @@ class SchemaError(StreamError):
     """A parameter, field or schema that cannot be used."""
 
 
-class InvalidRecord(StreamError):
+class InvalidRecordError(StreamError):
     """A record that was not applied, and will never be.
 
     Parameters

@@ -1,7 +1,7 @@
 """What a record is made of: fields and their kinds, labels and their kinds, bounded dictionaries.
 
 The rules of bad input stand here: absent, null and NaN are no evidence; a value of another kind,
-an infinity and a number whose square would overflow are an `InvalidRecord`.
+an infinity and a number whose square would overflow are an `InvalidRecordError`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from stream.errors import InvalidRecord, SchemaError
+from stream.errors import InvalidRecordError, SchemaError
 
 __all__ = [
     "KINDS",
@@ -48,7 +48,9 @@ class Field:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise SchemaError(f"field {self.name!r}: kind must be one of {KINDS}, got {self.kind!r}")
+            raise SchemaError(
+                f"field {self.name!r}: kind must be one of {KINDS}, got {self.kind!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ def number(name: str, value: Any) -> float:
 
     Raises
     ------
-    InvalidRecord
+    InvalidRecordError
         Another kind, infinite, or larger than `LARGEST`.
 
     Examples
@@ -150,23 +152,29 @@ def number(name: str, value: Any) -> float:
     (3.0, nan)
     >>> number("x", "3")
     Traceback (most recent call last):
-    stream.errors.InvalidRecord: wrong_kind: field 'x' expects a number, got str
+    stream.errors.InvalidRecordError: wrong_kind: field 'x' expects a number, got str
     """
     if value is None:
         return nan
     if isinstance(value, bool | str) or not isinstance(value, float | int | np.number):
-        raise InvalidRecord("wrong_kind", f"field {name!r} expects a number, got {_kind(value)}")
+        raise InvalidRecordError(
+            "wrong_kind", f"field {name!r} expects a number, got {_kind(value)}"
+        )
     try:
         x = float(value)
     except OverflowError:
-        raise InvalidRecord("out_of_range", f"field {name!r}: beyond ±{LARGEST:g}") from None
+        raise InvalidRecordError("out_of_range", f"field {name!r}: beyond ±{LARGEST:g}") from None
     if isfinite(x):
         if abs(x) > LARGEST:
-            raise InvalidRecord("out_of_range", f"field {name!r}: {x:g} is beyond ±{LARGEST:g}")
+            raise InvalidRecordError(
+                "out_of_range", f"field {name!r}: {x:g} is beyond ±{LARGEST:g}"
+            )
         return x + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
     if isnan(x):
         return nan
-    raise InvalidRecord("infinite", f"field {name!r} is {x}; send null where a value is missing")
+    raise InvalidRecordError(
+        "infinite", f"field {name!r} is {x}; send null where a value is missing"
+    )
 
 
 def binary(name: str, value: Any) -> float:
@@ -179,7 +187,9 @@ def binary(name: str, value: Any) -> float:
         x = number(name, value)
         if x in (0.0, 1.0) or isnan(x):
             return x
-    raise InvalidRecord("wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {value!r}")
+    raise InvalidRecordError(
+        "wrong_kind", f"field {name!r} expects true, false, 0 or 1, got {value!r}"
+    )
 
 
 def category(name: str, value: Any) -> str | None:
@@ -199,7 +209,7 @@ def category(name: str, value: Any) -> str | None:
         if isnan(x):
             return None
         return str(int(x)) if x.is_integer() and abs(x) < 2**53 else repr(x)
-    raise InvalidRecord("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
+    raise InvalidRecordError("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
 
 
 def text(name: str, value: Any) -> str | None:
@@ -208,7 +218,7 @@ def text(name: str, value: Any) -> str | None:
         return value
     if isinstance(value, float) and isnan(value):
         return None
-    raise InvalidRecord("wrong_kind", f"field {name!r} expects text, got {_kind(value)}")
+    raise InvalidRecordError("wrong_kind", f"field {name!r} expects text, got {_kind(value)}")
 
 
 def plain_label(value: Any) -> Label:
@@ -216,14 +226,16 @@ def plain_label(value: Any) -> Label:
 
     Raises
     ------
-    InvalidRecord
+    InvalidRecordError
         Anything else: a label is a name, not a measurement.
     """
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | bool | int):
         return value
-    raise InvalidRecord("label_kind", f"a label is text, an integer or a truth value, got {value!r}")
+    raise InvalidRecordError(
+        "label_kind", f"a label is text, an integer or a truth value, got {value!r}"
+    )
 
 
 def _kind(value: Any) -> str:

@@ -129,7 +129,8 @@ def pack(values: Iterable[str | None]) -> dict[str, NDArray[Any]]:
 
 def unpack(arrays: Mapping[str, NDArray[Any]]) -> list[str | None]:
     """The inverse of `pack`."""
-    data, at, out = arrays["bytes"].tobytes(), 0, []
+    data, at = arrays["bytes"].tobytes(), 0
+    out: list[str | None] = []
     for length in arrays["lengths"].tolist():
         if length < 0:
             out.append(None)

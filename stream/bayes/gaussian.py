@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.bayes import _kernels_gaussian as kernels
-from stream.bayes._kernels_gaussian import Moments
+from stream.bayes._kernels import gaussian as kernels
+from stream.bayes._kernels.gaussian import Moments
 from stream.block import PREDICT, Block, Floats
 from stream.errors import SchemaError
 from stream.schema import Label
@@ -47,7 +47,7 @@ class GaussianNB(Learner):
     ------
     SchemaError
         A parameter out of its range.
-    InvalidRecord
+    InvalidRecordError
         From `learn_one` and the predictions: an infinity, text, a number beyond 1e100.
 
     Notes
