@@ -1,1 +1,1 @@
-"""Compiled loops, a file a family; each calls only its own file, so that a cached one is never stale."""
+"""Compiled loops, a file a family; each calls only its own, so a cached one is never stale."""

@@ -1,0 +1,77 @@
+"""What a commit made true, and the frozen view of a shard that the web and metrics read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from consumers.records import Partition
+from stream.evaluate.quality import QualityView
+
+__all__ = ["Committed", "ShardView"]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """One commit is done.
+
+    Parameters
+    ----------
+    records, predictions, learned
+        How many went in, were predicted, were learned.
+    labels
+        Outcome (of `stream.join.OUTCOMES`) to count.
+    rejected
+        Dead-letter reason to count.
+    seconds
+        Wall time from the poll's end to the acknowledged commit.
+    position
+        Offset of its journal entry.
+    """
+
+    records: int
+    predictions: int
+    learned: int
+    labels: Mapping[str, int]
+    rejected: Mapping[str, int]
+    seconds: float
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """A shard after its last commit. Every number is of all time, from the state itself.
+
+    Parameters
+    ----------
+    name, model, shard
+        The service, the model's type, the shard's number.
+    observations, predictions, learned
+        Totals.
+    labels, dead_letters
+        Totals by outcome and by reason.
+    overflows
+        What was refused at a bound, by the bound's name.
+    pending
+        Observations that wait for their label.
+    quality
+        Scores.
+    positions
+        Next offset of each input.
+    stream_time
+        Milliseconds since the epoch of the newest record, None before any.
+    """
+
+    name: str
+    model: str
+    shard: int
+    observations: int
+    predictions: int
+    learned: int
+    labels: Mapping[str, int]
+    dead_letters: Mapping[str, int]
+    overflows: Mapping[str, int]
+    pending: int
+    quality: QualityView
+    positions: Mapping[Partition, int] = field(default_factory=dict)
+    stream_time: int | None = None
