@@ -152,6 +152,22 @@ class Rows:
             np.concatenate((self.text, other.text)),
         )
 
+    def with_columns_of(self, other: Rows) -> Rows:
+        """These rows with `other`'s columns too, missing where they were not; sorted by name."""
+        if self._columns() == other._columns():
+            return self
+        numeric, numeric_names = _widened(
+            self.numeric, self.numeric_names, other.numeric_names, np.nan
+        )
+        categorical, categorical_names = _widened(
+            self.categorical, self.categorical_names, other.categorical_names, None
+        )
+        text, text_names = _widened(self.text, self.text_names, other.text_names, None)
+        return Rows(numeric_names, numeric, categorical_names, categorical, text_names, text)
+
+    def _columns(self) -> tuple[tuple[str, ...], ...]:
+        return self.numeric_names, self.categorical_names, self.text_names
+
     def grown(self, n: int) -> Rows:
         """These rows and missing ones behind them, n in all."""
         more = n - len(self)
@@ -182,6 +198,17 @@ class Rows:
             )
             out.append(x)
         return out
+
+
+def _widened(
+    values: NDArray[Any], names: tuple[str, ...], more: tuple[str, ...], missing: float | None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    if set(more) <= set(names):
+        return values, names
+    union = tuple(sorted({*names, *more}))
+    out = np.full((len(values), len(union)), missing, dtype=values.dtype)
+    out[:, [union.index(name) for name in names]] = values
+    return out, union
 
 
 def encoder(schema: Schema) -> Callable[[Rows, int, Mapping[str, Any]], None]:
@@ -264,7 +291,9 @@ class Block:
         n = len(rows)
         if ys is not None and len(ys) != n:
             raise ValueError(f"{n} rows need {n} labels, got {len(ys)}")
-        w = np.ascontiguousarray(np.broadcast_to(np.asarray(ws, dtype=np.float64), (n,)))
+        w = np.array(
+            np.broadcast_to(np.asarray(ws, dtype=np.float64), (n,))
+        )  # writable: one kernel
         if n and not (np.isfinite(w).all() and (w > 0).all()):
             raise ValueError("weights must be finite and greater than 0")
         y = np.full(n, -1, dtype=np.int32)

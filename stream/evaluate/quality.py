@@ -82,9 +82,9 @@ class QualityView:
         """
         from river.metrics import ConfusionMatrix
 
-        cm = ConfusionMatrix()
+        cm = ConfusionMatrix()  # type: ignore[no-untyped-call]
         for t, p in zip(*(a.tolist() for a in np.nonzero(self.confusion)), strict=True):
-            cm.update(self.classes[t], self.classes[p], w=int(self.confusion[t, p]))
+            cm.update(self.classes[t], self.classes[p], w=int(self.confusion[t, p]))  # type: ignore[no-untyped-call]
         return cm
 
 

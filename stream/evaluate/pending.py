@@ -1,0 +1,123 @@
+"""Rows that wait for their label, with what was said of them, in slots the join hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.block import Floats, Rows
+from stream.errors import StateError
+from stream.state import State, pack, unpack
+
+__all__ = ["Waiting"]
+
+
+class Waiting:
+    """A store of rows and predictions, as large as the largest slot in use.
+
+    Attributes
+    ----------
+    rows : Rows
+        Features as they were encoded at prediction.
+    said : ndarray
+        int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
+    proba : ndarray
+        float64, (slots, C): the posterior; 0 for classes that were not known then.
+    """
+
+    def __init__(self, like: Rows) -> None:
+        self.rows = like.take(np.empty(0, dtype=np.int64))
+        self.said = np.empty((0, 3), dtype=np.int64)
+        self.proba: Floats = np.empty((0, 0))
+
+    def align(self, rows: Rows) -> Rows:
+        """`rows` with the columns of this store, which takes on those it did not have."""
+        self.rows = self.rows.with_columns_of(rows)
+        return rows.with_columns_of(self.rows)
+
+    def put(
+        self,
+        slots: int,
+        index: NDArray[np.int64],
+        rows: Rows,
+        said: NDArray[np.int64],
+        proba: Floats,
+    ) -> None:
+        """Store one row and prediction a slot of `index`; `slots` is the size needed."""
+        if slots > len(self.rows):
+            self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
+        if proba.shape[1] > self.proba.shape[1]:
+            self._resize(len(self.rows), proba.shape[1])
+        if not index.size:
+            return
+        self.rows.put(index, rows)
+        self.said[index] = said
+        self.proba[index] = proba
+
+    def _resize(self, slots: int, classes: int) -> None:
+        said, proba = np.full((slots, 3), -1, dtype=np.int64), np.zeros((slots, classes))
+        said[: len(self.said)] = self.said
+        proba[: self.proba.shape[0], : self.proba.shape[1]] = self.proba
+        self.said, self.proba = said, proba
+        if slots > len(self.rows):
+            self.rows = self.rows.grown(slots)
+
+    def to_state(self, index: NDArray[np.int64]) -> State:
+        """What lies in the slots of `index`, in that order."""
+        rows = self.rows.take(index)
+        arrays = {"numeric": rows.numeric, "said": self.said[index], "proba": self.proba[index]}
+        for name, values in (("categorical", rows.categorical), ("text", rows.text)):
+            flat = values.ravel().tolist()
+            tokens = [v for v in flat if isinstance(v, np.ndarray)]
+            widths = [v.shape[1] if isinstance(v, np.ndarray) else -1 for v in flat]
+            arrays[f"{name}_widths"] = np.array(widths, dtype=np.int64)
+            arrays[f"{name}_tokens"] = (
+                np.concatenate(tokens, axis=1) if tokens else np.empty((2, 0), dtype=np.int64)
+            )
+            strings = pack(v if isinstance(v, str) else None for v in flat)
+            arrays |= {f"{name}_{k}": v for k, v in strings.items()}
+        return State({}, arrays)
+
+    def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
+        """Become what `to_state` saved, with its rows back in the slots of `index`."""
+        numeric = state.array("numeric", np.float64, 2)
+        shape = (index.size, self.rows.numeric.shape[1])
+        if numeric.shape != shape:
+            raise StateError(f"waiting rows: expected shape {shape}, got {numeric.shape}")
+        columns = {}
+        for name, like in (("categorical", self.rows.categorical), ("text", self.rows.text)):
+            strings = unpack({k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")})
+            widths = state.array(f"{name}_widths", np.int64, 1).tolist()
+            tokens = state.array(f"{name}_tokens", np.int64, 2)
+            values = _restored(strings, widths, tokens)
+            column = np.empty(len(values), dtype=object)
+            for i, value in enumerate(values):
+                column[i] = value
+            columns[name] = column.reshape(index.size, like.shape[1])
+        names = self.rows
+        rows = Rows(
+            names.numeric_names,
+            numeric,
+            names.categorical_names,
+            columns["categorical"],
+            names.text_names,
+            columns["text"],
+        )
+        said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
+        self.put(slots, index, rows, said, proba)
+
+
+def _restored(
+    strings: Sequence[str | None], widths: list[int], tokens: NDArray[np.int64]
+) -> list[object]:
+    out: list[object] = []
+    at = 0
+    for string, width in zip(strings, widths, strict=True):
+        if width < 0:
+            out.append(string)
+            continue
+        out.append(np.ascontiguousarray(tokens[:, at : at + width]))
+        at += width
+    return out

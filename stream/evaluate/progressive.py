@@ -1,0 +1,288 @@
+"""Progressive validation: predict, score, then learn, one record at a time, in blocks.
+
+`Progressive` is the one machine behind the live service and offline delays: the join turns
+events into steps, the learner runs them in one compiled call, and each label that arrives scores
+the prediction that was made then, on the features that were known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Learner, Predictions
+from stream.block import LEARN, PREDICT, Block, Rows
+from stream.errors import Reason
+from stream.evaluate.pending import Waiting
+from stream.evaluate.quality import Quality, QualityView
+from stream.join import LabelJoin, Plan
+from stream.schema import Label
+from stream.state import State
+
+__all__ = ["Events", "Progressive", "Result", "progressive"]
+
+
+@dataclass(slots=True)
+class Events:
+    """Observations and labels in order, for one call.
+
+    Parameters
+    ----------
+    ids
+        One an event.
+    row
+        Index of the observation's features; -1 for a label.
+    labels
+        The label of a label, or the one inside an observation; None where there is none.
+    weights
+        Weight of the label.
+    times
+        Stream time in milliseconds.
+    """
+
+    ids: Sequence[str]
+    row: Sequence[int]
+    labels: Sequence[object]
+    weights: Sequence[float]
+    times: Sequence[int]
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of `Events`.
+
+    Parameters
+    ----------
+    predictions
+        One an observation that was not rejected, in order.
+    said
+        Their class codes, -1 for none.
+    learned
+        How many steps learned.
+    rejected
+        Event to the reason its label was refused; such an observation has no prediction.
+    """
+
+    predictions: Predictions
+    said: NDArray[np.int64]
+    learned: int
+    rejected: dict[int, Reason]
+
+
+class Progressive:
+    """A learner, the join before it and the scores behind it.
+
+    Parameters
+    ----------
+    learner
+        What predicts and learns.
+    join
+        What brings labels to their observations.
+    like
+        Rows of the stream's shape (any number): its columns are kept while rows wait.
+    """
+
+    def __init__(self, learner: Learner, join: LabelJoin, like: Rows) -> None:
+        self.learner = learner
+        self.join = join
+        self.quality = Quality()
+        self._waiting = Waiting(like)
+
+    def process(self, rows: Rows, events: Events) -> Result:
+        """Predict, score and learn, event by event."""
+        plan = self._plan(events)
+        rows = self._waiting.align(self.learner.prepare(rows))
+        block, old = self._block(plan, rows)
+        predictions = self.learner.progressive_many(block)
+        said = predictions.best()
+        self._score(plan, block, old, predictions, said)
+        return Result(predictions, said, int(np.count_nonzero(block.op != PREDICT)), plan.rejected)
+
+    def _plan(self, events: Events) -> Plan:
+        plan, observe, answer = Plan(), self.join.observe, self.join.answer
+        columns = (events.ids, events.row, events.labels, events.weights, events.times)
+        for event, (id_, row, label, w, time) in enumerate(zip(*columns, strict=True)):
+            if row < 0:
+                answer(plan, event=event, id=id_, label=label, w=w, time=time)
+            else:
+                observe(plan, event=event, row=row, id=id_, time=time, label=label, w=w)
+        return plan
+
+    def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
+        """The steps over this call's rows and, behind them, those fetched from their slots.
+
+        Also returns the slot of each fetched row, -1 for this call's own.
+        """
+        m, n = len(plan.op), len(rows)
+        row = np.fromiter((t.row for t in plan.targets), dtype=np.int64, count=m)
+        slot = np.fromiter((t.slot for t in plan.targets), dtype=np.int64, count=m)
+        fetch = np.flatnonzero(row < 0)
+        row[fetch] = np.arange(n, n + fetch.size)
+        codes: dict[Label, int] = {}
+        y = np.full(m, -1, dtype=np.int32)
+        for i, label in enumerate(plan.y):
+            if label is not None:
+                y[i] = codes.setdefault(label, len(codes))
+        old = np.full(m, -1, dtype=np.int64)
+        old[fetch] = slot[fetch]
+        every = rows.concat(self._waiting.rows.take(slot[fetch])) if fetch.size else rows
+        op = np.array(plan.op, dtype=np.int8)
+        return Block(every, op, row, y, np.array(plan.w, dtype=np.float64), list(codes)), old
+
+    def _score(
+        self,
+        plan: Plan,
+        block: Block,
+        old: NDArray[np.int64],
+        predictions: Predictions,
+        said: NDArray[np.int64],
+    ) -> None:
+        codes = {label: code for code, label in enumerate(predictions.classes)}
+        label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
+        asked = np.flatnonzero(block.op != LEARN)
+        baselines = self.quality.baselines(
+            block.op, block.y, label, len(predictions.classes), asked.size
+        )
+        every = np.column_stack((said, baselines))
+        made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
+        made[block.row[asked]] = np.arange(asked.size)
+
+        answered = np.flatnonzero(block.op != PREDICT)
+        true = label[block.y[answered]]
+        here = made[block.row[answered]]
+        slots = old[answered]
+        fresh = slots < 0
+        scored = np.empty((true.size, 3), dtype=np.int64)
+        scored[fresh] = every[here[fresh]]
+        scored[~fresh] = self._waiting.said[slots[~fresh]]
+        p_true = np.where(
+            fresh, _at(predictions.proba, here, true), _at(self._waiting.proba, slots, true)
+        )
+        self.quality.score(true, scored, p_true)
+
+        keep = np.fromiter(plan.waiting, dtype=np.int64, count=len(plan.waiting))
+        from_row = np.fromiter(plan.waiting.values(), dtype=np.int64, count=keep.size)
+        self._waiting.put(
+            self.join.slots,
+            keep,
+            block.rows.take(from_row),
+            every[made[from_row]],
+            predictions.proba[made[from_row]],
+        )
+
+    def view(self) -> QualityView:
+        """The scores as they stand."""
+        return self.quality.view(self.learner.classes)
+
+    def to_state(self) -> State:
+        """Learner, join, scores and waiting rows, as a copy."""
+        return State.join(
+            {
+                "learner": self.learner.to_state(),
+                "join": self.join.to_state(),
+                "quality": self.quality.to_state(),
+                "waiting": self._waiting.to_state(self.join.waiting_slots()),
+            }
+        )
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved.
+
+        Raises
+        ------
+        StateError
+            It is damaged or of another learner; this object is then unusable.
+        """
+        self.learner.load_state(state.nested("learner"))
+        self.join.load_state(state.nested("join"))
+        self.quality.load_state(state.nested("quality"))
+        self._waiting.load_state(
+            state.nested("waiting"), self.join.slots, self.join.waiting_slots()
+        )
+
+
+def _at(
+    proba: NDArray[np.float64], row: NDArray[np.int64], column: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """proba[row, column], 0 where the class had no column yet."""
+    if not proba.size:
+        return np.zeros(row.size)
+    inside = (column < proba.shape[1]) & (row >= 0)
+    found = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
+    return np.where(inside, found, 0.0)
+
+
+def progressive(
+    dataset: Iterable[tuple[Mapping[str, Any], Any]],
+    learner: Learner,
+    *,
+    delay: int = 0,
+    block_size: int = 1024,
+) -> Iterator[QualityView]:
+    """Progressive validation of `learner` over a data set.
+
+    Parameters
+    ----------
+    dataset
+        Pairs of features and label, in order.
+    learner
+        It learns as it goes.
+    delay
+        The label of a record comes just before the record `delay` later is predicted; 0 and 1
+        both mean: before the next record. What is still waited for comes at the end.
+    block_size
+        Records a compiled call; it changes no bit of the result.
+
+    Yields
+    ------
+    QualityView
+        The scores after each block and at the end.
+
+    Examples
+    --------
+    >>> from river import datasets
+    >>> from stream import GaussianNB
+    >>> from stream.evaluate.progressive import progressive
+    >>> *_, quality = progressive(datasets.Phishing(), GaussianNB(), delay=50)
+    >>> round(quality.scores["all"].accuracy, 3)
+    0.882
+    """
+    machine: Progressive | None = None
+    for xs, events in _delayed(dataset, delay, block_size):
+        rows = Rows.from_dicts(xs, strings=learner.strings)
+        if machine is None:
+            machine = Progressive(learner, LabelJoin(max(delay, 1) + block_size), rows)
+        machine.process(rows, events)
+        yield machine.view()
+
+
+def _delayed(
+    dataset: Iterable[tuple[Mapping[str, Any], Any]], delay: int, size: int
+) -> Iterator[tuple[list[Mapping[str, Any]], Events]]:
+    """Blocks of the data set with each label moved `delay` records back."""
+    lag = max(delay, 1)
+    owed: list[tuple[str, Any]] = []
+    xs: list[Mapping[str, Any]] = []
+    out: list[tuple[str, int, object, float, int]] = []
+    for i, (x, y) in enumerate(dataset):
+        if i >= lag:
+            id_, label = owed[i - lag]
+            out.append((id_, -1, label, 1.0, i))
+            owed[i - lag] = ("", None)
+        out.append((str(i), len(xs), None, 1.0, i))
+        xs.append(x)
+        owed.append((str(i), y))
+        if len(xs) == size:
+            yield xs, _events(out)
+            xs, out = [], []
+    out += [(id_, -1, label, 1.0, len(owed)) for id_, label in owed[-lag:]]
+    yield xs, _events(out)
+
+
+def _events(out: list[tuple[str, int, object, float, int]]) -> Events:
+    ids, row, labels, weights, times = zip(*out, strict=True) if out else ((),) * 5
+    return Events(ids, row, labels, weights, times)
