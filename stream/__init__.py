@@ -4,8 +4,9 @@ Importing it compiles nothing and does no I/O.
 """
 
 from stream.base import Learner, Predictions
-from stream.bayes import GaussianNB
+from stream.bayes import GaussianNB, MultinomialNB
 from stream.block import Block, Op, Rows
+from stream.compat import RiverClassifier
 from stream.errors import InvalidRecordError, SchemaError, StateError, StreamError
 from stream.schema import Field, Label, Schema
 from stream.state import State
@@ -17,8 +18,10 @@ __all__ = [
     "InvalidRecordError",
     "Label",
     "Learner",
+    "MultinomialNB",
     "Op",
     "Predictions",
+    "RiverClassifier",
     "Rows",
     "Schema",
     "SchemaError",

@@ -76,9 +76,12 @@ class Learner(base.Classifier, abc.ABC):
         Labels in the order they were first learned.
     features : list of str
         Numeric features in the order they were first learned.
+    can_save : bool
+        Whether `to_state` works; where not, the state is rebuilt from the journal at start.
     """
 
     strings: ClassVar[str] = "categorical"
+    can_save: bool = True
     _classes: Dictionary
     _features: Dictionary
 

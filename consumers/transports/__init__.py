@@ -4,3 +4,69 @@ sqlite:PATH             the embedded log, a file: no broker needed
 kafka://HOST:PORT[,…]   Apache Kafka
 memory:NAME             a log in this process, for tests and notebooks
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from consumers.errors import ConfigError
+from consumers.transports.protocol import Log
+
+__all__ = ["open_log"]
+
+_FORMS = "sqlite:PATH, kafka://HOST:PORT[,HOST:PORT…] or memory:NAME"
+
+
+def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
+    """Open the log a URL names; the client of the other devices is not even imported.
+
+    Parameters
+    ----------
+    url
+        `sqlite:PATH`, `kafka://HOST:PORT[,HOST:PORT…]` or `memory:NAME`.
+    kafka
+        Options for the Kafka client; the other devices have no use for them.
+
+    Raises
+    ------
+    ConfigError
+        The URL is none of these.
+    TransportError
+        The log cannot be reached or opened.
+
+    Examples
+    --------
+    >>> from consumers.records import Outgoing, Partition
+    >>> log = open_log("memory:example")
+    >>> log.create_topic("flowers", 1)
+    >>> log.append([Outgoing("flowers", key=b"7", value=b"{}")])
+    >>> log.end_offsets([Partition("flowers", 0)])
+    {Partition(topic='flowers', number=0): 1}
+    """
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme == "sqlite" and rest not in ("", ":memory:"):
+        from consumers.transports.sqlite import SqliteLog
+
+        return SqliteLog(rest)
+    if colon and scheme == "memory" and rest:
+        from consumers.transports.memory import MemoryLog
+
+        return MemoryLog(rest)
+    if scheme == "kafka" and rest.startswith("//"):
+        servers = _servers(url)
+        from consumers.transports.kafka import KafkaLog
+
+        return KafkaLog(servers, {} if kafka is None else kafka)
+    raise ConfigError(f"expected a transport as {_FORMS}, got {url!r}")
+
+
+def _servers(url: str) -> list[str]:
+    """The HOST:PORT parts of a Kafka URL."""
+    servers = url.removeprefix("kafka://").rstrip("/").split(",")
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(
+                f"expected kafka://HOST:PORT[,HOST:PORT…], got {url!r}: {server!r} is not HOST:PORT"
+            )
+    return servers

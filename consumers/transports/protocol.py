@@ -10,7 +10,7 @@ starts over by recovery, never by retrying the call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumers.records import Fetched, Outgoing, Partition, Record
@@ -74,10 +74,13 @@ class Owner(Protocol):
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position. Called once, with every input."""
 
-    def poll(self, *, max_records: int, timeout: float) -> list[Fetched]:
+    def poll(
+        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+    ) -> list[Fetched]:
         """Records from the inputs, as they lie; empty when none came within `timeout` seconds.
 
-        A partition's records come in offset order and are never repeated or left out.
+        A partition's records come in offset order and are never repeated or left out. Those of
+        `skip`, of which the caller has enough for now, are left for a later call.
         """
 
     def ends(self) -> dict[Partition, int]:

@@ -63,6 +63,8 @@ class Result:
         Their class codes, -1 for none.
     learned
         How many steps learned.
+    learned_before
+        int64, one a prediction: how many of them before it.
     rejected
         Event to the reason its label was refused; such an observation has no prediction.
     """
@@ -70,6 +72,7 @@ class Result:
     predictions: Predictions
     said: NDArray[np.int64]
     learned: int
+    learned_before: NDArray[np.int64]
     rejected: dict[int, Reason]
 
 
@@ -100,7 +103,9 @@ class Progressive:
         predictions = self.learner.progressive_many(block)
         said = predictions.best()
         self._score(plan, block, old, predictions, said)
-        return Result(predictions, said, int(np.count_nonzero(block.op != PREDICT)), plan.rejected)
+        learns = block.op != PREDICT
+        before = (np.cumsum(learns) - learns)[block.op != LEARN]
+        return Result(predictions, said, int(np.count_nonzero(learns)), before, plan.rejected)
 
     def _plan(self, events: Events) -> Plan:
         plan, observe, answer = Plan(), self.join.observe, self.join.answer

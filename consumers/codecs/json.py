@@ -1,0 +1,364 @@
+"""JSON to columns and back.
+
+Rule: the fast way decodes typed by msgspec; whatever it refuses goes the slow, obvious way
+(`slow`: the standard library, then the conversions of `stream.schema`), which alone decides
+whether a record is bad and why. So both ways agree, and NaN, which msgspec refuses, is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from consumers.errors import RecordError
+from stream import schema as kinds
+from stream.block import Rows
+from stream.errors import InvalidRecordError
+from stream.schema import Label, Schema
+
+__all__ = [
+    "LARGEST_RECORD",
+    "JsonLabels",
+    "JsonObservations",
+    "Labels",
+    "Observations",
+    "PredictionEncoder",
+]
+
+LARGEST_RECORD = 1 << 20
+LONGEST_ID = 512
+
+Number = float | None
+KIND_TYPES: dict[str, Any] = {
+    "numeric": Number,
+    "binary": bool | float | None,
+    "categorical": bool | int | str | None,
+    "text": str | None,
+}
+
+
+@dataclass(slots=True)
+class Observations:
+    """Decoded observations; row i belongs to record i, rejected or not.
+
+    `labels` holds the label inside an observation, None without one.
+    """
+
+    rows: Rows
+    ids: list[str]
+    labels: list[object]
+    rejected: dict[int, RecordError]
+
+
+@dataclass(slots=True)
+class Labels:
+    """Decoded label records."""
+
+    ids: list[str]
+    labels: list[object]
+    weights: list[float]
+    rejected: dict[int, RecordError]
+
+
+class JsonObservations:
+    """Decoder of observation records.
+
+    Parameters
+    ----------
+    schema
+        The features; a dotted name is a path into nested objects.
+    id_field
+        Field with the id; the record's key where it is absent.
+    label_field
+        Field with the label, or None.
+    """
+
+    def __init__(self, schema: Schema, id_field: str, label_field: str | None) -> None:
+        self.schema = schema
+        self.id_field = id_field
+        self.label_field = label_field
+        self._paths = {f.name: f.name.split(".") for f in schema.fields}
+        names = (*self._paths, id_field, label_field or "")
+        flat = not any(c in '."\\' or ord(c) < 32 for name in names for c in name)
+        self._decoder = self._typed() if flat else None
+        self._missing = (None,) * len(schema.fields)
+        order = [f.name for f in schema.fields]
+        self._numeric = [order.index(name) for name in schema.numeric]
+        self._other = [order.index(name) for name in (*schema.categorical, *schema.text)]
+        self._binary = [
+            j
+            for j, name in enumerate(schema.numeric)
+            if schema.fields[order.index(name)].kind == "binary"
+        ]
+
+    def _typed(self) -> msgspec.json.Decoder[Any]:
+        """A decoder to a struct of the declared fields, the id and the label, in this order."""
+        names = [f.name for f in self.schema.fields]
+        types = [KIND_TYPES[f.kind] for f in self.schema.fields]
+        names.append(self.id_field)
+        types.append(str | int | None)
+        if self.label_field is not None:
+            names.append(self.label_field)
+            types.append(bool | int | str | None)
+        fields = [(f"f{i}", t, None) for i, t in enumerate(types)]
+        rename = {f"f{i}": name for i, name in enumerate(names)}
+        return msgspec.json.Decoder(msgspec.defstruct("Observation", fields, rename=rename))
+
+    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Observations:
+        """Columns of the records."""
+        n = len(values)
+        tuples: list[tuple[Any, ...]] = []
+        ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
+        rejected: dict[int, RecordError] = {}
+        width, inside = len(self.schema.fields), self.label_field is not None
+        decode, astuple = self._decoder and self._decoder.decode, msgspec.structs.astuple
+        for i, value in enumerate(values):
+            try:
+                if decode is None or value is None or len(value) > LARGEST_RECORD:
+                    raise msgspec.DecodeError
+                found = astuple(decode(value))
+                id_, label = found[width], found[width + 1] if inside else None
+                ids[i] = (
+                    id_
+                    if type(id_) is str and id_ and len(id_) <= LONGEST_ID
+                    else _id(id_, keys[i])
+                )
+                labels[i] = label
+                tuples.append(found[:width])
+            except (msgspec.DecodeError, RecordError):
+                tuples.append(self._missing)
+                self._take_slow(i, keys[i], value, tuples, ids, labels, rejected)
+        rows = self._rows(tuples)
+        for i in self._suspects(rows):
+            self._take_slow(i, keys[i], values[i], tuples, ids, labels, rejected)
+            self._write(rows, i, tuples[i])
+        return Observations(rows, ids, labels, rejected)
+
+    def _take_slow(
+        self,
+        i: int,
+        key: bytes | None,
+        value: bytes | None,
+        tuples: list[tuple[Any, ...]],
+        ids: list[str],
+        labels: list[object],
+        rejected: dict[int, RecordError],
+    ) -> None:
+        try:
+            tuples[i], ids[i], labels[i] = self.slow(key, value)
+        except RecordError as error:
+            tuples[i] = self._missing
+            rejected[i] = error
+
+    def slow(self, key: bytes | None, value: bytes | None) -> tuple[tuple[Any, ...], str, object]:
+        """Features in the schema's order, id and label of one record, the obvious way.
+
+        Raises
+        ------
+        RecordError
+            The record is bad; says why.
+        """
+        document = parse(value)
+        features = []
+        try:
+            for f in self.schema.fields:
+                found = _dig(document, self._paths[f.name])
+                features.append(_CONVERT[f.kind](f.name, found))
+        except InvalidRecordError as error:
+            raise RecordError(error.reason, error.detail) from None
+        id_ = _id(_dig(document, self.id_field.split(".")), key)
+        label = _dig(document, self.label_field.split(".")) if self.label_field else None
+        return tuple(features), id_, label
+
+    def _rows(self, tuples: list[tuple[Any, ...]]) -> Rows:
+        rows = Rows.empty(self.schema, 0)
+        n = len(tuples)
+        columns = list(zip(*tuples, strict=True)) if tuples else [()] * len(self.schema.fields)
+        numeric = np.empty((n, len(self._numeric)))
+        for j, at in enumerate(self._numeric):
+            numeric[:, j] = columns[at]
+        rows.numeric = numeric + 0.0  # -0.0 becomes 0.0
+        split = len(self.schema.categorical)
+        other = np.empty((n, len(self._other)), dtype=object)
+        for j, at in enumerate(self._other):
+            convert = kinds.category if j < split else None
+            column = columns[at]
+            if convert is not None and not all(v is None or type(v) is str for v in column):
+                column = tuple(kinds.category("", v) for v in column)
+            other[:, j] = column
+        rows.categorical, rows.text = other[:, :split], other[:, split:]
+        return rows
+
+    def _suspects(self, rows: Rows) -> list[int]:
+        """Rows with a number that the typed decoder lets pass and the rules may not."""
+        bad = (np.abs(rows.numeric) > kinds.LARGEST).any(axis=1)
+        for j in self._binary:
+            column = rows.numeric[:, j]
+            bad |= ~((column == 0.0) | (column == 1.0) | np.isnan(column))
+        out: list[int] = np.flatnonzero(bad).tolist()
+        return out
+
+    def _write(self, rows: Rows, i: int, features: tuple[Any, ...]) -> None:
+        one = self._rows([features])
+        rows.put(np.array([i]), one)
+
+
+class JsonLabels:
+    """Decoder of label records: ``{"id": …, "label": …, "w": …}``; the id may be the key."""
+
+    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Labels:
+        """Columns of the records."""
+        n = len(values)
+        out = Labels([""] * n, [None] * n, [1.0] * n, {})
+        for i, value in enumerate(values):
+            try:
+                record = _LABEL.decode(value or b"")
+                if len(value or b"") > LARGEST_RECORD or record.label is None or record.w <= 0:
+                    raise msgspec.DecodeError
+                out.ids[i] = _id(record.id, keys[i])
+                out.labels[i], out.weights[i] = record.label, record.w
+            except (msgspec.DecodeError, RecordError):
+                try:
+                    out.ids[i], out.labels[i], out.weights[i] = self.slow(keys[i], value)
+                except RecordError as error:
+                    out.rejected[i] = error
+        return out
+
+    def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
+        """Id, label and weight of one record, the obvious way; RecordError where it is bad."""
+        document = parse(value)
+        label, w = document.get("label"), document.get("w", 1.0)
+        if label is None:
+            raise RecordError("no_label", 'a label record needs "label"')
+        if isinstance(w, bool) or not isinstance(w, int | float) or not _positive(w):
+            raise RecordError("bad_weight", '"w" expects a finite number above 0')
+        return _id(document.get("id"), key), label, float(w)
+
+
+class _Label(msgspec.Struct):
+    id: str | int | None = None
+    label: bool | int | str | None = None
+    w: float = 1.0
+
+
+_LABEL = msgspec.json.Decoder(_Label)
+_CONVERT: dict[str, Any] = {
+    "numeric": kinds.number,
+    "binary": kinds.binary,
+    "categorical": kinds.category,
+    "text": kinds.text,
+}
+
+
+def parse(value: bytes | None) -> dict[str, Any]:
+    """The JSON object in `value`, by the standard library.
+
+    Raises
+    ------
+    RecordError
+        It is too large, not JSON, or not an object.
+    """
+    if value is None:
+        raise RecordError("unparsable", "expected a JSON object, got no value")
+    if len(value) > LARGEST_RECORD:
+        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
+    try:
+        document = json.loads(value)
+        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates cannot go out again
+    except (ValueError, RecursionError) as error:
+        raise RecordError("unparsable", f"not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise RecordError("unparsable", f"expected a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
+    found: Any = document
+    for name in path:
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found
+
+
+def _positive(w: float) -> bool:
+    try:
+        return isfinite(float(w)) and w > 0
+    except OverflowError:
+        return False
+
+
+def _id(value: Any, key: bytes | None) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if value is None and key:
+        try:
+            value = key.decode()
+        except UnicodeDecodeError:
+            raise RecordError("no_id", "no id field, and the key is not UTF-8") from None
+    if not isinstance(value, str) or not value:
+        raise RecordError("no_id", "expected an id (text or an integer) in the field or the key")
+    if len(value) > LONGEST_ID:
+        raise RecordError("no_id", f"an id has at most {LONGEST_ID} characters, got {len(value)}")
+    return value
+
+
+class _Model(msgspec.Struct):
+    name: str
+    type: str
+    learned: int
+
+
+class _Position(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+
+
+class _Prediction(msgspec.Struct):
+    id: str
+    prediction: Label | None
+    probabilities: list[tuple[Label, float]]
+    model: _Model
+    position: _Position
+    ts: int
+
+
+class PredictionEncoder:
+    """Encoder of prediction records: nothing in them depends on the wall clock.
+
+    Parameters
+    ----------
+    name, kind
+        The model's name and type.
+    top
+        How many of the most probable classes are told.
+    """
+
+    def __init__(self, name: str, kind: str, top: int = 10) -> None:
+        self.name, self.kind, self.top = name, kind, top
+        self._encode = msgspec.json.Encoder().encode
+
+    def encode(
+        self,
+        id_: str,
+        best: Label | None,
+        posterior: list[tuple[Label, float]],
+        learned: int,
+        position: tuple[str, int, int],
+        ts: int,
+    ) -> bytes:
+        """One prediction; `posterior` in the order the classes were learned."""
+        ranked = sorted(posterior, key=_descending)[: self.top]
+        model = _Model(self.name, self.kind, learned)
+        return self._encode(_Prediction(id_, best, ranked, model, _Position(*position), ts))
+
+
+def _descending(pair: tuple[Label, float]) -> float:
+    return -pair[1]

@@ -1,0 +1,54 @@
+"""One commit: everything that follows from a batch, or nothing.
+
+(1) begin  (2) predictions and dead letters  (3) journal entry and offsets  (4) commit: one
+transaction, made by the owner. Only when it returns is anything said to have happened.
+"""
+
+from __future__ import annotations
+
+from consumers import journal
+from consumers.events import Committed
+from consumers.records import Batch, Outgoing
+from consumers.recovery import Live, Sources
+from consumers.transports.protocol import Owner
+
+__all__ = ["advance"]
+
+
+def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) -> Committed:
+    """Process a batch and commit what came of it; `live` has moved past it afterwards.
+
+    Parameters
+    ----------
+    now
+        The wall clock in ms; journaled, never before that of the entry before.
+
+    Raises
+    ------
+    FencedError, TransportError
+        From the owner. The shard in memory is then ahead of the log and must be dropped.
+    """
+    now = max(now, live.now)
+    firsts = dict(live.shard.positions)
+    outcome = live.shard.process(batch, now)
+    predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
+    entry = journal.entry_of(
+        batch, firsts, seq=live.seq + 1, now=now, said=(len(predictions), len(dead_letters))
+    )
+    record = Outgoing(
+        found.journal.topic,
+        str(entry.seq).encode(),
+        journal.encode(entry),
+        now,
+        (),
+        found.journal.number,
+    )
+    at = owner.commit([*predictions, *dead_letters], record, live.shard.positions)
+    live.seq, live.position, live.now = entry.seq, at + 1, now
+    rejected: dict[str, int] = {}
+    for error in outcome.rejected.values():
+        rejected[error.reason] = rejected.get(error.reason, 0) + 1
+    learned = outcome.result.learned
+    return Committed(
+        len(batch), len(predictions), learned, outcome.labels, rejected, seconds=0.0, position=at
+    )

@@ -1,0 +1,22 @@
+"""The configuration: a frozen model of the TOML file (`model`), read and explained (`load`).
+
+`sample` infers a schema from records, `docs` writes docs/config.md from the model.
+"""
+
+from consumers.config.identity import identity_difference
+from consumers.config.load import Secret, load, parse
+from consumers.config.model import Config
+from consumers.config.sample import Inferred, infer, schema_of
+from consumers.config.units import duration_ms
+
+__all__ = [
+    "Config",
+    "Inferred",
+    "Secret",
+    "duration_ms",
+    "identity_difference",
+    "infer",
+    "load",
+    "parse",
+    "schema_of",
+]

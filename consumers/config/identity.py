@@ -1,0 +1,44 @@
+"""Whether two identities are the same one, and if not, which keys differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["identity_difference"]
+
+_ABSENT = object()
+
+
+def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The dotted keys in which two identities differ, with both values; empty when equal.
+
+    Examples
+    --------
+    >>> old = {"model": {"type": "gaussian_nb", "seed": 42}, "features": None}
+    >>> new = {"model": {"type": "multinomial_nb", "seed": 42}, "features": {"x": "text"}}
+    >>> for line in identity_difference(old, new):
+    ...     print(line)
+    features: was not set, now {"x": "text"}
+    model.type: was "gaussian_nb", now "multinomial_nb"
+    """
+    return list(_differences("", old, new))
+
+
+def _differences(key: str, old: object, new: object) -> list[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        lines = []
+        for name in sorted(old.keys() | new.keys()):
+            inner = f"{key}.{name}" if key else name
+            lines += _differences(inner, old.get(name, _ABSENT), new.get(name, _ABSENT))
+        return lines
+    # As text: 1, 1.0 and true are equal in Python and different in a configuration.
+    was, now = _shown(old), _shown(new)
+    return [] if was == now else [f"{key}: was {was}, now {now}"]
+
+
+def _shown(value: object) -> str:
+    if value is None or value is _ABSENT:
+        return "not set"
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

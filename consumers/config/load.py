@@ -1,0 +1,220 @@
+"""A TOML file -> Config, or a ConfigError with one line for each thing that is wrong.
+
+Paths in the file are relative to the file. Secrets of [kafka] are read here and never shown:
+neither in a message nor in the repr of the configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from consumers.config.model import Config
+from consumers.errors import ConfigError
+
+__all__ = ["Secret", "load", "parse", "read_text"]
+
+
+class Secret(str):
+    """A text that shows itself as ``***``; clients of it get the text.
+
+    Examples
+    --------
+    >>> {"sasl_plain_password": Secret("hunter2")}
+    {'sasl_plain_password': ***}
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "***"
+
+
+def load(path: Path) -> Config:
+    """The configuration in a file.
+
+    Raises
+    ------
+    ConfigError
+        No such file, no TOML, or wrong keys or values: a line each.
+    """
+    text = read_text(path, "config file", "write one with `headwater init FILE`")
+    return parse(text, source=str(path), directory=path.parent)
+
+
+def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Config:
+    """The configuration in a text.
+
+    Parameters
+    ----------
+    text
+        TOML.
+    source
+        What messages call it.
+    directory
+        What its paths are relative to.
+
+    Examples
+    --------
+    >>> config = parse('''
+    ... name = "phishing"
+    ... input = {transport = "sqlite:log.db", observations = "pages"}
+    ... model = {type = "gaussian_nb"}
+    ... ''')
+    >>> config.predictions_topic, config.commit.max_records
+    ('phishing-predictions', 5000)
+    >>> parse('nam = "phishing"', source="feed.toml")
+    Traceback (most recent call last):
+    consumers.errors.ConfigError: feed.toml: nam: unknown key; did you mean 'name'?
+    feed.toml: [input]: required, but missing
+    feed.toml: [model]: required, but missing
+    """
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise ConfigError(f"{source}: not valid TOML: {e}") from None
+    if isinstance(raw.get("kafka"), dict):
+        raw["kafka"] = {k: _secret(k, v, source, directory) for k, v in raw["kafka"].items()}
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as e:
+        raise ConfigError("\n".join(f"{source}: {line}" for line in _lines(e))) from None
+    return _anchored(config, directory)
+
+
+def read_text(path: Path, what: str, remedy: str) -> str:
+    """The text of a file the user named.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read; says `what` was looked for and the `remedy`.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"no {what} {path}; {remedy}") from None
+    except OSError as e:
+        raise ConfigError(f"cannot read {what} {path}: {e.strerror}; check the path") from None
+    except UnicodeDecodeError as e:
+        raise ConfigError(
+            f"{what} {path} is not UTF-8 (byte {e.start}); save it as UTF-8"
+        ) from None
+
+
+def _anchored(config: Config, directory: Path) -> Config:
+    snapshots = config.snapshots.model_copy(
+        update={"directory": directory / config.snapshots.directory.expanduser()}
+    )
+    scheme, _, rest = config.input.transport.partition(":")
+    if scheme == "sqlite":
+        url = f"sqlite:{directory / Path(rest).expanduser()}"
+        config = config.model_copy(
+            update={"input": config.input.model_copy(update={"transport": url})}
+        )
+    return config.model_copy(update={"snapshots": snapshots})
+
+
+def _secret(key: str, value: object, source: str, directory: Path) -> object:
+    """`value`, read from where it points to, and wrapped where it must not be shown."""
+    if not isinstance(value, str):
+        return value
+    pointer = re.fullmatch(r"\$\{(env|file):(.+)\}", value)
+    if not pointer:
+        # A password that was written into the file in the clear is not printed either.
+        hidden = re.search(r"password|secret|token|key$", key, re.IGNORECASE)
+        return Secret(value) if hidden else value
+    kind, name = pointer.groups()
+    if kind == "file":
+        path = directory / Path(name).expanduser()
+        try:
+            text = read_text(path, "secret file", "create it or correct the path")
+        except ConfigError as e:
+            raise ConfigError(f"{source}: [kafka] {key}: {e}") from None
+        return Secret(text.rstrip("\r\n"))
+    if name not in os.environ:
+        raise ConfigError(
+            f"{source}: [kafka] {key}: environment variable {name} is not set; export it"
+        )
+    return Secret(os.environ[name])
+
+
+def _lines(error: ValidationError) -> list[str]:
+    lines, suggested = [], set()
+    details = error.errors(include_url=False)
+    for detail in details:
+        if detail["type"] == "extra_forbidden":
+            hint, known = _hint(detail["loc"])
+            suggested.add(known)
+            lines.append(f"{_where(detail['loc'])}: unknown key; {hint}")
+    for detail in details:
+        if detail["type"] == "missing":
+            # Of a misspelt key one line is enough.
+            if detail["loc"] not in suggested:
+                lines.append(f"{_where(detail['loc'])}: required, but missing")
+        elif detail["type"] != "extra_forbidden":
+            where = _where(detail["loc"])
+            lines.append(f"{where}: {_message(detail)}" if where else _message(detail))
+    return lines
+
+
+def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
+    """What to write instead of an unknown key, and the key that is meant."""
+    *parents, key = loc
+    keys = _keys(parents)
+    near = get_close_matches(str(key), keys, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?", (*parents, near[0])
+    if parents == ["model"]:
+        return "the learner's parameters stand in [model.parameters]", ()
+    homes = [s for s in Config.model_fields if key in _keys([s])] if not parents else []
+    if homes:
+        return f"it stands in [{homes[0]}]", ()
+    return f"known here: {', '.join(keys)}", ()
+
+
+def _keys(parents: list[int | str]) -> list[str]:
+    fields = Config.model_fields
+    for parent in parents:
+        section = fields[str(parent)].annotation
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return []
+        fields = section.model_fields
+    return list(fields)
+
+
+def _where(loc: tuple[int | str, ...]) -> str:
+    if not loc:
+        return ""
+    section = Config.model_fields.get(str(loc[0]))
+    if section is None or loc[0] == "name":
+        return ".".join(map(str, loc))
+    key = " ".join(str(part) for part in loc[1:] if part != "[key]")
+    return f"[{loc[0]}] {key}" if key else f"[{loc[0]}]"
+
+
+def _message(detail: ErrorDetails) -> str:
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    expected = detail["msg"].replace("Input should be", "expected", 1)
+    if detail["type"] == "string_pattern_mismatch":
+        expected = "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
+    elif detail["type"] == "model_type":
+        expected = "expected a section (a TOML table)"
+    return f"{expected}, got {_shown(detail['input'])}"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping | list):
+        return "a table" if isinstance(value, Mapping) else "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,163 @@
+"""The configuration: one frozen model of the TOML file.
+
+The sections stand in `sections`; here is the whole: what concerns several sections, the names of
+the topics, and the identity of the model.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from consumers.config.sections import (
+    Commit,
+    FieldName,
+    Http,
+    Input,
+    Journal,
+    Labels,
+    Model,
+    Output,
+    Scale,
+    Section,
+    Snapshots,
+    Telemetry,
+)
+from stream.schema import Field as Feature
+from stream.schema import Kind, Schema
+
+__all__ = ["Config"]
+
+_NOT_LEARNED = (("input", "transport"), ("input", "max_wait_ms"), ("model", "trust_pickle"))
+
+
+class Config(Section):
+    """The whole file."""
+
+    name: str = Field(
+        pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$",
+        description="Name of the service: consumer group, model name and prefix of its topics; up "
+        "to 100 letters, digits, `.`, `_` and `-`. No default: two services of one name would "
+        "fence each other.",
+    )
+    input: Input
+    features: dict[FieldName, Kind] | None = Field(
+        default=None,
+        description='Fields to learn from, `NAME = "numeric" | "binary" | "categorical" | '
+        '"text"`; nested ones by dotted path; others are ignored. Left out: inferred from the '
+        "first 500 observations at the first start (never text, which must be declared).",
+    )
+    labels: Labels = Labels()
+    model: Model
+    output: Output = Output()
+    commit: Commit = Commit()
+    journal: Journal = Journal()
+    snapshots: Snapshots = Snapshots()
+    scale: Scale = Scale()
+    http: Http = Http()
+    telemetry: Telemetry = Telemetry()
+    kafka: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of the Kafka client, by kafka-python's names "
+        '(`security_protocol = "SASL_SSL"`). A value `"${env:NAME}"` or `"${file:PATH}"` is read '
+        "when the file is loaded and never printed. Empty: a broker without encryption or "
+        "password.",
+    )
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _flat(cls, features: object) -> object:
+        # TOML reads `address.city = "categorical"` as a table in a table.
+        if not isinstance(features, dict):
+            return features
+        flat: dict[str, object] = {}
+        for name, kind in features.items():
+            inner = cls._flat(kind)
+            if isinstance(inner, dict):
+                flat.update({f"{name}.{k}": v for k, v in inner.items()})
+            else:
+                flat[name] = inner
+        return flat
+
+    @field_validator("features")
+    @classmethod
+    def _usable(cls, features: dict[str, Kind] | None, info: ValidationInfo) -> Any:
+        if features is not None and not features:
+            raise ValueError("expected at least one field; leave the section out to infer them")
+        source = info.data.get("input")
+        for role in ("id", "label"):
+            name = getattr(source, role, None)
+            if name is not None and name in (features or {}):
+                raise ValueError(
+                    f"{name!r} is the {role} and never a feature; remove it from [features]"
+                )
+        return features
+
+    @model_validator(mode="after")
+    def _roles_differ(self) -> Self:
+        if self.input.id == self.input.label:
+            raise ValueError(f"[input] id and label are both {self.input.id!r}; name two fields")
+        seen: dict[str, str] = {}
+        for role, topic in self.topics.items():
+            if topic in seen:
+                raise ValueError(
+                    f"{seen[topic]} and {role} are both topic {topic!r}; give each its own"
+                )
+            seen[topic] = role
+        return self
+
+    @property
+    def predictions_topic(self) -> str:
+        """Topic of the predictions."""
+        return self.output.predictions or f"{self.name}-predictions"
+
+    @property
+    def dead_letters_topic(self) -> str:
+        """Topic of the dead letters."""
+        return self.output.dead_letters or f"{self.name}-dead-letters"
+
+    @property
+    def journal_topic(self) -> str:
+        """Topic of the journal."""
+        return self.journal.topic or f"{self.name}-journal"
+
+    @property
+    def input_topics(self) -> list[str]:
+        """The topics that are consumed: observations, then labels if there are."""
+        return [t for t in (self.input.observations, self.input.labels) if t is not None]
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """Every topic by the key that names it, inputs first."""
+        roles = dict(
+            zip(("[input] observations", "[input] labels"), self.input_topics, strict=False)
+        )
+        roles["[output] predictions"] = self.predictions_topic
+        roles["[output] dead_letters"] = self.dead_letters_topic
+        roles["[journal] topic"] = self.journal_topic
+        return roles
+
+    def identity(self) -> dict[str, Any]:
+        """What the model depends on, as JSON values; written into the journal's first entry.
+
+        Left out, because they change nothing that is learned: where the log lives
+        (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled)
+        and how state is kept (`model.trust_pickle`).
+        """
+        sections = {"input", "features", "labels", "model", "scale"}
+        identity = self.model_dump(mode="json", include=sections)
+        for section, key in _NOT_LEARNED:
+            del identity[section][key]
+        return identity
+
+    @property
+    def declared_schema(self) -> Schema | None:
+        """[features] as a schema, sorted by name; None: to be inferred.
+
+        Sorted, because the order of the columns decides the last bits of a sum, and moving a
+        line in the file must not change what is learned.
+        """
+        if self.features is None:
+            return None
+        return Schema(tuple(Feature(name, kind) for name, kind in sorted(self.features.items())))

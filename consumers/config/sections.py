@@ -1,0 +1,387 @@
+"""The sections of the configuration: one frozen class each, every rule beside its key.
+
+Every key's description states its meaning, its unit and the reason of its default: docs/config.md
+is generated from them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from consumers.config.units import duration_ms, duration_text, finite, size_bytes, utc_text
+
+__all__ = [
+    "Commit",
+    "FieldName",
+    "Http",
+    "Input",
+    "Journal",
+    "Labels",
+    "Model",
+    "Output",
+    "Scale",
+    "Section",
+    "Snapshots",
+    "Telemetry",
+]
+
+_CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
+_SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
+OWN_MODELS = ("gaussian_nb", "multinomial_nb")
+
+
+def _transport(url: str) -> str:
+    scheme, _, rest = url.partition(":")
+    if scheme == "kafka" and re.fullmatch(rf"//{_SERVER}(,{_SERVER})*", rest):
+        return url
+    if scheme == "sqlite" and rest not in ("", ":memory:") and not rest.startswith("//"):
+        return url
+    if scheme == "memory" and re.fullmatch(r"[\w.-]+", rest):
+        return url
+    raise ValueError(
+        f'expected "sqlite:FILE.db", "kafka://HOST:PORT[,HOST:PORT]" or "memory:NAME", got {url!r}'
+    )
+
+
+def _topic(name: str) -> str:
+    # Kafka's own rule, on every transport, so that a configuration can move to Kafka as it is.
+    if re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name, re.ASCII) and name not in (".", ".."):
+        return name
+    raise ValueError(
+        f"expected a topic name of up to 249 letters, digits, '.', '_' and '-', got {name!r}"
+    )
+
+
+def _start(value: object) -> str:
+    return value if value in ("earliest", "latest") else utc_text(value)
+
+
+def _model_type(name: str) -> str:
+    if name in OWN_MODELS or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
+        return name
+    near = get_close_matches(name, OWN_MODELS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f'expected "gaussian_nb", "multinomial_nb" or "river:MODULE.CLASS", got {name!r}{hint}'
+    )
+
+
+def _one_shard(shards: int) -> int:
+    if shards != 1:
+        raise ValueError(f"only 1 shard is possible in this version, got {shards}; set it to 1")
+    return shards
+
+
+Topic = Annotated[str, AfterValidator(_topic)]
+Duration = Annotated[str, AfterValidator(lambda text: duration_text(duration_ms(text)))]
+Size = Annotated[int, BeforeValidator(size_bytes)]
+FieldName = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Section(BaseModel):
+    """What all sections share: unknown keys are errors, nothing changes after loading."""
+
+    # Strict: "80" is no port and true is no number; a slip of the pen is told, not guessed.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Input(Section):
+    """Where records come from. Part of the identity, but for `transport` and `max_wait_ms`."""
+
+    transport: Annotated[str, AfterValidator(_transport)] = Field(
+        description="The log that holds every topic: `sqlite:FILE.db` (embedded, relative to this "
+        "file), `kafka://HOST:PORT[,HOST:PORT]`, or `memory:NAME` (this process only, for tests). "
+        "No default: where data lives is never guessed."
+    )
+    observations: Topic = Field(
+        description="Topic of the observations. No default: only you know your feed."
+    )
+    labels: Topic | None = Field(
+        default=None,
+        description="Topic of the labels that arrive later, as `{id, label}`. Off by default: some "
+        "feeds carry the label inside the observation (`label`), some have none.",
+    )
+    format: Literal["json"] = Field(
+        default="json",
+        description="Format of the records. JSON, the only one so far, needs no registry.",
+    )
+    id: FieldName = Field(
+        default="id",
+        description="Field with the observation's id, dotted when nested; joins labels. `id` "
+        "because most feeds call it so; where it is absent the record's key is taken.",
+    )
+    label: FieldName | None = Field(
+        default=None,
+        description="Field of the observation that holds its label, dotted when nested; it is "
+        "learned right after the prediction. Off by default: a label that is known at once "
+        "needs no prediction, so this is said on purpose.",
+    )
+    start: Annotated[str, BeforeValidator(_start)] = Field(
+        default="earliest",
+        description="Where the first run begins: `earliest`, `latest` or a time "
+        "(`2024-03-01T12:00:00Z`); later runs go on from the journal. `earliest`, because a model "
+        "is better for every record it has seen.",
+    )
+    max_wait_ms: int = Field(
+        default=500,
+        ge=0,
+        le=60_000,
+        description="Milliseconds the merge of the partitions may wait for one that is known to "
+        "lag. 500: far above a fetch, below what a reader of predictions notices.",
+    )
+
+    @property
+    def start_ms(self) -> int | None:
+        """`start` in ms since 1970; None for earliest and latest."""
+        if self.start in ("earliest", "latest"):
+            return None
+        return round(datetime.fromisoformat(self.start).timestamp() * 1000)
+
+
+class Labels(Section):
+    """How long observations wait for their labels. Part of the identity."""
+
+    max_pending: int = Field(
+        default=100_000,
+        ge=1,
+        le=100_000_000,
+        description="Observations that may wait for a label at the same time; beyond it the oldest "
+        "is let go and counted. 100,000: about 25 MB where there are 30 numeric fields.",
+    )
+    horizon: Duration = Field(
+        default="7d",
+        description="How long an observation waits for its label, in stream time (`ms`, `s`, `m`, "
+        "`h`, `d`); a later label is counted as late. A week: covers labels that people give "
+        "by hand, weekends included, while `max_pending` bounds the memory.",
+    )
+
+    @property
+    def horizon_ms(self) -> int:
+        """`horizon` in milliseconds."""
+        return duration_ms(self.horizon)
+
+
+class Model(Section):
+    """What learns. Part of the identity, but for `trust_pickle`."""
+
+    type: Annotated[str, AfterValidator(_model_type)] = Field(
+        description="`gaussian_nb` (numbers), `multinomial_nb` (text and counts) or "
+        "`river:MODULE.CLASS` (any classifier of river). No default: it depends on the fields; "
+        "`headwater init` proposes one."
+    )
+    parameters: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The learner's own parameters, by their names in its documentation. Empty: "
+        "the learner's defaults.",
+    )
+    pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(),
+        description='River transformers before the classifier, such as `"preprocessing.'
+        'StandardScaler"`; for `river:` only. Empty: naive Bayes and trees need none.',
+    )
+    trust_pickle: bool = Field(
+        default=False,
+        description="Whether a river model's state is kept in snapshots as a pickle; for `river:` "
+        "only. Off: loading a pickle runs what it contains; the state is then rebuilt from the "
+        "journal at start.",
+    )
+    seed: int = Field(
+        default=42,
+        ge=0,
+        lt=2**32,
+        description="Seed of a learner that draws random numbers; for `river:` only. Fixed, so "
+        "that a replay gives the same bits; 42 is as good as any.",
+    )
+    max_classes: int = Field(
+        default=256,
+        ge=2,
+        le=4096,
+        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
+        "nearly always an id sent as a label.",
+    )
+    max_state_bytes: Size = Field(
+        default=2**30,
+        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
+        "fits a small server beside the rest.",
+    )
+
+    @field_validator("parameters")
+    @classmethod
+    def _plain(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        for name, value in parameters.items():
+            if not finite(value):
+                raise ValueError(
+                    f"expected a finite number, text, truth value, list or table for {name!r}, "
+                    f"got {value!r}"
+                )
+        return parameters
+
+    @field_validator("pipeline")
+    @classmethod
+    def _transformers(cls, pipeline: tuple[str, ...]) -> tuple[str, ...]:
+        for name in pipeline:
+            if not re.fullmatch(_CLASS_PATH, name, re.ASCII):
+                raise ValueError(
+                    f'expected transformers such as "preprocessing.StandardScaler", got {name!r}'
+                )
+        return pipeline
+
+    @model_validator(mode="after")
+    def _river_only(self) -> Self:
+        if not self.type.startswith("river:"):
+            for key in ("pipeline", "trust_pickle", "seed"):
+                if key in self.model_fields_set:
+                    raise ValueError(
+                        f"{key} is for river models only, and type is {self.type!r}; remove {key}"
+                    )
+        return self
+
+
+class Output(Section):
+    """Where predictions and dead letters go."""
+
+    predictions: Topic | None = Field(
+        default=None,
+        description="Topic of the predictions. By default NAME-predictions, so that two services "
+        "never write to one topic by accident.",
+    )
+    dead_letters: Topic | None = Field(
+        default=None,
+        description="Topic of the records that could not be used, with the reason. By default "
+        "NAME-dead-letters, for the same reason.",
+    )
+    top: int = Field(
+        default=10,
+        ge=1,
+        le=4096,
+        description="Most probable labels written with each prediction. 10: keeps a record small "
+        "where there are hundreds of classes.",
+    )
+
+
+class Commit(Section):
+    """When work is made final."""
+
+    max_records: int = Field(
+        default=5_000,
+        ge=1,
+        le=100_000,
+        description="Records in one commit at most. 5,000: the fixed cost of a transaction is "
+        "spread thin, and a crash repeats little work.",
+    )
+    max_delay_ms: int = Field(
+        default=100,
+        ge=0,
+        le=60_000,
+        description="Milliseconds a commit may wait to fill. 100: a prediction is visible soon, "
+        "with at most ten transactions a second on a slow feed.",
+    )
+
+
+class Journal(Section):
+    """The log of what was consumed; the truth after a crash."""
+
+    topic: Topic | None = Field(
+        default=None,
+        description="Topic of the journal. By default NAME-journal: a journal belongs to one "
+        "service. Keep it as long as the inputs.",
+    )
+
+
+class Snapshots(Section):
+    """Copies of the state that shorten a restart; losing them costs time, never data."""
+
+    directory: Path = Field(
+        default=Path("headwater-state"),
+        strict=False,
+        description="Directory of the snapshots, relative to this file; made when missing. Beside "
+        "the configuration, so that a restart finds it from any working directory.",
+    )
+    every_records: int = Field(
+        default=100_000,
+        ge=1,
+        description="Records after which a snapshot is due. 100,000: replaying them at a start "
+        "takes seconds.",
+    )
+    every_seconds: float = Field(
+        default=60,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds after which a snapshot is due when anything changed. 60: a slow feed "
+        "restarts at once too, and the disk is written once a minute at most for it.",
+    )
+    keep: int = Field(
+        default=3,
+        ge=1,
+        le=1000,
+        description="Snapshots that are kept. 3: a damaged one leaves two older ones to start "
+        "from.",
+    )
+
+
+class Scale(Section):
+    """How the work is divided. Part of the identity."""
+
+    shards: Annotated[int, AfterValidator(_one_shard)] = Field(
+        default=1,
+        description="Independent models, each owning a fixed set of input partitions. 1, the only "
+        "value so far: one model that sees every record learns fastest.",
+    )
+
+
+class Http(Section):
+    """The address of /metrics, /healthz and /readyz."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether the service listens at all. On: a service nobody can see is not "
+        "operated.",
+    )
+    host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address to listen on. This machine only, because there is no password; "
+        "`0.0.0.0` in a container.",
+    )
+    port: int = Field(
+        default=8321,
+        ge=0,
+        le=65535,
+        description="TCP port; 0 takes any free one and prints it. 8321: no well-known service "
+        "uses it.",
+    )
+
+
+class Telemetry(Section):
+    """What is measured and said."""
+
+    max_classes: int = Field(
+        default=20,
+        ge=1,
+        le=256,
+        description="Labels with series of their own; the others share `__other__`. 20: a "
+        "confusion matrix of 400 series, which Prometheus holds with ease.",
+    )
+    log: Literal["text", "json"] = Field(
+        default="text",
+        description="Form of the log on stderr. Text, for people; `json` for collectors.",
+    )
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info",
+        description="The least severe message that is logged. `info`: starts, stops and troubles, "
+        "nothing a record.",
+    )

@@ -1,0 +1,117 @@
+"""Quantities as people write them: durations, sizes and times. Pure; errors are ValueError.
+
+Every reader also says what it expected, so that the message can be shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from math import isfinite
+
+__all__ = ["duration_ms", "duration_text", "finite", "size_bytes", "utc_text"]
+
+_DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_LONGEST_MS = 36_500 * _DURATION_MS["d"]  # a century: sums of it and a timestamp fit int64
+
+
+def duration_ms(text: str) -> int:
+    """A duration in milliseconds.
+
+    Raises
+    ------
+    ValueError
+        Not a number with a unit, shorter than 1 ms or longer than a century.
+
+    Examples
+    --------
+    >>> duration_ms("7d"), duration_ms("1.5h"), duration_ms("250ms")
+    (604800000, 5400000, 250)
+    """
+    expected = f'expected a duration such as "90s", "1.5h" or "7d" (ms, s, m, h, d), got {text!r}'
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?) ?(ms|s|m|h|d)", text, re.ASCII)
+    if not match:
+        raise ValueError(expected)
+    ms = round(float(match[1]) * _DURATION_MS[match[2]])
+    if not 1 <= ms <= _LONGEST_MS:
+        raise ValueError(f"{expected}; it must lie between 1ms and 36500d")
+    return ms
+
+
+def duration_text(ms: int) -> str:
+    """A duration in the largest unit that divides it: equal durations have equal texts.
+
+    Examples
+    --------
+    >>> duration_text(604_800_000), duration_text(5_400_000), duration_text(250)
+    ('7d', '90m', '250ms')
+    """
+    unit = next(unit for unit, size in _DURATION_MS.items() if ms % size == 0)
+    return f"{ms // _DURATION_MS[unit]}{unit}"
+
+
+def size_bytes(value: object) -> int:
+    """A number of bytes, given as an integer or as text with a binary unit.
+
+    Examples
+    --------
+    >>> size_bytes("1GiB"), size_bytes("1.5 KiB"), size_bytes(4096)
+    (1073741824, 1536, 4096)
+    """
+    expected = f'expected a size such as "512MiB" or a whole number of bytes, got {value!r}'
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        match = isinstance(value, str) and re.fullmatch(
+            r"(\d{1,18}(?:\.\d{1,9})?) ?(B|KiB|MiB|GiB|TiB)", value, re.ASCII
+        )
+        if not match:
+            raise ValueError(expected)
+        size = round(float(match[1]) * _SIZE_BYTES[match[2]])
+    if not 1 <= size < 2**63:
+        raise ValueError(f"{expected}; it must be positive")
+    return size
+
+
+def utc_text(value: object) -> str:
+    """A date or time as ISO 8601 text in UTC; without a zone it is taken as UTC.
+
+    Examples
+    --------
+    >>> utc_text("2024-03-01"), utc_text("2024-03-01T12:00:00.250+02:00")
+    ('2024-03-01T00:00:00Z', '2024-03-01T10:00:00.250Z')
+    """
+    expected = f'expected a time such as "2024-03-01T12:00:00Z", got {value!r}'
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError(expected) from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
+    if not isinstance(value, datetime):
+        raise ValueError(expected)
+    try:
+        zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(expected) from None
+    whole = "milliseconds" if zoned.microsecond else "seconds"
+    return zoned.isoformat(timespec=whole).replace("+00:00", "Z")
+
+
+def finite(value: object) -> bool:
+    """Whether `value` is made of JSON values only, its numbers finite.
+
+    Examples
+    --------
+    >>> finite({"a": [1, 0.5, "x", None]}), finite([float("inf")]), finite(date(2024, 3, 1))
+    (True, False, False)
+    """
+    if isinstance(value, dict):
+        return all(isinstance(k, str) and finite(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(finite(v) for v in value)
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, str | bool | int)

@@ -1,0 +1,263 @@
+"""Files of records: JSONL and CSV, plain or .gz, read line by line as dicts of JSON values.
+
+Rule: whatever is wrong with a file is one `ConfigError` that names the file and the line; a record
+that was yielded is as the file has it. Absent, empty and NaN cells of a CSV are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain, islice
+from math import isfinite
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+import msgspec
+
+from consumers.errors import ConfigError
+
+__all__ = ["FORMATS", "count_records", "format_of", "read_records"]
+
+FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+SAMPLED_ROWS = 1000  # rows that decide whether a column of a CSV is numeric
+LONGEST_CELL = 1 << 24  # csv's own bound, 128 KiB, is below the 1 MiB a record may have
+LONGEST_INTEGER = 18  # digits; more do not fit 64 bits and are read as a float
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
+_TRUTH = {"true": True, "false": False}
+
+Record = dict[str, object]
+Convert = Callable[[str], object]
+
+
+def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator[Record]:
+    """The records of a file, one after the other; empty lines are skipped.
+
+    A CSV column is numeric only if every one of its first 1,000 cells is a number and none has a
+    leading zero; a later cell that is none stays a string.
+
+    Parameters
+    ----------
+    path
+        `.jsonl`, `.ndjson` or `.csv`, each also with `.gz`; UTF-8.
+    types
+        Column of a CSV to kind (numeric, binary, categorical, text), for those that are not to be
+        guessed. JSON has types of its own.
+
+    Raises
+    ------
+    ConfigError
+        Missing, unreadable, not UTF-8, a line that is no JSON object, a row with more cells than
+        the header, a column in `types` that is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shops.csv")
+    ...     _ = path.write_text("zip,price,open\\n01234,2.5,\\n53111,3,yes\\n")
+    ...     list(read_records(path))
+    [{'zip': '01234', 'price': 2.5}, {'zip': '53111', 'price': 3, 'open': 'yes'}]
+    """
+    if format_of(path) == "jsonl":
+        return _read_jsonl(path)
+    return _read_csv(path, types or {})
+
+
+def count_records(path: Path) -> int:
+    """How many records a file has; faster than reading them, and less strict."""
+    if format_of(path) == "jsonl":
+        with _bytes(path) as lines:
+            return sum(1 for line in lines if line.strip())
+    with _rows(path) as rows:
+        return max(sum(1 for row in rows if row) - 1, 0)
+
+
+def format_of(path: Path) -> str:
+    """`jsonl` or `csv`, by the suffix.
+
+    Examples
+    --------
+    >>> format_of(Path("visits.csv.gz"))
+    'csv'
+    """
+    suffixes = path.suffixes
+    if suffixes and suffixes[-1].lower() == ".gz":
+        suffixes.pop()
+    found = FORMATS.get(suffixes[-1].lower()) if suffixes else None
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise ConfigError(
+            f"{path}: expected a file name ending in {known} (or these with .gz); convert it"
+        )
+    return found
+
+
+def _read_jsonl(path: Path) -> Iterator[Record]:
+    decode = msgspec.json.Decoder(dict[str, object]).decode
+    with _bytes(path) as lines:
+        for number, line in enumerate(lines, 1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")  # the byte order mark
+            if line.isspace() or not line:
+                continue
+            try:
+                yield decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                yield _decode_slowly(path, number, line)
+
+
+def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
+    """What the fast decoder refused (NaN is one such thing), or the error that says why."""
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, f"line {number}", error) from None
+    except RecursionError:
+        raise ConfigError(f"{path}: line {number} is nested too deeply; flatten it") from None
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: line {number} is not JSON ({error}); every line must be one JSON object"
+        ) from None
+    if not isinstance(record, dict):
+        raise ConfigError(
+            f"{path}: line {number} is JSON but no object, got {_shortened(line)}; "
+            "every line must be one JSON object"
+        )
+    return record
+
+
+def _read_csv(path: Path, types: Mapping[str, str]) -> Iterator[Record]:
+    with _rows(path) as rows:
+        header = next((row for row in rows if row), None)
+        _check_header(path, header, types)
+        assert header is not None
+        filled = _checked(path, rows, header)
+        sample = list(islice(filled, SAMPLED_ROWS))
+        converts = [
+            _CONVERTS[types[name]]
+            if name in types
+            else _guessed(row[i] for row in sample if row[i])
+            for i, name in enumerate(header)
+        ]
+        for row in chain(sample, filled):
+            record = {}
+            for name, convert, cell in zip(header, converts, row, strict=True):
+                value = convert(cell) if cell else None
+                if value is not None:
+                    record[name] = value
+            yield record
+
+
+def _check_header(path: Path, header: list[str] | None, types: Mapping[str, str]) -> None:
+    if header is None:
+        raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
+    for name in header:
+        if not name or header.count(name) > 1:
+            what = f"column {name!r} twice" if name else "a column without a name"
+            raise ConfigError(f"{path}: the header has {what}; give each a name of its own")
+    for name, kind in types.items():
+        if name not in header:
+            raise ConfigError(f"{path}: no column {name!r}; it has {_shortened(', '.join(header))}")
+        if kind not in _CONVERTS:
+            raise ConfigError(
+                f"column {name!r}: expected one of {', '.join(_CONVERTS)}, got {kind!r}"
+            )
+
+
+def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterator[list[str]]:
+    """The rows that are not empty, each as long as the header."""
+    width = len(header)
+    for number, row in enumerate((row for row in rows if row), 1):
+        missing = width - len(row)
+        if missing < 0:
+            raise ConfigError(
+                f"{path}: row {number} has {len(row)} cells, the header has {width}; "
+                "quote cells that contain a comma"
+            )
+        yield row + [""] * missing
+
+
+def _guessed(cells: Iterator[str]) -> Convert:
+    """How to read a column whose first cells are these; without any, every cell for itself."""
+    return _plain_number if all(_plain_number(cell) is not cell for cell in cells) else _text
+
+
+def _plain_number(cell: str) -> object:
+    """The number in a cell, unless it has a leading zero: that is a code, such as a post code."""
+    return cell if _LEADING_ZERO.match(cell) else _number(cell)
+
+
+def _number(cell: str) -> object:
+    """An int or a float, None for NaN, or the cell itself where it is no finite number."""
+    if not _NUMBER.fullmatch(cell):
+        return None if cell.lower() == "nan" else cell
+    if len(cell) <= LONGEST_INTEGER and cell.lstrip("+-").isdigit():
+        return int(cell)
+    number = float(cell)
+    return number if isfinite(number) else cell
+
+
+def _binary(cell: str) -> object:
+    return _TRUTH.get(cell.lower(), _number(cell))
+
+
+def _text(cell: str) -> object:
+    return cell
+
+
+_CONVERTS: dict[str, Convert] = {
+    "numeric": _number,
+    "binary": _binary,
+    "categorical": _text,
+    "text": _text,
+}
+
+
+@contextmanager
+def _bytes(path: Path) -> Iterator[BinaryIO]:
+    """The file, decompressed; whatever its device says becomes one line."""
+    try:
+        zipped = path.suffix.lower() == ".gz"
+        with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; check the name") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ConfigError(f"{path}: damaged gzip file ({error}); fetch it again") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
+    """The rows of a CSV, its header among them."""
+    csv.field_size_limit(LONGEST_CELL)
+    with _bytes(path) as file:
+        text: TextIO = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        rows = csv.reader(text)
+        try:
+            yield rows
+        except csv.Error as error:
+            raise ConfigError(f"{path}: line {rows.line_num} is not CSV ({error})") from None
+        except UnicodeDecodeError as error:
+            raise _not_utf8(path, f"after line {rows.line_num}", error) from None
+
+
+def _not_utf8(path: Path, where: str, error: UnicodeDecodeError) -> ConfigError:
+    byte = error.object[error.start]
+    return ConfigError(f"{path}: {where}: byte 0x{byte:02x} is not UTF-8; convert the file to it")
+
+
+def _shortened(text: str | bytes) -> str:
+    shown = text.decode(errors="replace") if isinstance(text, bytes) else text
+    shown = shown.strip()
+    return shown if len(shown) <= 80 else shown[:79] + "…"

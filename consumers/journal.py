@@ -1,0 +1,300 @@
+"""The journal: what a shard consumed, entry by entry, and the order it consumed it in. Pure.
+
+Entry 0 is the `Identity` of the service; each later one is an `Entry`: the offset range of every
+partition that moved. The order inside an entry is not stored: it is recomputed from the records
+by `merge`, so it never depends on how polls happened to fall.
+
+Order (version 1): a k-way merge of the partitions' heads by (record timestamp, observation before
+label, topic, partition); within a partition offsets are never reordered.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.errors import TransportError
+from consumers.records import Batch, Fetched, Partition
+
+__all__ = ["Entry", "Identity", "Merge", "Range", "check", "decode", "encode", "entry_of", "merge"]
+
+MERGE_VERSION = 1
+
+
+class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
+    """Entry 0: what the service is, for good.
+
+    `identity` is the configuration that decides what is learned; `fields` the schema as declared
+    or inferred; `starts` the offsets consumption starts at.
+    """
+
+    name: str
+    shard: int
+    identity: dict[str, Any]
+    fields: list[tuple[str, str]]
+    starts: list[tuple[str, int, int]]
+    merge: int = MERGE_VERSION
+
+
+class Range(msgspec.Struct, array_like=True, frozen=True):
+    """Records of one partition: offsets first … end-1, how many, and their checksum."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    count: int
+    crc32: int
+
+
+class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True):
+    """One commit. `now` is the wall clock in ms, journaled so that a replay sees the same."""
+
+    seq: int
+    now: int
+    ranges: list[Range]
+    predictions: int
+    dead_letters: int
+
+
+_decoder: msgspec.json.Decoder[Identity | Entry] = msgspec.json.Decoder(Identity | Entry)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(entry: Identity | Entry) -> bytes:
+    """The entry as JSON."""
+    return _encoder.encode(entry)
+
+
+def decode(value: bytes | None) -> Identity | Entry:
+    """The inverse of `encode`.
+
+    Raises
+    ------
+    TransportError
+        It is no entry: the journal topic holds something else.
+    """
+    try:
+        return _decoder.decode(value or b"")
+    except msgspec.DecodeError as error:
+        raise TransportError(
+            f"the journal holds a record that is no entry ({error}); "
+            "is another program writing to its topic?"
+        ) from None
+
+
+class Merge:
+    """Buffers of what was polled, and the merge of them.
+
+    Parameters
+    ----------
+    inputs
+        Every input partition.
+    labels
+        The topics that hold labels: their records come after observations of the same time.
+    """
+
+    def __init__(self, inputs: Sequence[Partition], labels: Collection[str]) -> None:
+        order = sorted(inputs, key=lambda p: (p.topic in labels, p.topic, p.number))
+        self._rank = {partition: rank for rank, partition in enumerate(order)}
+        self._order = order
+        self._labels = labels
+        self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in order}
+        self._next: dict[Partition, int] = {}
+
+    def __len__(self) -> int:
+        return sum(len(b) for b in self._buffers.values())
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Forget what is buffered; each partition goes on at its position."""
+        self._next = dict(positions)
+        for partition in self._order:
+            self._buffers[partition] = Fetched(partition, [], [], [], [])
+
+    def add(self, fetched: Iterable[Fetched]) -> None:
+        """Buffer polled records."""
+        for part in fetched:
+            buffer = self._buffers[part.partition]
+            buffer.offsets += part.offsets
+            buffer.timestamps += part.timestamps
+            buffer.keys += part.keys
+            buffer.values += part.values
+            if part.offsets:
+                self._next[part.partition] = part.offsets[-1] + 1
+
+    def position(self, partition: Partition) -> int:
+        """The offset after the last record of `partition` that was added."""
+        return self._next.get(partition, 0)
+
+    def full(self, size: int) -> list[Partition]:
+        """Partitions with at least `size` buffered records."""
+        return [p for p, b in self._buffers.items() if len(b) >= size]
+
+    def take(
+        self, max_records: int, ends: Mapping[Partition, int], *, wait: bool = True
+    ) -> Batch | None:
+        """The next records in order, removed from the buffers; None where there are none.
+
+        Parameters
+        ----------
+        max_records
+            At most so many.
+        ends
+            Known end of each partition. One that lags behind its end, or whose end is not known,
+            holds the merge at its last buffered record: an earlier one may still come.
+        wait
+            False takes what is buffered, held or not: a partition kept the others too long.
+        """
+        parts = [b for b in self._buffers.values() if b.offsets]
+        if not parts:
+            return None
+        order, source = merge(parts, [self._rank[b.partition] for b in parts])
+        n = min(order.size, max_records)
+        if wait:
+            n = min(n, self._held(parts, order, source, ends))
+        if n == 0:
+            return None
+        return self._cut(parts, order[:n], source[order[:n]])
+
+    def split(self, ends: Mapping[Partition, int]) -> Merge:
+        """A merge of the buffered records before `ends`, removed from here."""
+        out = Merge(self._order, self._labels)
+        for partition, end in ends.items():
+            buffer = self._buffers[partition]
+            k = bisect_left(buffer.offsets, end)
+            columns = (buffer.offsets, buffer.timestamps, buffer.keys, buffer.values)
+            out.add([Fetched(partition, *(column[:k] for column in columns))])  # type: ignore[arg-type]
+            for column in columns:
+                del column[:k]
+        return out
+
+    def _held(
+        self,
+        parts: list[Fetched],
+        order: NDArray[np.int64],
+        source: NDArray[np.int64],
+        ends: Mapping[Partition, int],
+    ) -> int:
+        """How many of the ordered records no later arrival can come before."""
+        lagging = [p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)]
+        at = {b.partition: i for i, b in enumerate(parts)}
+        if any(p not in at for p in lagging):
+            return 0
+        limit = order.size
+        ordered = source[order]
+        for partition in lagging:
+            limit = min(limit, int(np.flatnonzero(ordered == at[partition])[-1]) + 1)
+        return limit
+
+    def _cut(
+        self, parts: list[Fetched], order: NDArray[np.int64], source: NDArray[np.int64]
+    ) -> Batch:
+        """A batch of the records at `order`, which are the first of each buffer."""
+        batch = batch_of(parts, order, source)
+        for i, part in enumerate(parts):
+            k = int(np.count_nonzero(source == i))
+            del part.offsets[:k], part.timestamps[:k], part.keys[:k], part.values[:k]
+        return batch
+
+
+def merge(
+    parts: Sequence[Fetched], rank: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Order of the concatenated records, and each one's part.
+
+    A head that is later than those behind it holds them back, so a record sorts by the running
+    maximum of the timestamps before it; the sort is stable, so offsets keep their order.
+    """
+    times = np.concatenate(
+        [np.maximum.accumulate(np.array(p.timestamps, dtype=np.int64)) for p in parts]
+    )
+    source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
+    order = np.lexsort((np.asarray(rank, dtype=np.int64)[source], times))
+    return order, source
+
+
+def batch_of(
+    parts: Sequence[Fetched], order: NDArray[np.int64], source: NDArray[np.int64]
+) -> Batch:
+    """The records at `order` of the concatenated parts; `source` is the part of each."""
+    offsets = np.concatenate([np.array(p.offsets, dtype=np.int64) for p in parts])[order]
+    timestamps = np.concatenate([np.array(p.timestamps, dtype=np.int64) for p in parts])[order]
+    keys: list[bytes | None] = [k for p in parts for k in p.keys]
+    values: list[bytes | None] = [v for p in parts for v in p.values]
+    at = order.tolist()
+    ranges = {}
+    for i, part in enumerate(parts):
+        mine = offsets[source == i]
+        if mine.size:
+            ranges[part.partition] = (int(mine[0]), int(mine[-1]) + 1, int(mine.size))
+    return Batch(
+        [p.partition for p in parts],
+        source,
+        offsets,
+        timestamps,
+        [keys[i] for i in at],
+        [values[i] for i in at],
+        ranges,
+    )
+
+
+def entry_of(
+    batch: Batch, firsts: Mapping[Partition, int], *, seq: int, now: int, said: tuple[int, int]
+) -> Entry:
+    """The journal entry of a batch.
+
+    Parameters
+    ----------
+    firsts
+        Where each partition stood: ranges tile, gaps of the log included.
+    said
+        How many predictions and dead letters it brought.
+    """
+    sums = _checksums(batch)
+    ranges = [
+        Range(p.topic, p.number, firsts[p], end, count, sums[p])
+        for p, (_, end, count) in sorted(batch.ranges.items())
+    ]
+    return Entry(seq, now, ranges, *said)
+
+
+def check(entry: Entry, batch: Batch) -> None:
+    """Whether `batch`, read again, is what `entry` consumed.
+
+    Raises
+    ------
+    TransportError
+        The log has changed or lost records since.
+    """
+    sums = _checksums(batch)
+    for r in entry.ranges:
+        partition = Partition(r.topic, r.partition)
+        count = batch.ranges.get(partition, (0, 0, 0))[2]
+        if count != r.count or sums.get(partition, 0) != r.crc32:
+            raise TransportError(
+                f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records with "
+                f"checksum {r.crc32:08x}, the log now gives {count}; its records have changed or "
+                "expired, and this model cannot be rebuilt from them"
+            )
+
+
+def _checksums(batch: Batch) -> dict[Partition, int]:
+    out = {}
+    for i, partition in enumerate(batch.partitions):
+        mine = np.flatnonzero(batch.source == i).tolist()
+        if not mine:
+            continue
+        crc = zlib.crc32(batch.offsets[mine].tobytes())
+        crc = zlib.crc32(batch.timestamps[mine].tobytes(), crc)
+        for column in (batch.keys, batch.values):
+            cells = [column[k] for k in mine]
+            sizes = np.array([-1 if c is None else len(c) for c in cells], dtype=np.int64)
+            crc = zlib.crc32(b"".join(c for c in cells if c), zlib.crc32(sizes.tobytes(), crc))
+        out[partition] = crc
+    return out

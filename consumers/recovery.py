@@ -1,0 +1,333 @@
+"""From nothing, a crash, a rebalance or a clean stop to a live shard: one path.
+
+1. fence     the old owner can commit nothing more
+2. locate    the journal's end, entry 0, the newest good snapshot at or before the end
+3. replay    the ranges journaled since, in the journal's order, output muted
+4. go live   poll from where the journal ends
+
+There is no undo code: whatever went wrong, the shard in memory is dropped and this begins again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from consumers import journal
+from consumers.codecs.json import parse
+from consumers.config import Config, identity_difference, infer, schema_of
+from consumers.errors import ConfigError, RecordError, TransportError
+from consumers.journal import Entry, Identity, Merge
+from consumers.models import build, classes_that_fit
+from consumers.records import Outgoing, Partition
+from consumers.shard import Shard, Spec
+from consumers.snapshots.format import About
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports.protocol import Log, Owner
+from stream.errors import StateError
+from stream.schema import Field, Schema
+
+__all__ = ["Live", "Sources", "rebuild", "recover", "sources"]
+
+WINDOW = 100_000  # records read back at once in a replay
+SAMPLE = 500
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The partitions a shard consumes, and its journal's."""
+
+    inputs: tuple[Partition, ...]
+    label_topics: frozenset[str]
+    journal: Partition
+    predictions_partitions: int
+
+
+@dataclass(slots=True)
+class Live:
+    """A shard at the journal's end.
+
+    `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
+    `identity` the hash every snapshot of this service carries.
+    """
+
+    shard: Shard
+    seq: int
+    position: int
+    now: int
+    identity: str
+    fields: tuple[Field, ...]
+    replayed: int = 0
+    refused: tuple[str, ...] = ()
+
+
+def sources(config: Config, log: Log) -> Sources:
+    """The partitions to work with.
+
+    Raises
+    ------
+    ConfigError
+        A topic is missing.
+    """
+    topics = log.topics()
+    missing = [topic for topic in config.topics.values() if topic not in topics]
+    if missing:
+        raise ConfigError(
+            f"no topic {', '.join(missing)} on {config.input.transport}; "
+            "`headwater check CONFIG --create` makes missing topics"
+        )
+    labels = frozenset(config.input_topics[1:])
+    return Sources(
+        tuple(Partition(t, n) for t in config.input_topics for n in range(topics[t])),
+        labels,
+        Partition(config.journal_topic, 0),
+        topics[config.predictions_topic],
+    )
+
+
+def recover(
+    config: Config,
+    log: Log,
+    owner: Owner,
+    found: Sources,
+    store: SnapshotStore,
+    *,
+    now: int,
+    progress: Progress = lambda done, total: None,
+) -> Live:
+    """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
+
+    Parameters
+    ----------
+    now
+        The wall clock in ms.
+    progress
+        Called with the records replayed and the records to replay.
+    """
+    end = log.end_offsets([found.journal])[found.journal]
+    if end == log.beginning_offsets([found.journal])[found.journal] == 0:
+        end = _first_start(config, log, owner, found, now)
+    live = rebuild(config, log, found, store, end=end, progress=progress)
+    owner.seek(live.shard.positions)
+    return live
+
+
+def rebuild(
+    config: Config,
+    log: Log,
+    found: Sources,
+    store: SnapshotStore | None,
+    *,
+    end: int,
+    progress: Progress = lambda done, total: None,
+) -> Live:
+    """The shard as the journal describes it up to `end`; writes nothing."""
+    identity = _identity(config, log, found.journal, end)
+    mark = _mark(identity)
+    live = _from_snapshot(config, identity, mark, found, store, end)
+    if live is None:
+        shard = _shard(config, identity, found)
+        shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
+        live = Live(shard, 0, 0, 0, mark, _fields(identity))
+    if store is not None:
+        live.refused = tuple(store.refused)
+    _replay(log, found, live, end, progress)
+    return live
+
+
+def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: int) -> int:
+    """Write entry 0; the journal's end after it."""
+    if config.input.start == "earliest":
+        starts = log.beginning_offsets(found.inputs)
+    elif config.input.start == "latest":
+        starts = log.end_offsets(found.inputs)
+    else:
+        starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
+    schema = config.declared_schema or _inferred(config, log, found)
+    entry = Identity(
+        config.name,
+        0,
+        config.identity(),
+        [(f.name, f.kind) for f in schema.fields],
+        [(p.topic, p.number, at) for p, at in sorted(starts.items())],
+    )
+    record = Outgoing(
+        found.journal.topic, b"0", journal.encode(entry), now, (), found.journal.number
+    )
+    return owner.commit([], record, starts) + 1
+
+
+def _inferred(config: Config, log: Log, found: Sources) -> Schema:
+    """Fields of the first observations, read without consuming them.
+
+    Raises
+    ------
+    ConfigError
+        There are none yet, or none a model could use.
+    """
+    parts = [p for p in found.inputs if p.topic == config.input.observations]
+    starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
+    ends = {p: min(end, starts[p] + SAMPLE) for p, end in ends.items()}
+    records = []
+    for fetched in log.read(starts, ends):
+        for value in fetched.values:
+            try:
+                records.append(parse(value))
+            except RecordError:
+                continue
+    exclude = {config.input.id, config.input.label or config.input.id}
+    schema = schema_of(infer(records[:SAMPLE], exclude, text=False))
+    if not schema.fields:
+        raise ConfigError(
+            f"[features] is not given and the {len(records)} observations in "
+            f"{config.input.observations} show none; declare [features] or feed the topic first"
+        )
+    return schema
+
+
+def _identity(config: Config, log: Log, partition: Partition, end: int) -> Identity:
+    """Entry 0, checked against the configuration."""
+    first = log.beginning_offsets([partition])[partition]
+    for _, entry in _entries(log, partition, first, end):
+        if not isinstance(entry, Identity):
+            break
+        different = identity_difference(entry.identity, config.identity())
+        if entry.name != config.name:
+            different = [f"name: {entry.name} -> {config.name}"]
+        if different:
+            raise ConfigError(
+                f"the journal {partition.topic} belongs to another configuration "
+                f"({'; '.join(different)}); change it back, or give this one a new name"
+            )
+        return entry
+    raise TransportError(
+        f"the journal {partition.topic} does not begin with the identity of {config.name}; "
+        "it was trimmed or belongs to another program: give the service a new name"
+    )
+
+
+def _from_snapshot(
+    config: Config,
+    identity: Identity,
+    mark: str,
+    found: Sources,
+    store: SnapshotStore | None,
+    end: int,
+) -> Live | None:
+    """The newest good snapshot, loaded."""
+    if store is None:
+        return None
+
+    def objection(about: About) -> str | None:
+        if about.identity != mark:
+            return "of another service or configuration"
+        if about.position > end:
+            return f"ahead of the journal, which ends at {end}"
+        return None
+
+    for about, state in store.newest(objection):
+        shard = _shard(config, identity, found)
+        try:
+            shard.load_state(state)
+        except (StateError, KeyError, TypeError, ValueError) as error:
+            store.refused.append(f"snapshot at {about.position}: {error}")
+            continue
+        return Live(shard, about.seq, about.position, about.now, mark, _fields(identity))
+    return None
+
+
+def _replay(log: Log, found: Sources, live: Live, end: int, progress: Progress) -> None:
+    """Apply the entries from the shard's position up to `end`, output muted."""
+    entries: list[tuple[int, Entry]] = []
+    for at, entry in _entries(log, found.journal, live.position, end):
+        if isinstance(entry, Entry):
+            if entry.seq != live.seq + len(entries) + 1:
+                raise TransportError(
+                    f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
+                    "entries are missing, the model cannot be rebuilt"
+                )
+            entries.append((at, entry))
+    total = sum(r.count for _, e in entries for r in e.ranges)
+    for window in _windows(entries):
+        merges = _read_back(log, found, live.shard, [e for _, e in window])
+        for (at, entry), merge in zip(window, merges, strict=True):
+            batch = merge.take(1 << 62, {}, wait=False)
+            if batch is None:
+                raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
+            journal.check(entry, batch)
+            live.shard.process(batch, entry.now)
+            live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+            live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+            live.replayed += len(batch)
+            progress(live.replayed, total)
+    live.position = max(live.position, end)
+
+
+def _windows(entries: Sequence[tuple[int, Entry]]) -> Iterator[list[tuple[int, Entry]]]:
+    window: list[tuple[int, Entry]] = []
+    size = 0
+    for at, entry in entries:
+        window.append((at, entry))
+        size += sum(r.count for r in entry.ranges)
+        if size >= WINDOW:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
+
+
+def _read_back(log: Log, found: Sources, shard: Shard, entries: Sequence[Entry]) -> Iterator[Merge]:
+    """One merge an entry, holding just that entry's records, read in one go."""
+    starts = {p: shard.positions[p] for p in found.inputs}
+    ends = dict(starts)
+    for entry in entries:
+        ends |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+    moved = [p for p in found.inputs if ends[p] > starts[p]]
+    merged = Merge(found.inputs, found.label_topics)
+    for fetched in log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved}):
+        merged.add([fetched])
+    for entry in entries:
+        yield merged.split({Partition(r.topic, r.partition): r.end for r in entry.ranges})
+
+
+def _entries(
+    log: Log, partition: Partition, start: int, end: int
+) -> Iterator[tuple[int, Identity | Entry]]:
+    if start >= end:
+        return
+    for fetched in log.read({partition: start}, {partition: end}):
+        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
+
+
+def _shard(config: Config, identity: Identity, found: Sources) -> Shard:
+    learner = build(config.model)
+    spec = Spec(
+        name=config.name,
+        model=config.model.type,
+        schema=Schema(_fields(identity)),
+        id_field=config.input.id,
+        label_field=config.input.label,
+        label_topics=found.label_topics,
+        predictions=config.predictions_topic,
+        dead_letters=config.dead_letters_topic,
+        predictions_partitions=found.predictions_partitions,
+        top=config.output.top,
+        max_pending=config.labels.max_pending,
+        horizon=config.labels.horizon_ms,
+        max_classes=classes_that_fit(config.model, learner),
+    )
+    return Shard(spec, learner)
+
+
+def _fields(identity: Identity) -> tuple[Field, ...]:
+    return tuple(Field(name, kind) for name, kind in identity.fields)  # type: ignore[arg-type]
+
+
+def _mark(identity: Identity) -> str:
+    text = msgspec.json.encode(msgspec.to_builtins(identity), order="sorted")
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,310 @@
+"""The loop and the lifecycle, read top to bottom: the life of a record.
+
+    start      fence, locate, replay (recovery)
+    loop       poll, merge, process, commit, tell, snapshot when due
+    stop       finish the commit in hand, snapshot, close
+
+A `TransportError` drops the shard and the owner and starts over; a `FencedError` ends the run.
+The clock, the signals and the threads live here and in `commands`; nothing above holds one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+
+import numba
+import numpy as np
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.commit import advance
+from consumers.config import Config
+from consumers.errors import FencedError, SnapshotError, TransportError
+from consumers.events import Committed, ShardView
+from consumers.journal import Merge
+from consumers.models import build
+from consumers.records import Batch, Partition
+from consumers.recovery import Live, Sources, recover, sources
+from consumers.snapshots.format import About
+from consumers.snapshots.store import SnapshotStore, SnapshotWriter
+from consumers.telemetry.prometheus import Telemetry
+from consumers.transports.protocol import Log, Owner
+from consumers.web.app import Health
+from stream.bayes import GaussianNB
+from stream.evaluate.progressive import progressive
+
+__all__ = ["Runner", "compile_kernels"]
+
+log = logging.getLogger("headwater")
+
+IDLE_SECONDS = 0.2
+ATTEMPTS = 5  # recoveries in a row without a commit before giving up
+TOLD_EVERY = 10.0  # seconds between two lines of progress
+
+Listener = Callable[[Committed, ShardView], None]
+
+
+class Runner:
+    """Runs one shard of a service.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    transport
+        The log; stays open.
+    stop
+        Set it to end after the commit in hand.
+    drain
+        Whether to end at the present end of the inputs.
+    on_commit
+        Called after each commit, when it is true.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        transport: Log,
+        stop: threading.Event,
+        *,
+        drain: bool = False,
+        on_commit: Listener | None = None,
+    ) -> None:
+        self._config, self._log, self._stop, self._drain = config, transport, stop, drain
+        self._on_commit = on_commit
+        self._view: ShardView | None = None
+        self._health = Health("starting")
+        self._told = time.monotonic()
+        self.registry = CollectorRegistry()
+        self._telemetry = Telemetry(
+            self.registry,
+            lambda: self._view,
+            clock=time.time,
+            version=version("headwater"),
+            max_classes=config.telemetry.max_classes,
+        )
+        directory = config.snapshots.directory / config.name / "shard-0"
+        self.store = SnapshotStore(directory, config.snapshots.keep)
+
+    def health(self) -> Health:
+        """Where the service is in its life; for the web."""
+        return self._health
+
+    def view(self) -> ShardView | None:
+        """The newest committed view; for the web."""
+        return self._view
+
+    def run(self) -> ShardView | None:
+        """Run until stopped, drained or fenced.
+
+        Raises
+        ------
+        FencedError
+            Another process owns the shard now.
+        TransportError
+            It failed five times in a row.
+        """
+        failures = 0
+        while True:
+            before = self._committed()
+            try:
+                self._life()
+                self._health = Health("stopped")
+                return self._view
+            except FencedError as error:
+                self._health = Health("dead", str(error))
+                raise
+            except TransportError as error:
+                failures = 1 if self._committed() != before else failures + 1
+                if failures >= ATTEMPTS or self._stop.is_set() or before is None:
+                    self._health = Health("dead", str(error))
+                    raise
+                pause = 0.2 * 2**failures
+                log.warning("%s; starting over from the journal in %.1f s", error, pause)
+                self._health = Health("starting", str(error))
+                self._stop.wait(pause)
+
+    def _committed(self) -> int | None:
+        return (
+            None
+            if self._view is None
+            else self._view.observations + sum(self._view.labels.values())
+        )
+
+    def _life(self) -> None:
+        """From fencing to the clean stop of one owner."""
+        found = sources(self._config, self._log)
+        owner = self._log.owner(self._config.name, 0, found.inputs)
+        try:
+            live = self._recover(owner, found)
+            writer = SnapshotWriter(self.store, self._snapshot_done, self._snapshot_failed)
+            try:
+                self._loop(owner, live, found, writer)
+            finally:
+                writer.close()
+        finally:
+            owner.close()
+
+    def _recover(self, owner: Owner, found: Sources) -> Live:
+        self._health = Health("replaying")
+        live = recover(
+            self._config,
+            self._log,
+            owner,
+            found,
+            self.store,
+            now=_now(),
+            progress=self._replaying,
+        )
+        for objection in live.refused:
+            log.warning("snapshot not used: %s", objection)
+        self._telemetry.replay_remaining(0)
+        self._view = live.shard.view()
+        self._health = Health("live")
+        log.info(
+            "live at journal entry %d, %d records replayed, %d observations known",
+            live.seq,
+            live.replayed,
+            self._view.observations,
+        )
+        return live
+
+    def _replaying(self, done: int, total: int) -> None:
+        self._telemetry.replay_remaining(total - done)
+        self._health = Health("replaying", f"{total - done} records remain")
+        self._tell("replayed %d of %d records", done, total)
+
+    def _loop(self, owner: Owner, live: Live, found: Sources, writer: SnapshotWriter) -> None:
+        merge = Merge(found.inputs, found.label_topics)
+        merge.seek(live.shard.positions)
+        until = self._log.end_offsets(found.inputs) if self._drain else None
+        due = _Due(self._config, live)
+        while not self._stop.is_set():
+            batch = self._gather(owner, merge)
+            self._telemetry.ends(owner.ends())
+            if batch is None:
+                if until is not None and _reached(merge, until, owner.ends()):
+                    break
+                continue
+            started = time.perf_counter()
+            event = advance(owner, live, found, batch, _now())
+            event = replace(event, seconds=time.perf_counter() - started)
+            self._view = live.shard.view()
+            self._telemetry.record(event)
+            self._tell("%d observations, %d learned", self._view.observations, self._view.learned)
+            if self._on_commit is not None:
+                self._on_commit(event, self._view)
+            if due(live, len(batch)):
+                self._snapshot(live, writer)
+        if due.changed:
+            self._snapshot(live, writer)
+
+    def _gather(self, owner: Owner, merge: Merge) -> Batch | None:
+        """Poll until a commit is full, its delay is over, or there is no more for now."""
+        size = self._config.commit.max_records
+        started = time.monotonic()
+        deadline = started + self._config.commit.max_delay_ms / 1000
+        held = started + self._config.input.max_wait_ms / 1000
+        while not self._stop.is_set():
+            waiting = len(merge)
+            fetched = owner.poll(
+                max_records=size,
+                timeout=0.02 if waiting else IDLE_SECONDS,
+                skip=merge.full(2 * size),
+            )
+            merge.add(fetched)
+            now = time.monotonic()
+            if len(merge) >= size or now >= deadline or not fetched:
+                batch = merge.take(size, owner.ends(), wait=now < held)
+                if batch is not None or not len(merge):
+                    return batch
+        return None
+
+    def _snapshot(self, live: Live, writer: SnapshotWriter) -> None:
+        learner = live.shard.learner
+        if not learner.can_save:
+            return
+        state = live.shard.to_state()
+        about = About(
+            self._config.name,
+            0,
+            live.position,
+            live.seq,
+            live.now,
+            live.identity,
+            "",
+            _versions(),
+        )
+        writer.submit(about, state)
+
+    def _snapshot_done(self, position: int, at: float) -> None:
+        self._telemetry.snapshot_written(at)
+        log.debug("snapshot at journal position %d", position)
+
+    def _snapshot_failed(self, error: SnapshotError) -> None:
+        log.error("%s; the service goes on, a restart will replay more", error)
+
+    def _tell(self, message: str, *values: object) -> None:
+        now = time.monotonic()
+        if now - self._told >= TOLD_EVERY:
+            self._told = now
+            log.info(message, *values)
+
+
+class _Due:
+    """Whether a snapshot is due: after so many records, or so much time with any."""
+
+    def __init__(self, config: Config, live: Live) -> None:
+        self._every = config.snapshots.every_records
+        self._seconds = config.snapshots.every_seconds
+        self._records = live.replayed
+        self._at = time.monotonic()
+
+    @property
+    def changed(self) -> bool:
+        return self._records > 0
+
+    def __call__(self, live: Live, records: int) -> bool:
+        self._records += records
+        if self._records < self._every and time.monotonic() - self._at < self._seconds:
+            return False
+        self._records, self._at = 0, time.monotonic()
+        return True
+
+
+def _reached(merge: Merge, until: dict[Partition, int], ends: dict[Partition, int]) -> bool:
+    """Whether every input is at its end; a log may end in markers, which are no records."""
+    return not len(merge) and all(
+        merge.position(p) >= end or merge.position(p) >= ends.get(p, end)
+        for p, end in until.items()
+    )
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "headwater": version("headwater"),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
+    """Compile what the model runs, once a machine; says so where it takes over half a second."""
+    timer = threading.Timer(0.5, say, ("compiling kernels (once)",))
+    timer.daemon = True
+    timer.start()
+    own = not config.model.type.startswith("river:")
+    try:
+        learner = build(config.model) if own else GaussianNB()
+        for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
+            pass
+    finally:
+        timer.cancel()

@@ -1,0 +1,1 @@
+"""Telemetry: what operators scrape (`prometheus.py`) and read (`log.py`)."""

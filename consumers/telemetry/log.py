@@ -1,0 +1,168 @@
+"""The log: one line an event, on stderr, for people or for machines; never a secret.
+
+Code says `logger.info("commit", extra={"records": 500})`; the line is `time level message
+records=500`, or one JSON object. Libraries are heard from WARNING on, whatever the level: at DEBUG
+some of them print whole requests, passwords included.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+__all__ = ["JsonLines", "Level", "Lines", "Style", "configure", "redacted"]
+
+Style = Literal["text", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+Value = str | int | float | bool | None
+
+OURS = ("headwater", "consumers", "stream")
+HIDDEN = "***"
+
+_SECRET = r"(?:password|passwd|passphrase|secret|token|credentials?|api_?key|private_?key)"  # noqa: S105
+_SECRET_KEY = re.compile(rf"{_SECRET}$", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    rf"""({_SECRET}["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;)}}\]]+)""",
+    re.IGNORECASE,
+)
+_CREDENTIALS = re.compile(r"\b(bearer|authorization:\s*\w+)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
+_IN_URL = re.compile(r"(\w://[^\s/:@]*:)[^\s/]+@")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+def configure(style: Style = "text", level: Level = "info") -> None:
+    """Send the log to stderr. A second call replaces the first.
+
+    Parameters
+    ----------
+    style
+        `text` for people, `json` for machines.
+    level
+        The least serious of our own lines to show.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if style == "json" else Lines())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        if isinstance(old.formatter, Lines | JsonLines):
+            root.removeHandler(old)
+    root.addHandler(handler)
+    wanted: int = logging.getLevelNamesMapping()[level.upper()]
+    root.setLevel(max(wanted, logging.WARNING))
+    for name in OURS:
+        logging.getLogger(name).setLevel(wanted)
+    # The client tells of every connection at INFO: worth reading only when looking for a fault.
+    kafka = logging.INFO if level == "debug" else max(wanted, logging.WARNING)
+    logging.getLogger("kafka").setLevel(kafka)
+
+
+def redacted(text: str) -> str:
+    """The text without what looks like a secret.
+
+    Examples
+    --------
+    >>> redacted("kafka://me:hunter2@broker:9092, sasl_plain_password=hunter2, tokens=12")
+    'kafka://me:***@broker:9092, sasl_plain_password=***, tokens=12'
+    """
+    text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
+    text = _CREDENTIALS.sub(rf"\1 {HIDDEN}", text)
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+class Lines(logging.Formatter):
+    """`time level message key=value`, one line an event; only a traceback takes more.
+
+    Examples
+    --------
+    >>> record = logging.makeLogRecord({"msg": "commit", "levelname": "INFO", "created": 0.0})
+    >>> record.records, record.topic = 500, "my topic"
+    >>> Lines().format(record)
+    '1970-01-01T00:00:00.000Z info commit records=500 topic="my topic"'
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        fields = " ".join(f"{key}={_shown(value)}" for key, value in _fields(record).items())
+        message = _one_line(_message(record))
+        line = f"{_time(record)} {record.levelname.lower()} {message} {fields}".rstrip()
+        trace = _traceback(self, record)
+        return f"{line}\n{trace}" if trace else line
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, then the fields.
+
+    Examples
+    --------
+    >>> record = logging.makeLogRecord({"msg": "commit", "levelname": "INFO", "name": "headwater"})
+    >>> record.created, record.records = 0.0, 500
+    >>> print(JsonLines().format(record))  # doctest: +ELLIPSIS
+    {"time":"1970-...Z","level":"info","logger":"headwater","message":"commit","records":500}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, Value] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        trace = _traceback(self, record)
+        if trace:
+            line["exception"] = trace
+        # A field cannot displace what every line has.
+        return msgspec.json.encode(line | {**_fields(record), **line}).decode()
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, UTC)
+    return at.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    return redacted(_encodable(record.getMessage()))
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    if not record.exc_info or record.exc_info[0] is None:
+        return ""
+    return redacted(_encodable(formatter.formatException(record.exc_info)))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Value]:
+    """What the caller gave as `extra`, as plain values."""
+    return {
+        _encodable(key): HIDDEN if _SECRET_KEY.search(key) else _plain(value)
+        for key, value in record.__dict__.items()
+        if key not in _ATTRIBUTES
+    }
+
+
+def _plain(value: object) -> Value:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return redacted(_encodable(str(value)))
+
+
+def _shown(value: Value) -> str:
+    text = str(value)
+    if isinstance(value, str) and (not text or re.search(r'[\s"=]', text)):
+        text = msgspec.json.encode(text).decode()
+    return _one_line(text)
+
+
+def _one_line(text: str) -> str:
+    """Line ends and control codes made visible: a record cannot forge a line or colour it."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def _encodable(text: str) -> str:
+    """Text that UTF-8 can hold: JSON may bring half a surrogate pair."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,177 @@
+"""Every metric there is: name, type, labels, meaning. `docs/metrics.md` is `page()`, tested."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from consumers.errors import DEAD_LETTER_REASONS
+from stream.join import OUTCOMES
+
+__all__ = ["BUCKETS", "MAX_CLASSES", "METRICS", "Spec", "page"]
+
+MAX_CLASSES = 20  # classes with series of their own, unless told otherwise
+BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Spec(NamedTuple):
+    """One metric as `docs/metrics.md` shows it."""
+
+    name: str
+    type: Literal["counter", "gauge", "histogram"]
+    labels: tuple[str, ...]
+    help: str
+
+
+METRICS = (
+    Spec("headwater_observations_total", "counter", ("shard",), "Observations consumed."),
+    Spec(
+        "headwater_labels_total",
+        "counter",
+        ("shard", "outcome"),
+        "What became of labels and of the observations that waited for one, by outcome.",
+    ),
+    Spec("headwater_predictions_total", "counter", ("shard",), "Predictions published."),
+    Spec("headwater_learned_total", "counter", ("shard",), "Records the model learned from."),
+    Spec(
+        "headwater_dead_letters_total",
+        "counter",
+        ("shard", "reason"),
+        "Records that were rejected and written to the dead-letter topic, by reason.",
+    ),
+    Spec(
+        "headwater_overflow_total",
+        "counter",
+        ("shard", "bound"),
+        "What was refused or dropped because a bound was reached, by bound.",
+    ),
+    Spec(
+        "headwater_pending_labels",
+        "gauge",
+        ("shard",),
+        "Observations that were predicted and wait for their label.",
+    ),
+    Spec(
+        "headwater_last_record_timestamp_seconds",
+        "gauge",
+        ("shard",),
+        "Timestamp of the newest record consumed (stream time), in seconds since the epoch.",
+    ),
+    Spec(
+        "headwater_committed_offset",
+        "gauge",
+        ("shard", "topic", "partition"),
+        "Offset of the next record to consume, as committed.",
+    ),
+    Spec(
+        "headwater_input_lag_records",
+        "gauge",
+        ("shard", "topic", "partition"),
+        "Records between the committed offset and the newest known end of an input.",
+    ),
+    Spec(
+        "headwater_confusion_total",
+        "counter",
+        ("shard", "model", "true", "predicted"),
+        "Scored predictions, by the true class and the predicted one.",
+    ),
+    Spec(
+        "headwater_accuracy_ratio",
+        "gauge",
+        ("shard", "model", "window"),
+        "Share of right predictions, each made before its record was learned.",
+    ),
+    Spec(
+        "headwater_log_loss",
+        "gauge",
+        ("shard", "model", "window"),
+        "Mean of -log(probability the model gave to the true class).",
+    ),
+    Spec(
+        "headwater_baseline_accuracy_ratio",
+        "gauge",
+        ("shard", "model", "baseline", "window"),
+        "Share of right predictions of a baseline on the very records the model was scored on.",
+    ),
+    Spec(
+        "headwater_commit_seconds",
+        "histogram",
+        ("shard",),
+        "Time from the end of a poll to its acknowledged commit.",
+    ),
+    Spec(
+        "headwater_snapshot_age_seconds",
+        "gauge",
+        ("shard",),
+        "Time since the newest snapshot was written; absent while there is none.",
+    ),
+    Spec(
+        "headwater_replay_remaining_records",
+        "gauge",
+        ("shard",),
+        "Journaled records still to be replayed before the service is live, 0 once it is.",
+    ),
+    Spec("headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."),
+)
+
+
+def page() -> str:
+    """The text of `docs/metrics.md`.
+
+    Examples
+    --------
+    >>> page().startswith("# Metrics")
+    True
+    """
+    rows = (
+        f"| `{s.name}` | {s.type} | {', '.join(f'`{name}`' for name in s.labels)} | {s.help} |"
+        for s in METRICS
+    )
+    return _PAGE.format(
+        rows="\n".join(rows),
+        outcomes=", ".join(f"`{o}`" for o in OUTCOMES),
+        reasons=", ".join(f"`{r}`" for r in DEAD_LETTER_REASONS),
+        max_classes=MAX_CLASSES,
+        buckets=", ".join(f"{b:g}" for b in BUCKETS),
+    )
+
+
+_PAGE = """\
+# Metrics
+
+Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for.
+This page is generated from `consumers/telemetry/metrics.py`; a test holds them together.
+
+| name | type | labels | meaning |
+|---|---|---|---|
+{rows}
+
+- `outcome` is one of {outcomes}.
+- `reason` is one of {reasons}.
+- `window` is `all`, `last_1000` (the last 1,000 scored predictions) or `fading` (each prediction
+  weighs 0.1 % less than the one after it); `baseline` is `majority` or `no_change`.
+- `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
+  keep their names, all others are `__other__`. A class that is itself called `__other__` appears
+  as `___other__`; a name is cut after 100 characters.
+- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
+
+Totals and scores come from the committed state: they go on after a restart or a crash where they
+were, and they appear only once the service knows them. `headwater_commit_seconds` counts since the
+process started. A score of which nothing is known yet has no series; it is never NaN.
+
+How good is the model now, and how much better than the better baseline?
+
+```promql
+headwater_accuracy_ratio{{window="last_1000"}}
+
+headwater_accuracy_ratio{{window="last_1000"}}
+  - max without (baseline) (headwater_baseline_accuracy_ratio{{window="last_1000"}})
+```
+
+How many records a second, how far behind, and how many were rejected in the last hour?
+
+```promql
+rate(headwater_observations_total[5m])
+sum by (topic) (headwater_input_lag_records)
+increase(headwater_dead_letters_total[1h]) > 0
+```
+"""

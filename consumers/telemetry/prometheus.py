@@ -1,0 +1,260 @@
+"""Metrics. What the state knows is read from the committed view, so it survives a restart.
+
+Three rules. A series exists only while its value is known: no NaN, and nothing of the shard before
+its first view, for a counter that began at 0 and then jumped to the recovered total would look like
+a burst to `rate()`. Every counter whose labels are known in advance is there from the first view,
+at 0. The number of series is bounded: classes beyond `max_classes` are summed up as `__other__`.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from consumers.errors import DEAD_LETTER_REASONS
+from consumers.events import Committed, ShardView
+from consumers.records import Partition
+from consumers.telemetry.metrics import BUCKETS, MAX_CLASSES, METRICS
+from stream.evaluate.quality import QualityView
+from stream.join import OUTCOMES
+from stream.schema import Label
+
+__all__ = ["OTHER", "ShardCollector", "Telemetry", "class_names"]
+
+OTHER = "__other__"
+MAX_NAME = 100  # characters of a class name: a label may be as long as a record
+
+Sample = tuple[tuple[str, ...], float | None]
+
+
+_SPECS = {spec.name: spec for spec in METRICS}
+
+
+def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
+    """Label values for the first `max_classes` classes learned; they keep them for ever.
+
+    Booleans are `true` and `false`. A text that is too long is cut, one that is empty (to
+    Prometheus: no label) or taken already gets underscores in front.
+
+    Examples
+    --------
+    >>> class_names([True, False])
+    ['true', 'false']
+    >>> class_names(["ham", "__other__", "spam"], max_classes=2)
+    ['ham', '___other__']
+    """
+    names: dict[str, None] = {}
+    for label in labels[:max_classes]:
+        text = str(label).lower() if isinstance(label, bool) else str(label)
+        # JSON may hold half a surrogate pair, which no exposition can encode.
+        text = text[:MAX_NAME].encode("utf-8", "backslashreplace").decode()
+        while text in names or text in ("", OTHER):
+            text = "_" + text
+        names[text] = None
+    return list(names)
+
+
+class ShardCollector(Collector):
+    """Everything that is read from the committed view, at the moment of a scrape.
+
+    Parameters
+    ----------
+    view
+        The newest committed view, None before the first. Called in the scraping thread.
+    max_classes
+        Classes with a name of their own.
+    """
+
+    def __init__(
+        self, view: Callable[[], ShardView | None], max_classes: int = MAX_CLASSES
+    ) -> None:
+        self._view = view
+        self._max_classes = max_classes
+
+    def collect(self) -> Iterator[Metric]:
+        """One family a metric; nothing before the first view."""
+        view = self._view()
+        if view is not None:
+            yield from _totals(view)
+            yield from self._quality((str(view.shard), view.model), view.quality)
+
+    def _quality(self, of: tuple[str, str], quality: QualityView) -> Iterator[Metric]:
+        names = class_names(quality.classes, self._max_classes)
+        if len(quality.classes) > len(names):
+            names.append(OTHER)
+        counts = _fold(quality.confusion, len(names)).tolist()
+        yield _family(
+            "headwater_confusion_total",
+            (
+                ((*of, true, said), counts[t][p])
+                for t, true in enumerate(names)
+                for p, said in enumerate(names)
+            ),
+        )
+        scores = quality.scores.items()
+        yield _family("headwater_accuracy_ratio", (((*of, w), s.accuracy) for w, s in scores))
+        yield _family("headwater_log_loss", (((*of, w), s.log_loss) for w, s in scores))
+        yield _family(
+            "headwater_baseline_accuracy_ratio",
+            (((*of, name, w), value) for w, s in scores for name, value in s.baselines.items()),
+        )
+
+
+class Telemetry(Collector):
+    """The process's own metrics, counted since it started, and the shard's beside them.
+
+    Parameters
+    ----------
+    registry
+        Where both are registered; one of the service's own, never the global default.
+    view
+        The newest committed view, None before the first.
+    clock
+        Seconds since the epoch.
+    version
+        Of headwater.
+    shard
+        The shard's number.
+    max_classes
+        Classes with a name of their own.
+
+    Notes
+    -----
+    One thread writes, another scrapes. Each fact is one immutable value, swapped whole, so that a
+    scrape never sees half of one and no lock is held.
+
+    Examples
+    --------
+    >>> registry = CollectorRegistry()
+    >>> telemetry = Telemetry(registry, lambda: None, clock=lambda: 100.0, version="1.0")
+    >>> telemetry.snapshot_written(at=88.0)
+    >>> registry.get_sample_value("headwater_snapshot_age_seconds", {"shard": "0"})
+    12.0
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        view: Callable[[], ShardView | None],
+        *,
+        clock: Callable[[], float],
+        version: str,
+        shard: int = 0,
+        max_classes: int = MAX_CLASSES,
+    ) -> None:
+        self._view = view
+        self._clock = clock
+        self._version = version
+        self._shard = str(shard)
+        self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
+        self._snapshot_at: float | None = None
+        self._ends: Mapping[Partition, int] = {}
+        self._replay_remaining: int | None = None
+        registry.register(ShardCollector(view, max_classes))
+        registry.register(self)
+
+    def record(self, event: Committed) -> None:
+        """Count one commit; call it only once the commit is acknowledged."""
+        counts, total = self._commits
+        at = bisect_left(BUCKETS, event.seconds)
+        raised = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
+        self._commits = (raised, total + event.seconds)
+
+    def snapshot_written(self, at: float) -> None:
+        """Remember when the newest snapshot was written, by `clock`."""
+        self._snapshot_at = at
+
+    def ends(self, ends: Mapping[Partition, int]) -> None:
+        """Remember the newest known end of each input; lag is measured against it."""
+        self._ends = dict(ends)
+
+    def replay_remaining(self, n: int) -> None:
+        """Say how many records are still to be replayed."""
+        self._replay_remaining = n
+
+    def collect(self) -> Iterator[Metric]:
+        """One family a metric."""
+        shard = (self._shard,)
+        yield self._commit_seconds()
+        age = None if self._snapshot_at is None else max(0.0, self._clock() - self._snapshot_at)
+        yield _family("headwater_snapshot_age_seconds", [(shard, age)])
+        yield _family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
+        yield _family("headwater_input_lag_records", self._lag())
+        yield _family("headwater_build_info", [((self._version,), 1)])
+
+    def _commit_seconds(self) -> Metric:
+        spec = _SPECS["headwater_commit_seconds"]
+        family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+        counts, total = self._commits
+        bounds = [*map(str, BUCKETS), "+Inf"]
+        family.add_metric(
+            (self._shard,), list(zip(bounds, accumulate(counts), strict=True)), sum_value=total
+        )
+        return family
+
+    def _lag(self) -> Iterator[Sample]:
+        view, ends = self._view(), self._ends
+        for partition, position in () if view is None else view.positions.items():
+            if partition in ends:
+                # A commit may be newer than the last look at the ends: then nothing is known to lag
+                yield (
+                    (self._shard, partition.topic, str(partition.number)),
+                    max(0, ends[partition] - position),
+                )
+
+
+def _totals(view: ShardView) -> Iterator[Metric]:
+    shard = (str(view.shard),)
+    yield _family("headwater_observations_total", [(shard, view.observations)])
+    yield _family("headwater_labels_total", _by(shard, OUTCOMES, view.labels))
+    yield _family("headwater_predictions_total", [(shard, view.predictions)])
+    yield _family("headwater_learned_total", [(shard, view.learned)])
+    yield _family(
+        "headwater_dead_letters_total", _by(shard, DEAD_LETTER_REASONS, view.dead_letters)
+    )
+    yield _family("headwater_overflow_total", _by(shard, (), view.overflows))
+    yield _family("headwater_pending_labels", [(shard, view.pending)])
+    newest = None if view.stream_time is None else view.stream_time / 1000
+    yield _family("headwater_last_record_timestamp_seconds", [(shard, newest)])
+    yield _family(
+        "headwater_committed_offset",
+        (((*shard, p.topic, str(p.number)), offset) for p, offset in view.positions.items()),
+    )
+
+
+def _by(
+    shard: tuple[str, ...], known: Iterable[str], counts: Mapping[str, int]
+) -> Iterator[Sample]:
+    for key, count in (dict.fromkeys(known, 0) | dict(counts)).items():
+        yield (*shard, key), count
+
+
+def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The counts as (size, size): what lies beyond is summed up in the last row and column.
+
+    The confusion may be smaller than the classes: one that was learned but never scored.
+    """
+    folded = np.zeros((size, size), dtype=np.int64)
+    if size:
+        to = np.minimum(np.arange(len(confusion)), size - 1)
+        np.add.at(folded, (to[:, None], to[None, :]), confusion)
+    return folded
+
+
+def _family(name: str, samples: Iterable[Sample]) -> Metric:
+    """A family with those of the samples that have a value."""
+    spec = _SPECS[name]
+    of = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
+    family = of(name, spec.help, labels=spec.labels)
+    for labels, value in samples:
+        if value is not None and not math.isnan(value):
+            family.add_metric(labels, value)
+    return family

@@ -1,0 +1,277 @@
+"""Apache Kafka as the log, by kafka-python. What an owner does, and why, is in `kafka_owner.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import TopicAlreadyExistsError
+
+from consumers.errors import TransportError
+from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
+from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka_owner import KafkaOwner, acknowledged, fetched
+from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+
+__all__ = ["KafkaLog"]
+
+_CHUNK = 5_000  # records a chunk of `read`
+_APPENDED = 10_000  # records in flight while `append` goes on
+_LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
+
+
+class KafkaLog:
+    """The topics of a Kafka cluster. Nothing is connected before it is needed.
+
+    Parameters
+    ----------
+    bootstrap_servers
+        HOST:PORT of one broker or more.
+    options
+        Options of the client by kafka-python's names, the section [kafka] of a configuration.
+
+    Raises
+    ------
+    ConfigError
+        An option is unknown, of the wrong kind, or fixed.
+
+    Examples
+    --------
+    >>> log = KafkaLog(["127.0.0.1:9092"], {"security_protocol": "SSL", "ssl_cafile": "ca.pem"})
+    >>> log.close()
+    """
+
+    def __init__(self, bootstrap_servers: Sequence[str], options: Mapping[str, object]) -> None:
+        self._options = KafkaOptions(bootstrap_servers, options)
+        self._url = "kafka://" + ",".join(bootstrap_servers)
+        self._placement = Placement()
+        self._partitions: dict[str, int] = {}  # of the topics seen so far
+        self._admin_client: Any = None
+        self._producer: Any = None
+        self._idle: list[Any] = []  # consumers between two reads: a new one costs 0.1 s
+        self._owners: list[KafkaOwner] = []
+        hear_client()
+
+    def topics(self) -> dict[str, int]:
+        """Topic to its number of partitions; Kafka's own (`__…`) are left out."""
+        with self._explained("list the topics"):
+            told = self._bounded("list its topics", self._admin().describe_topics)
+        self._partitions = {
+            topic["name"]: len(topic["partitions"])
+            for topic in told
+            if topic["partitions"] and not topic["is_internal"] and topic["name"][:2] != "__"
+        }
+        return dict(self._partitions)
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic that keeps its records; nothing happens where it exists already."""
+        settings = {
+            "num_partitions": partitions,
+            "replication_factor": self._options["replication_factor"],
+            "configs": {
+                "retention.ms": str(self._options["retention_ms"]),
+                "retention.bytes": "-1",
+                "max.message.bytes": str(_LARGEST_RECORD),
+            },
+        }
+        with self._explained(f"make topic {topic!r}"):
+            admin = self._admin()
+            with suppress(TopicAlreadyExistsError):
+                self._bounded("make a topic", lambda: admin.create_topics({topic: settings}))
+            self._bounded("announce a new topic", lambda: admin.wait_for_topics([topic]))
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset still kept of each. TransportError for an unknown topic."""
+        return self._offsets(partitions, lambda consumer, parts: consumer.beginning_offsets(parts))
+
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last committed record of each, and after markers that follow it."""
+        return self._offsets(partitions, lambda consumer, parts: consumer.end_offsets(parts))
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+        """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
+
+        def ask(consumer: Any, parts: list[TopicPartition]) -> dict[TopicPartition, int]:
+            found = consumer.offsets_for_times(dict.fromkeys(parts, max(timestamp, 0)))
+            late = [part for part in parts if found[part] is None]
+            return {part: at.offset for part, at in found.items() if at} | (
+                consumer.end_offsets(late) if late else {}
+            )
+
+        return self._offsets(partitions, ask)
+
+    def read(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> Iterator[Fetched]:
+        """Committed records of each partition from its start up to its end, in chunks."""
+        wanted = {TopicPartition(*p): p for p in starts if starts[p] < ends[p]}
+        if not wanted:
+            return
+        self._expect(list(wanted.values()))
+        patience = 3 * self._options.seconds("request_timeout_ms")
+        doing = "read " + ", ".join(map(str, wanted.values()))
+        with self._explained(doing), self._consumer() as consumer:
+            consumer.assign(list(wanted))
+            positions = {part: starts[partition] for part, partition in wanted.items()}
+            for part, position in positions.items():
+                consumer.seek(part, position)
+            moved = time.monotonic()
+            while positions:
+                for part, records in consumer.poll(500, max_records=_CHUNK).items():
+                    end = ends[wanted[part]]
+                    if records[-1].offset >= end:
+                        records = [record for record in records if record.offset < end]
+                    if records:
+                        yield fetched(wanted[part], records)
+                # By position, not by record: it also passes markers and aborted records.
+                for part, position in list(positions.items()):
+                    reached = consumer.position(part)
+                    if reached > position:
+                        positions[part] = reached
+                        moved = time.monotonic()
+                    if reached >= ends[wanted[part]]:
+                        del positions[part]
+                        consumer.pause(part)
+                if time.monotonic() - moved > patience:
+                    part, position = next(iter(positions.items()))
+                    raise TransportError(
+                        f"expected records of {wanted[part]} up to offset {ends[wanted[part]]} in "
+                        f"{self._url}, nothing came after {position} for {patience:g} s; see "
+                        "whether the broker is up"
+                    )
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Committed records as they come, for ever."""
+        self._expect(list(starts))
+        with self._explained("follow " + ", ".join(map(str, starts))), self._consumer() as consumer:
+            consumer.assign([TopicPartition(*partition) for partition in starts])
+            for partition, start in starts.items():
+                consumer.seek(TopicPartition(*partition), start)
+            while True:
+                for records in consumer.poll(int(poll_seconds * 1000), max_records=_CHUNK).values():
+                    for r in records:
+                        headers = tuple(r.headers)
+                        yield Record(
+                            r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, headers
+                        )
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Write records and return once every replica in sync has them."""
+        placed = [(record, self._place(record)) for record in records]  # all topics are there
+        try:
+            with self._explained("write records"):
+                if self._producer is None:
+                    with self._explained(CONNECT):
+                        self._producer = KafkaProducer(**self._options.producer(None))
+                for first in range(0, len(placed), _APPENDED):
+                    futures = [
+                        self._producer.send(
+                            record.topic,
+                            record.value,
+                            record.key,
+                            list(record.headers),
+                            partition,
+                            record.timestamp,
+                        )
+                        for record, partition in placed[first : first + _APPENDED]
+                    ]
+                    self._producer.flush(self._options.seconds("delivery_timeout_ms"))
+                    acknowledged(futures)
+        except BaseException:
+            # What a failed producer still has in hand must not be written by the next append.
+            failed, self._producer = self._producer, None
+            if failed is not None:
+                with suppress(Exception):
+                    failed.close(timeout=0)
+            raise
+
+    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> KafkaOwner:
+        """Become the owner of a shard, fencing whoever was."""
+        self._expect(inputs)  # first: a start that must fail should fence nobody
+        owner = KafkaOwner(self._options, name, shard, inputs, self._place)
+        self._owners.append(owner)
+        return owner
+
+    def close(self) -> None:
+        """Release everything, the owners this log gave too."""
+        for owner in self._owners:
+            owner.close()
+        idle, self._idle = self._idle, []
+        for consumer in idle:
+            _close_consumer(consumer)
+        for client in (self._producer, self._admin_client):
+            if client is not None:
+                with suppress(Exception):
+                    within(3, "close", client.close)
+        self._producer = self._admin_client = None
+
+    def _admin(self) -> Any:
+        if self._admin_client is None:
+            with self._explained(CONNECT):
+                self._admin_client = KafkaAdminClient(**self._options.admin())
+        return self._admin_client
+
+    @contextmanager
+    def _consumer(self) -> Iterator[Any]:
+        """A consumer to use; one that raised is not used again, its next poll might not return."""
+        if self._idle:
+            consumer = self._idle.pop()
+        else:
+            with self._explained(CONNECT):
+                consumer = KafkaConsumer(**self._options.consumer())
+        try:
+            yield consumer
+            consumer.unsubscribe()
+        except BaseException as error:
+            if isinstance(error, GeneratorExit):  # a reader that has seen enough; nothing is wrong
+                consumer.unsubscribe()
+                self._idle.append(consumer)
+            else:
+                _close_consumer(consumer)
+            raise
+        self._idle.append(consumer)
+
+    def _explained(self, doing: str) -> Any:
+        return explained(self._options.servers, doing)
+
+    def _bounded(self, what: str, call: Callable[[], Any]) -> Any:
+        return within(2 * self._options.seconds("request_timeout_ms"), what, call)
+
+    def _offsets(
+        self,
+        partitions: Sequence[Partition],
+        ask: Callable[[Any, list[TopicPartition]], Mapping[TopicPartition, int]],
+    ) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        self._expect(partitions)
+        with self._explained("find offsets"), self._consumer() as consumer:
+            found = ask(consumer, [TopicPartition(*partition) for partition in partitions])
+        return {partition: found[TopicPartition(*partition)] for partition in partitions}
+
+    def _expect(self, partitions: Sequence[Partition]) -> None:
+        """TransportError unless each is there: the client would wait for it for a long time."""
+        for topic, number in partitions:
+            count = self._count(topic)
+            if not 0 <= number < count:
+                raise no_such_partition(topic, number, count)
+
+    def _count(self, topic: str) -> int:
+        count = self._partitions.get(topic) or self.topics().get(topic)
+        if count is None:
+            raise no_such_topic(topic, self._url)
+        return count
+
+    def _place(self, record: Outgoing) -> int:
+        return self._placement.choose(
+            record, self._partitions.get(record.topic) or self._count(record.topic)
+        )
+
+
+def _close_consumer(consumer: Any) -> None:
+    with suppress(Exception):
+        within(3, "close", lambda: consumer.close(autocommit=False, timeout_ms=1000))

@@ -1,0 +1,171 @@
+"""What the Kafka client raises, as one line a user can act on; and calls that may hang, bounded."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import errors
+
+from consumers.errors import ConfigError, FencedError, HeadwaterError, TransportError
+
+__all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
+
+CONNECT = "connect"  # what is being done while a client is made
+
+_FENCED = (
+    errors.ProducerFencedError,
+    errors.InvalidProducerEpochError,
+    errors.TransactionCoordinatorFencedError,
+    errors.FencedInstanceIdError,
+)
+_REFUSED = (
+    errors.SaslAuthenticationFailedError,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
+)
+
+
+class _Memory(logging.Handler):
+    """The last complaints of the client: why a connection failed it tells only its log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.complaints: deque[str] = deque(maxlen=20)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.complaints.append(record.getMessage())
+
+
+_memory = _Memory()
+
+
+def hear_client() -> None:
+    """Keep the client's log off the terminal, and its secrets out of any log.
+
+    It complains of each lost connection, and at DEBUG it prints passwords, keys and values. Where
+    the root logger is at DEBUG, its complaints are passed on.
+    """
+    logger = logging.getLogger("kafka")
+    logger.setLevel(max(logger.level, logging.INFO))
+    logger.propagate = logging.getLogger().isEnabledFor(logging.DEBUG)
+    if _memory not in logger.handlers:
+        logger.addHandler(_memory)
+    _memory.complaints.clear()
+
+
+@contextmanager
+def explained(servers: Sequence[str], doing: str) -> Iterator[None]:
+    """Turn what the client raises inside into one of our errors; `doing`: "read topic 'x'"."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except Exception as error:
+        raise explain(error, servers, doing) from error
+
+
+def explain(error: BaseException, servers: Sequence[str], doing: str) -> HeadwaterError:
+    """Our error for one of the client's, in one line."""
+    where = ",".join(servers)
+    told = " ".join(str(error).split())
+    if isinstance(error, _FENCED):
+        return FencedError(
+            f"expected to own the shard, Kafka at {where} has fenced this owner: another one has "
+            "taken over, or a commit outlasted transaction_timeout_ms; nothing was written, stop "
+            "or restart this one"
+        )
+    if isinstance(error, errors.KafkaTimeoutError) and "bootstrap" in told:
+        return _unreachable(where)
+    if isinstance(error, _REFUSED):
+        return _credentials(where, told)
+    if isinstance(error, errors.AuthorizationError):
+        return TransportError(
+            f"expected the right to {doing} at Kafka {where}, it was denied ({told}); ask for the "
+            "ACL or correct [kafka]"
+        )
+    if isinstance(error, errors.OffsetOutOfRangeError):
+        return TransportError(
+            f"expected to {doing} at Kafka {where}, its offsets are no longer kept ({told}): "
+            "retention removed them or the topic was made anew; raise its retention.ms"
+        )
+    if isinstance(error, errors.CorruptRecordError):
+        return TransportError(f"could not {doing} at Kafka {where}: damaged on the broker ({told})")
+    if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
+        return TransportError(
+            f"could not {doing} at Kafka {where}: a record is larger than the topic takes; raise "
+            "its max.message.bytes"
+        )
+    if isinstance(error, errors.UnsupportedVersionError):
+        return TransportError(f"could not {doing}: Kafka at {where} is too old, 2.8 is needed")
+    if isinstance(error, errors.InvalidTimestampError):
+        return TransportError(
+            f"could not {doing} at Kafka {where}: a timestamp is further ahead than the topic "
+            "takes; raise its message.timestamp.after.max.ms"
+        )
+    if isinstance(error, errors.KafkaConfigurationError | errors.UnsupportedCodecError):
+        return ConfigError(f"[kafka] {told}; correct it")
+    if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
+        # A certificate that cannot be read, a mechanism or codec whose library is not there.
+        return ConfigError(f"[kafka] the client cannot be set up ({told}); correct it")
+    if isinstance(error, errors.RetriableError):
+        return TransportError(
+            f"could not {doing}: Kafka at {where} did not answer in time "
+            f"({type(error).__name__}: {told}); see whether it is up, then start again"
+        )
+    return TransportError(f"could not {doing} at Kafka {where}: {type(error).__name__}: {told}")
+
+
+def _unreachable(where: str) -> HeadwaterError:
+    """Nobody there, or somebody who would not have us: the client's log knows which."""
+    for complaint in reversed(_memory.complaints):
+        if "Authentication" in complaint or "Sasl" in complaint:
+            return _credentials(where, " ".join(complaint.split()))
+        if "Handshake failed" in complaint or ssl.SSLError.__name__ in complaint:
+            return TransportError(
+                f"expected TLS with Kafka at {where}, its handshake failed "
+                f"({' '.join(complaint.split())}); correct security_protocol and ssl_* in [kafka]"
+            )
+    return TransportError(
+        f"no Kafka broker at {where}; start one or correct [input] transport "
+        "(and security_protocol in [kafka], if it wants TLS or SASL)"
+    )
+
+
+def _credentials(where: str, told: str) -> HeadwaterError:
+    return TransportError(
+        f"Kafka at {where} refused the credentials ({told}); correct sasl_* in [kafka]"
+    )
+
+
+def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
+    """The call's result; TransportError when it takes longer, and it is left behind.
+
+    For calls of the client that wait without a limit: they retry for ever on a topic that is
+    gone or a coordinator that does not answer.
+    """
+    results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            results.put((call(), None))
+        except BaseException as error:
+            results.put((None, error))
+
+    threading.Thread(target=work, name=f"headwater: {what}", daemon=True).start()
+    try:
+        result, error = results.get(timeout=seconds)
+    except queue.Empty:
+        raise TransportError(
+            f"expected Kafka to {what} within {seconds:g} s, it did not: whether it was done is "
+            "unknown; see whether the broker is up, then start again"
+        ) from None
+    if error is not None:
+        raise error
+    return result

@@ -1,0 +1,201 @@
+"""Which options of the Kafka client a user may set, and what each client is made of.
+
+An option that exactly once depends on is refused by name. Names and types are checked here,
+before the client sees them: its own errors repeat values, and a value may be a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from consumers.errors import ConfigError
+
+__all__ = ["KafkaOptions"]
+
+_EVERY_CLIENT: dict[str, type] = {
+    "client_id": str,
+    "security_protocol": str,
+    "ssl_check_hostname": bool,
+    "ssl_cafile": str,
+    "ssl_certfile": str,
+    "ssl_keyfile": str,
+    "ssl_password": str,
+    "ssl_crlfile": str,
+    "sasl_mechanism": str,
+    "sasl_plain_username": str,
+    "sasl_plain_password": str,
+    "sasl_kerberos_name": str,
+    "sasl_kerberos_service_name": str,
+    "sasl_kerberos_domain_name": str,
+    "proxy_url": str,
+    "client_dns_lookup": str,
+    "bootstrap_timeout_ms": int,
+    "request_timeout_ms": int,
+    "retry_backoff_ms": int,
+    "reconnect_backoff_ms": int,
+    "reconnect_backoff_max_ms": int,
+    "connections_max_idle_ms": int,
+    "metadata_max_age_ms": int,
+    "receive_buffer_bytes": int,
+    "send_buffer_bytes": int,
+}
+_CONSUMER: dict[str, type] = {
+    "client_rack": str,
+    "fetch_max_wait_ms": int,
+    "fetch_min_bytes": int,
+    "fetch_max_bytes": int,
+    "max_partition_fetch_bytes": int,
+}
+_PRODUCER: dict[str, type] = {
+    "transaction_timeout_ms": int,
+    "delivery_timeout_ms": int,
+    "max_block_ms": int,
+    "linger_ms": int,
+    "batch_size": int,
+    "compression_type": str,
+    "max_request_size": int,
+}
+_TOPICS: dict[str, type] = {"replication_factor": int, "retention_ms": int}
+_ALL = _EVERY_CLIENT | _CONSUMER | _PRODUCER | _TOPICS
+
+# Overriding any of these loses or doubles records, silently.
+_FIXED = frozenset(
+    [
+        "acks",
+        "auto_commit_interval_ms",
+        "auto_offset_reset",
+        "check_crcs",
+        "enable_auto_commit",
+        "enable_idempotence",
+        "group_id",
+        "group_instance_id",
+        "isolation_level",
+        "key_deserializer",
+        "key_serializer",
+        "max_in_flight_requests_per_connection",
+        "partitioner",
+        "retries",
+        "transactional_id",
+        "value_deserializer",
+        "value_serializer",
+    ]
+)
+
+_DEFAULTS: dict[str, Any] = {
+    "client_id": "headwater",
+    "bootstrap_timeout_ms": 5_000,  # a wrong address is told soon
+    "request_timeout_ms": 10_000,
+    "retry_backoff_ms": 20,  # the client sleeps this long on its I/O thread, also between commits
+    # Below the transaction's timeout, so that a record which cannot be delivered fails first.
+    "delivery_timeout_ms": 20_000,
+    "transaction_timeout_ms": 30_000,  # how long a killed owner holds back readers at most
+    "max_block_ms": 20_000,
+    "linger_ms": 5,
+    "batch_size": 256 * 1024,  # a commit of 2,000 predictions in one or two requests
+    # No compression: gzip is all the standard library has, and it costs more than the bytes do.
+    "compression_type": None,
+    "max_request_size": 8 * 2**20,
+    "replication_factor": -1,  # the broker's default
+    # Topics made here keep everything: a journal must never end, and the records of a data set
+    # are years old by their timestamps, so a broker's week of retention would drop them at once.
+    "retention_ms": -1,
+}
+
+
+class KafkaOptions:
+    """The settings of each client, from the section [kafka] of a configuration.
+
+    Raises
+    ------
+    ConfigError
+        An option is unknown, fixed, or of the wrong kind.
+
+    Examples
+    --------
+    >>> options = KafkaOptions(["127.0.0.1:9092"], {"linger_ms": 10})
+    >>> options["linger_ms"], options["replication_factor"]
+    (10, -1)
+    >>> options.consumer()["isolation_level"]
+    'read_committed'
+    >>> KafkaOptions(["127.0.0.1:9092"], {"acks": 1})
+    Traceback (most recent call last):
+    ...
+    consumers.errors.ConfigError: [kafka] acks is fixed, exactly once depends on it; remove it
+    """
+
+    def __init__(self, servers: Sequence[str], options: Mapping[str, object]) -> None:
+        for name, value in options.items():
+            _check(name, value)
+        _check_credentials(options)
+        self.servers = list(servers)
+        self._given: dict[str, Any] = dict(options)
+
+    def __getitem__(self, name: str) -> Any:
+        """The option as given, else its default."""
+        return self._given.get(name, _DEFAULTS.get(name))
+
+    def _of(self, names: Mapping[str, type]) -> dict[str, Any]:
+        chosen = _DEFAULTS | self._given
+        return {name: chosen[name] for name in names if name in chosen}
+
+    def admin(self) -> dict[str, Any]:
+        """The settings of a client that manages topics."""
+        return {"bootstrap_servers": self.servers, **self._of(_EVERY_CLIENT)}
+
+    def consumer(self) -> dict[str, Any]:
+        """The settings of every consumer; partitions are assigned to it, positions sought."""
+        return {
+            **self.admin(),
+            **self._of(_CONSUMER),
+            "isolation_level": "read_committed",  # the default shows records of aborted commits
+            "enable_auto_commit": False,  # positions are committed with the outputs, or not at all
+            "auto_offset_reset": "none",  # a lost position must raise, not jump
+            # No deserializers: after one raises, the client's poll never returns again.
+        }
+
+    def producer(self, transactional_id: str | None) -> dict[str, Any]:
+        """The settings of a producer: idempotent, acknowledged by all; transactional by id."""
+        return {
+            **self.admin(),
+            **self._of(_PRODUCER),
+            "acks": "all",
+            "enable_idempotence": True,
+            "allow_auto_create_topics": False,
+            "transactional_id": transactional_id,
+        }
+
+    def seconds(self, name: str) -> float:
+        """An option in ms as seconds."""
+        return float(self[name]) / 1000
+
+
+def _check(name: str, value: object) -> None:
+    if name in _FIXED:
+        raise ConfigError(f"[kafka] {name} is fixed, exactly once depends on it; remove it")
+    if name == "bootstrap_servers":
+        raise ConfigError("[kafka] bootstrap_servers is written as [input] transport; move it")
+    if name not in _ALL:
+        near = get_close_matches(name, _ALL, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"[kafka] expected an option of the Kafka client, got {name!r}{hint}")
+    expected = _ALL[name]
+    if type(value) is not expected:
+        kind = {int: "a whole number", str: "text", bool: "true or false"}[expected]
+        raise ConfigError(f"[kafka] {name}: expected {kind}, got a {type(value).__name__}")
+
+
+def _check_credentials(options: Mapping[str, object]) -> None:
+    """What the client itself would fail to say, or say only in its log."""
+    sasl = str(options.get("security_protocol", "")).startswith("SASL_")
+    mechanism = options.get("sasl_mechanism")
+    if sasl and mechanism is None:
+        raise ConfigError(
+            "[kafka] security_protocol asks for SASL, sasl_mechanism is missing; add it, such as "
+            'sasl_mechanism = "SCRAM-SHA-512"'
+        )
+    if sasl and (mechanism == "PLAIN" or str(mechanism).startswith("SCRAM-")):
+        for name in ("sasl_plain_username", "sasl_plain_password"):
+            if name not in options:
+                raise ConfigError(f"[kafka] sasl_mechanism {mechanism!r} needs {name}; add it")

@@ -1,0 +1,255 @@
+"""A log in this process: the same promises as the others, gone when the process ends.
+
+For tests and notebooks: it keeps every record, so the memory of the process is its bound. All
+`MemoryLog` of one name share one store; every access holds the store's one lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from threading import Condition, Lock
+
+from consumers.errors import FencedError, TransportError
+from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+
+__all__ = ["MemoryLog", "MemoryOwner"]
+
+_CHUNK = 1000  # records a chunk of `read`
+
+
+class _Store:
+    """Topics, offsets and epochs. Whoever calls a method holds `changed`."""
+
+    def __init__(self, name: str) -> None:
+        self.url = f"memory:{name}"
+        self.changed = Condition()
+        self.topics: dict[str, list[list[Record]]] = {}
+        self.offsets: dict[tuple[str, Partition], int] = {}
+        self.epochs: dict[tuple[str, int], int] = {}
+        self.placement = Placement()
+
+    def records(self, partition: Partition) -> list[Record]:
+        topic = self.topics.get(partition.topic)
+        if topic is None:
+            raise no_such_topic(partition.topic, self.url)
+        if not 0 <= partition.number < len(topic):
+            raise no_such_partition(partition.topic, partition.number, len(topic))
+        return topic[partition.number]
+
+    def write(self, records: Sequence[Outgoing], now: int) -> int:
+        """Write all or nothing; the offset of the last one."""
+        placed = []
+        for record in records:  # every topic is looked up before anything is written
+            topic = self.topics.get(record.topic)
+            if topic is None:
+                raise no_such_topic(record.topic, self.url)
+            number = self.placement.choose(record, len(topic))
+            placed.append((record, number, topic[number]))
+        offset = -1
+        for record, number, kept in placed:
+            offset = len(kept)
+            timestamp = now if record.timestamp is None else record.timestamp
+            value, headers = record.value, tuple(record.headers)
+            kept.append(Record(record.topic, number, offset, timestamp, record.key, value, headers))
+        self.changed.notify_all()
+        return offset
+
+
+_stores: dict[str, _Store] = {}
+_stores_lock = Lock()
+
+
+class MemoryLog:
+    """The log of this name in this process.
+
+    Parameters
+    ----------
+    name
+        Logs of the same name are the same log.
+    clock
+        Seconds since 1970, for records without a timestamp.
+    """
+
+    def __init__(self, name: str, *, clock: Callable[[], float] = time.time) -> None:
+        with _stores_lock:
+            self._store = _stores.setdefault(name, _Store(name))
+        self._clock = clock
+
+    def topics(self) -> dict[str, int]:
+        """Topic to its number of partitions."""
+        with self._store.changed:
+            return {topic: len(kept) for topic, kept in sorted(self._store.topics.items())}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; nothing happens where it exists already."""
+        with self._store.changed:
+            self._store.topics.setdefault(topic, [[] for _ in range(partitions)])
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset of each: 0, nothing is ever dropped."""
+        return dict.fromkeys(self.end_offsets(partitions), 0)
+
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of each."""
+        with self._store.changed:
+            return {partition: len(self._store.records(partition)) for partition in partitions}
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+        """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
+        found = {}
+        with self._store.changed:
+            for partition in partitions:
+                kept = self._store.records(partition)
+                later = (record.offset for record in kept if record.timestamp >= timestamp)
+                found[partition] = next(later, len(kept))
+        return found
+
+    def read(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> Iterator[Fetched]:
+        """Records of each partition from its start up to its end, in chunks."""
+        positions = {partition: starts[partition] for partition in ends}
+        while positions:
+            for partition, position in list(positions.items()):
+                stop = min(position + _CHUNK, ends[partition])
+                if position >= stop:
+                    del positions[partition]
+                    continue
+                with self._store.changed:
+                    chunk = self._store.records(partition)[position:stop]
+                if not chunk:
+                    raise TransportError(
+                        f"expected records of {partition} up to offset {ends[partition]} in "
+                        f"{self._store.url}, it ends at {position}: give an end within the log"
+                    )
+                positions[partition] = chunk[-1].offset + 1
+                yield _columns(partition, chunk)
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Records as they come, for ever."""
+        positions = dict(starts)
+        while True:
+            with self._store.changed:
+                chunk = [
+                    record
+                    for partition, position in positions.items()
+                    for record in self._store.records(partition)[position : position + _CHUNK]
+                ]
+                if not chunk:
+                    self._store.changed.wait(poll_seconds)
+            for record in chunk:
+                positions[Partition(record.topic, record.partition)] = record.offset + 1
+                yield record
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Write all of the records or none."""
+        with self._store.changed:
+            self._store.write(records, int(self._clock() * 1000))
+
+    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> MemoryOwner:
+        """Become the owner of a shard, fencing whoever was."""
+        with self._store.changed:
+            for partition in inputs:
+                self._store.records(partition)
+            epoch = self._store.epochs.get((name, shard), 0) + 1
+            self._store.epochs[name, shard] = epoch
+        return MemoryOwner(self._store, name, shard, epoch, inputs, self._clock)
+
+    def close(self) -> None:
+        """Nothing to release: the records stay until the process ends."""
+
+
+class MemoryOwner:
+    """The owner of a shard; made by `MemoryLog.owner`."""
+
+    def __init__(
+        self,
+        store: _Store,
+        name: str,
+        shard: int,
+        epoch: int,
+        inputs: Sequence[Partition],
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._shard = shard
+        self._epoch = epoch
+        self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
+        self._clock = clock
+        self._positions: dict[Partition, int] = {}
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position."""
+        self._positions = {partition: positions[partition] for partition in self._inputs}
+
+    def poll(
+        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+    ) -> list[Fetched]:
+        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        wanted = [partition for partition in self._inputs if partition not in skip]
+        with self._store.changed:
+            self._store.changed.wait_for(lambda: self._behind(wanted), timeout)
+            fetched = []
+            left = max_records
+            for place, partition in enumerate(wanted):
+                position = self._positions[partition]
+                share = -(-left // (len(wanted) - place))
+                chunk = self._store.records(partition)[position : position + share]
+                if chunk:
+                    self._positions[partition] = chunk[-1].offset + 1
+                    left -= len(chunk)
+                    fetched.append(_columns(partition, chunk))
+            self._inputs.rotate(-1)
+        return fetched
+
+    def _behind(self, partitions: Sequence[Partition]) -> bool:
+        return any(
+            self._positions[partition] < len(self._store.records(partition))
+            for partition in partitions
+        )
+
+    def ends(self) -> dict[Partition, int]:
+        """The end of each input."""
+        with self._store.changed:
+            return {partition: len(self._store.records(partition)) for partition in self._inputs}
+
+    def commit(
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+    ) -> int:
+        """Write records, journal entry and offsets: all of it, or nothing; the entry's offset."""
+        with self._store.changed:
+            if self._store.epochs[self._name, self._shard] != self._epoch:
+                raise FencedError(
+                    f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                    "taken it over: nothing was written, stop this one"
+                )
+            offset = self._store.write([*records, journal], int(self._clock() * 1000))
+            for partition, position in positions.items():
+                self._store.offsets[self._name, partition] = position
+        return offset
+
+    def committed(self) -> dict[Partition, int]:
+        """The group's committed offsets of the inputs that have one."""
+        with self._store.changed:
+            return {
+                partition: self._store.offsets[self._name, partition]
+                for partition in self._inputs
+                if (self._name, partition) in self._store.offsets
+            }
+
+    def close(self) -> None:
+        """Nothing to release: ownership ends with the next owner."""
+
+
+def _columns(partition: Partition, chunk: Sequence[Record]) -> Fetched:
+    return Fetched(
+        partition,
+        [record.offset for record in chunk],
+        [record.timestamp for record in chunk],
+        [record.key for record in chunk],
+        [record.value for record in chunk],
+    )

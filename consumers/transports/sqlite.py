@@ -1,0 +1,231 @@
+"""The embedded log: one SQLite file, shared by any number of processes of one machine.
+
+The write lock is held only inside `append`, `commit`, `create_topic` and `owner`: `produce`,
+`tail` and the page work beside a running service. Who owns a shard is an epoch in the file,
+raised by each new owner and checked inside the transaction of every commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from consumers.errors import FencedError, TransportError
+from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.transports.sqlite_file import Database
+
+__all__ = ["SqliteLog", "SqliteOwner"]
+
+_CHUNK = 1000  # records a chunk of `read` and `follow`
+_LONGEST_PAUSE = 0.05  # seconds between two looks for news
+
+
+class SqliteLog:
+    """The log in a file.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there, in a directory that is.
+    clock
+        Seconds since 1970, for records without a timestamp.
+    busy_seconds
+        How long to wait while another process writes.
+
+    Raises
+    ------
+    TransportError
+        The file cannot be opened or is not a log of ours.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     log = SqliteLog(f"{directory}/feed.db")
+    ...     log.create_topic("flowers", 1)
+    ...     log.append([Outgoing("flowers", b"7", b"{}"), Outgoing("flowers", b"8", b"{}")])
+    ...     flowers = Partition("flowers", 0)
+    ...     chunks = list(log.read({flowers: 0}, log.end_offsets([flowers])))
+    ...     log.close()
+    >>> chunks[0].offsets, chunks[0].keys
+    ([0, 1], [b'7', b'8'])
+    """
+
+    def __init__(
+        self, path: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = 10.0
+    ) -> None:
+        self._database = Database(path, clock, busy_seconds)
+        self._clock = clock
+        self._owners: list[SqliteOwner] = []
+
+    def topics(self) -> dict[str, int]:
+        """Topic to its number of partitions."""
+        return self._database.topics()
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; nothing happens where it exists already."""
+        self._database.create_topic(topic, partitions)
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset of each: 0, nothing is ever dropped."""
+        return dict.fromkeys(self.end_offsets(partitions), 0)
+
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last committed record of each."""
+        return _ends(self._database, partitions)
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+        """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
+        database = self._database
+        return {
+            partition: database.offset_at(database.log(partition), timestamp)
+            for partition in partitions
+        }
+
+    def read(
+        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> Iterator[Fetched]:
+        """Committed records of each partition from its start up to its end, in chunks.
+
+        Raises
+        ------
+        TransportError
+            The log ends before the end that was asked for.
+        """
+        positions = {partition: starts[partition] for partition in ends}
+        while positions:
+            for partition, position in list(positions.items()):
+                left = ends[partition] - position
+                if left <= 0:
+                    del positions[partition]
+                    continue
+                chunk = self._database.fetch(partition, position, min(left, _CHUNK))
+                if chunk is None:
+                    raise TransportError(
+                        f"expected records of {partition} up to offset {ends[partition]} in "
+                        f"{self._database.url}, it ends at {position}: give an end within the log"
+                    )
+                positions[partition] = chunk.offsets[-1] + 1
+                yield chunk
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Committed records as they come, for ever."""
+        positions = dict(starts)
+        while True:
+            quiet = True
+            for partition, position in list(positions.items()):
+                for record in self._database.fetch_records(partition, position, _CHUNK):
+                    quiet = False
+                    positions[partition] = record.offset + 1
+                    yield record
+            if quiet:
+                time.sleep(poll_seconds)
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Write all of the records or none; on the disk when this returns."""
+        rows, _ = self._database.place(records)
+        with self._database.transaction():
+            self._database.insert(rows)
+
+    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> SqliteOwner:
+        """Become the owner of a shard, fencing whoever was."""
+        for partition in inputs:
+            self._database.log(partition)
+        # A connection of its own: its waiting must see what this one appends.
+        database = Database(self._database.path, self._clock, self._database.busy_seconds)
+        owner = SqliteOwner(database, name, shard, inputs)
+        self._owners.append(owner)
+        return owner
+
+    def close(self) -> None:
+        """Close the file, and that of every owner this log gave."""
+        for owner in self._owners:
+            owner.close()
+        self._database.close()
+
+
+class SqliteOwner:
+    """The owner of a shard; made by `SqliteLog.owner`."""
+
+    def __init__(
+        self, database: Database, name: str, shard: int, inputs: Sequence[Partition]
+    ) -> None:
+        self._database = database
+        self._name = name
+        self._shard = shard
+        self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
+        self._positions: dict[Partition, int] = {}
+        self._epoch = database.next_epoch(name, shard)
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position."""
+        self._positions = {partition: positions[partition] for partition in self._inputs}
+
+    def poll(
+        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+    ) -> list[Fetched]:
+        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        deadline = time.monotonic() + timeout
+        pause = 0.002
+        seen = self._database.news()
+        fetched = self._fetch(max_records, skip)
+        while not fetched:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            news = self._database.news()
+            if news != seen:
+                seen = news
+                fetched = self._fetch(max_records, skip)
+        return fetched
+
+    def _fetch(self, max_records: int, skip: Collection[Partition]) -> list[Fetched]:
+        """An even share from each input; what one has not, the next ones may use."""
+        wanted = [partition for partition in self._inputs if partition not in skip]
+        fetched = []
+        left = max_records
+        for place, partition in enumerate(wanted):
+            share = -(-left // (len(wanted) - place))
+            chunk = self._database.fetch(partition, self._positions[partition], share)
+            if chunk is not None:
+                self._positions[partition] = chunk.offsets[-1] + 1
+                left -= len(chunk)
+                fetched.append(chunk)
+        self._inputs.rotate(-1)
+        return fetched
+
+    def ends(self) -> dict[Partition, int]:
+        """The end of each input."""
+        return _ends(self._database, self._inputs)
+
+    def commit(
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+    ) -> int:
+        """Write records, journal entry and offsets in one SQL transaction; the entry's offset."""
+        database = self._database
+        rows, journal_log = database.place([*records, journal])
+        with database.transaction():
+            if database.epoch(self._name, self._shard) != self._epoch:
+                raise FencedError(
+                    f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                    "taken it over: nothing was written, stop this one"
+                )
+            ends = database.insert(rows)
+            database.store_offsets(self._name, positions)
+        return ends[journal_log] - 1
+
+    def committed(self) -> dict[Partition, int]:
+        """The group's committed offsets of the inputs that have one."""
+        offsets = self._database.offsets(self._name)
+        return {partition: offsets[partition] for partition in self._inputs if partition in offsets}
+
+    def close(self) -> None:
+        """Close the file; ownership ends with the next owner."""
+        self._database.close()
+
+
+def _ends(database: Database, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    return {partition: database.end(database.log(partition)) for partition in partitions}

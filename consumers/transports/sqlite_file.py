@@ -1,0 +1,337 @@
+"""The file under the embedded log: one connection, its tables, and its faults in one line.
+
+The only place that speaks SQL. No read stays open between two calls, and whoever writes does so
+inside `transaction`, with everything computed that can be computed before it. A record is one
+row whose integer key is `log << 40 | offset`, `log` being the number of its partition in the
+whole file, so that a range of offsets is one scan of neighbouring rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from consumers.errors import TransportError
+from consumers.records import Fetched, Header, Outgoing, Partition, Record
+from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+
+__all__ = ["Database", "Row"]
+
+_OFFSET_BITS = 40  # 10¹² records a partition, eight million partitions a file
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_APPLICATION_ID = 0x68647772  # "hdwr", in the file's header: a file of ours
+_SCHEMA_VERSION = 1
+_SCHEMA = f"""
+CREATE TABLE topics (
+    name TEXT PRIMARY KEY,
+    partitions INTEGER NOT NULL CHECK (partitions > 0),
+    first_log INTEGER NOT NULL  -- partition p is log first_log + p
+) WITHOUT ROWID;
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY,  -- log << {_OFFSET_BITS} | offset
+    timestamp INTEGER NOT NULL,
+    key BLOB,
+    value BLOB,
+    headers BLOB  -- JSON pairs of name and base64, NULL without any
+);
+CREATE TABLE offsets (
+    name TEXT NOT NULL, topic TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL,
+    PRIMARY KEY (name, topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE owners (
+    name TEXT NOT NULL, shard INTEGER NOT NULL, epoch INTEGER NOT NULL,
+    PRIMARY KEY (name, shard)
+) WITHOUT ROWID;
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_SCHEMA_VERSION};
+"""
+
+_encode_headers = msgspec.json.Encoder().encode
+_decode_headers = msgspec.json.Decoder(tuple[Header, ...]).decode
+
+Row = tuple[int, bytes | None, bytes | None, bytes | None]  # timestamp, key, value, headers
+
+
+class Database:
+    """One connection to the file.
+
+    Parameters
+    ----------
+    path
+        The file; made if it is not there, its directory is not.
+    clock
+        Seconds since 1970, for records without a timestamp.
+    busy_seconds
+        How long to wait for another process's lock.
+    """
+
+    def __init__(self, path: str, clock: Callable[[], float], busy_seconds: float) -> None:
+        self.path = path
+        self.url = f"sqlite:{path}"
+        self.clock = clock
+        self.busy_seconds = busy_seconds
+        self._placement = Placement()
+        self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log: never change
+        parent = Path(path).parent
+        if not parent.is_dir():
+            raise TransportError(
+                f"expected a directory for {self.url}, {str(parent)!r} is none: "
+                "make it or give another path"
+            )
+        with self._faults():
+            # Used by one thread at a time, not always by the one that opened it.
+            self._connection = sqlite3.connect(
+                path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def _prepare(self) -> None:
+        """Check whose file it is, make it ours if it is new."""
+        self._refuse_foreign()
+        self._switch_to_wal()
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if self._version() == 0:
+            with self.transaction():
+                if self._version() == 0:  # nobody was faster
+                    for statement in _SCHEMA.split(";"):
+                        self._connection.execute(statement)
+
+    def _switch_to_wal(self) -> None:
+        """Ask until nobody else is opening the file: this switch does not wait by itself."""
+        deadline = time.monotonic() + self.busy_seconds
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _version(self) -> int:
+        return int(self._value("PRAGMA user_version"))
+
+    def _refuse_foreign(self) -> None:
+        tables = self._value("SELECT count(*) FROM sqlite_master")
+        owner = self._value("PRAGMA application_id")  # after the tables: they come with it
+        version = self._version()
+        if tables and owner != _APPLICATION_ID:
+            raise TransportError(
+                f"expected a headwater log in {self.url}, it is the database of another program: "
+                "give another path"
+            )
+        if version > _SCHEMA_VERSION:
+            raise TransportError(
+                f"expected layout {_SCHEMA_VERSION} in {self.url}, it has {version}: "
+                "use the newer headwater that wrote it"
+            )
+
+    def _value(self, statement: str, arguments: Sequence[object] = ()) -> int:
+        (value,) = self._connection.execute(statement, arguments).fetchone()
+        return int(value)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Say SQLite's errors in one line."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise TransportError(self._explain(error)) from error
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if _is_busy(error):
+            return (
+                f"{self.url}: another process kept it locked for {self.busy_seconds:g} s: "
+                "stop that one or try again"
+            )
+        if code == sqlite3.SQLITE_FULL:
+            return f"{self.url}: the disk is full, nothing of this write was kept: make room"
+        if code == sqlite3.SQLITE_NOTADB:
+            return (
+                f"expected a headwater log in {self.url}, the file is not a database: "
+                "give another path"
+            )
+        if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+            return f"{self.url}: {error}: check the path and who may write there"
+        return f"{self.url}: {error}"
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Hold the write lock: all of it happens, or nothing."""
+        with self._faults():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:  # SQLite rolls back by itself where it must
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def news(self) -> int:
+        """A number that changes when another connection has committed."""
+        with self._faults():
+            return self._value("PRAGMA data_version")
+
+    def topics(self) -> dict[str, int]:
+        with self._faults():
+            rows = self._connection.execute("SELECT name, partitions, first_log FROM topics")
+            self._topics = {name: (partitions, first) for name, partitions, first in rows}
+        return {topic: partitions for topic, (partitions, _) in sorted(self._topics.items())}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        with self.transaction():
+            self._connection.execute(
+                "INSERT INTO topics SELECT ?, ?, coalesce(max(first_log + partitions), 0) "
+                "FROM topics WHERE true ON CONFLICT DO NOTHING",
+                (topic, partitions),
+            )
+
+    def _topic(self, topic: str) -> tuple[int, int]:
+        if topic not in self._topics:
+            self.topics()
+        if topic not in self._topics:
+            raise no_such_topic(topic, self.url)
+        return self._topics[topic]
+
+    def log(self, partition: Partition) -> int:
+        """The number of a partition in the file."""
+        partitions, first = self._topic(partition.topic)
+        if not 0 <= partition.number < partitions:
+            raise no_such_partition(partition.topic, partition.number, partitions)
+        return first + partition.number
+
+    def end(self, log: int) -> int:
+        """The offset after the last record."""
+        base = log << _OFFSET_BITS
+        with self._faults():
+            last = self._value(
+                "SELECT coalesce(max(id), ?) FROM records WHERE id BETWEEN ? AND ?",
+                (base - 1, base, base | _OFFSET_MASK),
+            )
+        return last + 1 - base
+
+    def offset_at(self, log: int, timestamp: int) -> int:
+        """The first offset at or after a time: a scan from the start, times may go back."""
+        base = log << _OFFSET_BITS
+        with self._faults():
+            row = self._connection.execute(
+                "SELECT id FROM records WHERE id BETWEEN ? AND ? AND timestamp >= ? "
+                "ORDER BY id LIMIT 1",
+                (base, base | _OFFSET_MASK, timestamp),
+            ).fetchone()
+        return self.end(log) if row is None else int(row[0]) - base
+
+    def fetch(self, partition: Partition, start: int, limit: int) -> Fetched | None:
+        """At most `limit` records from `start` on; None where there are none."""
+        first, last = self._range(partition, start)
+        with self._faults():
+            rows = self._connection.execute(
+                f"SELECT id & {_OFFSET_MASK}, timestamp, key, value FROM records "  # noqa: S608
+                "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+                (first, last, limit),
+            ).fetchall()
+        if not rows:
+            return None
+        offsets, timestamps, keys, values = zip(*rows, strict=True)
+        return Fetched(partition, list(offsets), list(timestamps), list(keys), list(values))
+
+    def fetch_records(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        """The same, whole: with headers."""
+        first, last = self._range(partition, start)
+        with self._faults():
+            rows = self._connection.execute(
+                "SELECT id, timestamp, key, value, headers FROM records "
+                "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+                (first, last, limit),
+            ).fetchall()
+        topic, number = partition
+        return [
+            Record(
+                topic,
+                number,
+                identity & _OFFSET_MASK,
+                timestamp,
+                key,
+                value,
+                _decode_headers(headers) if headers else (),
+            )
+            for identity, timestamp, key, value, headers in rows
+        ]
+
+    def _range(self, partition: Partition, start: int) -> tuple[int, int]:
+        base = self.log(partition) << _OFFSET_BITS
+        return base + start, base | _OFFSET_MASK
+
+    def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Row]], int]:
+        """The rows of each log in order, and the last record's log; nothing is written yet."""
+        now = int(self.clock() * 1000)
+        choose = self._placement.choose
+        rows: dict[int, list[Row]] = {}
+        log = -1
+        for record in records:
+            partitions, first = self._topics.get(record.topic) or self._topic(record.topic)
+            log = first + choose(record, partitions)
+            timestamp = now if record.timestamp is None else record.timestamp
+            headers = _encode_headers(record.headers) if record.headers else None
+            rows.setdefault(log, []).append((timestamp, record.key, record.value, headers))
+        return rows, log
+
+    def insert(self, rows: Mapping[int, Sequence[Row]]) -> dict[int, int]:
+        """Write rows inside a transaction; the new end of each log."""
+        ends = {}
+        for log, fresh in rows.items():
+            end = self.end(log)
+            start = (log << _OFFSET_BITS) + end
+            self._connection.executemany(
+                "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
+                ((start + i, *row) for i, row in enumerate(fresh)),
+            )
+            ends[log] = end + len(fresh)
+        return ends
+
+    def next_epoch(self, name: str, shard: int) -> int:
+        with self.transaction():
+            self._connection.execute(
+                "INSERT INTO owners VALUES (?, ?, 1) "
+                "ON CONFLICT (name, shard) DO UPDATE SET epoch = epoch + 1",
+                (name, shard),
+            )
+            return self.epoch(name, shard)
+
+    def epoch(self, name: str, shard: int) -> int:
+        return self._value("SELECT epoch FROM owners WHERE name = ? AND shard = ?", (name, shard))
+
+    def store_offsets(self, name: str, positions: Mapping[Partition, int]) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO offsets VALUES (?, ?, ?, ?)",
+            [(name, topic, number, position) for (topic, number), position in positions.items()],
+        )
+
+    def offsets(self, name: str) -> dict[Partition, int]:
+        with self._faults():
+            rows = self._connection.execute(
+                "SELECT topic, partition, next FROM offsets WHERE name = ?", (name,)
+            ).fetchall()
+        return {Partition(topic, number): position for topic, number, position in rows}
+
+    def close(self) -> None:
+        with self._faults():
+            self._connection.close()
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+    )

@@ -1,0 +1,212 @@
+"""The HTTP server: `/metrics`, `/healthz`, `/readyz`, and an index that names them.
+
+It runs in one thread of its own, takes no signals, and sees of the service only a registry and a
+`Health`, both made of frozen values: no request can touch or delay a learner.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+import uvicorn
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from consumers.errors import ConfigError
+
+__all__ = ["Health", "Server", "application"]
+
+STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Where the service is in its life.
+
+    Parameters
+    ----------
+    state
+        `dead`: the loop ended by a fault, the process should be replaced.
+    detail
+        What a person wants to know about it, in a few words.
+
+    Examples
+    --------
+    >>> Health("replaying", "1200 records remain").ready
+    False
+    """
+
+    state: Literal["starting", "replaying", "live", "stopped", "dead"]
+    detail: str = ""
+
+    @property
+    def alive(self) -> bool:
+        """Whether to leave the process alone."""
+        return self.state != "dead"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves now."""
+        return self.state == "live"
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.detail}" if self.detail else self.state
+
+
+def application(
+    registry: CollectorRegistry, health: Callable[[], Health], *, name: str = "headwater"
+) -> Starlette:
+    """The application.
+
+    Parameters
+    ----------
+    registry
+        What `/metrics` shows.
+    health
+        The present health; called once a request, in the server's thread.
+    name
+        The service's name, for the index.
+    """
+
+    async def metrics(request: Request) -> Response:
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"content-type": content_type})
+
+    async def healthz(_: Request) -> Response:
+        now = health()
+        return PlainTextResponse(f"{now}\n", 200 if now.alive else 503, headers=_FRESH)
+
+    async def readyz(_: Request) -> Response:
+        now = health()
+        return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
+
+    async def index(_: Request) -> Response:
+        return HTMLResponse(_INDEX.format(name=escape(name), health=escape(str(health()))))
+
+    return Starlette(
+        routes=[
+            Route("/", index),  # a Route without methods takes GET and HEAD, and refuses others
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+        ]
+    )
+
+
+_FRESH = {"cache-control": "no-store"}
+_INDEX = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{name} · headwater</title>
+<h1>{name}</h1>
+<p>{health}</p>
+<ul>
+<li><a href="/metrics">/metrics</a> for Prometheus
+<li><a href="/healthz">/healthz</a> 200 while the process is alive
+<li><a href="/readyz">/readyz</a> 200 while it serves, 503 before and after
+</ul>
+"""
+
+
+class Server:
+    """Serves an application from a daemon thread.
+
+    Parameters
+    ----------
+    app
+        The application.
+    host
+        Address to listen on.
+    port
+        Port to listen on; 0 takes a free one.
+
+    Examples
+    --------
+    >>> server = Server(application(CollectorRegistry(), lambda: Health("live")), "127.0.0.1", 0)
+    >>> server.start()  # doctest: +ELLIPSIS
+    ('127.0.0.1', ...)
+    >>> server.stop()
+    """
+
+    def __init__(self, app: Starlette, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._uvicorn = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,  # the service's log decides where lines go
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> tuple[str, int]:
+        """Listen, and return the address: a request that comes from now on is answered.
+
+        Raises
+        ------
+        ConfigError
+            The address cannot be listened on.
+        """
+        listening = _listen(self._host, self._port)
+        address: tuple[str, int] = listening.getsockname()[:2]
+        # Outside the main thread uvicorn installs no signal handlers.
+        self._thread = threading.Thread(
+            target=self._run, args=(listening,), name="headwater-http", daemon=True
+        )
+        self._thread.start()
+        return address
+
+    def stop(self) -> None:
+        """Answer what is under way and end; nothing happens if it does not run."""
+        if self._thread is not None:
+            self._uvicorn.should_exit = True
+            self._thread.join(STOP_SECONDS)
+            self._thread = None
+
+    def _run(self, listening: socket.socket) -> None:
+        with listening:
+            self._uvicorn.run([listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise ConfigError(_why_not(error, host, port)) from error
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"[http] port: expected a free port, but {host}:{port} is in use; "
+            "stop what uses it, set another port, or 0 for any free one"
+        )
+    if error.errno == errno.EACCES:
+        return f"[http] port: not allowed to listen on {port}; set one above 1023, or 0 for any"
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return (
+            f"[http] host: expected an address of this machine, got {host!r}; "
+            "127.0.0.1 serves this machine only, 0.0.0.0 everyone"
+        )
+    return f"[http]: cannot listen on {host}:{port} ({error.strerror or error}); set another port"

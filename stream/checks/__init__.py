@@ -1,0 +1,40 @@
+"""The laws every Learner must satisfy, one file a family; shipped, like river.checks.
+
+A law takes a learner, works on clones of it with generated, seeded records, and raises
+AssertionError with one sentence. It needs neither pytest nor hypothesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stream.base import Learner
+from stream.checks import poison, purity, rejection, restoration, splits, weights
+from stream.checks.claims import Law
+
+__all__ = ["Law", "check_laws", "yield_laws"]
+
+FAMILIES = (splits, rejection, poison, purity, restoration, weights)
+
+
+def yield_laws(learner: Learner) -> Iterator[Law]:
+    """The laws `learner` must satisfy: all but those it leaves out by `_unit_test_skips`.
+
+    Examples
+    --------
+    >>> from stream import GaussianNB
+    >>> from stream.checks import yield_laws
+    >>> next(yield_laws(GaussianNB())).__name__
+    'any_split_gives_the_same_bits'
+    """
+    left_out = learner._unit_test_skips()
+    for family in FAMILIES:
+        for law in family.LAWS:
+            if law.__name__ not in left_out:
+                yield law
+
+
+def check_laws(learner: Learner) -> None:
+    """Raise AssertionError for the first law that `learner` breaks."""
+    for law in yield_laws(learner):
+        law(learner)

@@ -1,0 +1,26 @@
+"""How a law speaks: it raises AssertionError with one sentence, also under `python -O`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stream.base import Learner
+
+__all__ = ["Law", "claim", "refuses"]
+
+Law = Callable[[Learner], None]
+
+
+def claim(holds: bool, sentence: str) -> None:
+    """Raise AssertionError with `sentence` unless it holds."""
+    if not holds:
+        raise AssertionError(sentence)
+
+
+def refuses(error: type[Exception], call: Callable[[], object], sentence: str) -> None:
+    """Raise AssertionError with `sentence` unless `call` raises `error`."""
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(sentence)

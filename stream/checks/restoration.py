@@ -1,0 +1,90 @@
+"""Laws of I2: a learner restored from its state is the learner it was saved from, bit for bit."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from stream.base import Learner
+from stream.checks.claims import Law, claim, refuses
+from stream.checks.streams import delayed, records, run_blocks
+from stream.errors import StateError
+from stream.state import State
+
+__all__ = ["LAWS"]
+
+
+def a_restored_learner_goes_on_bit_for_bit(learner: Learner) -> None:
+    """Saved before anything, early and late; it goes on as if nothing had happened."""
+    data = records(learner, seed=14)
+    steps = delayed(len(data), seed=14)
+    for at in (0, 1, len(steps) // 2, len(steps)):
+        model = learner.clone()
+        run_blocks(model, data, steps[:at], [])
+        restored = learner.clone()
+        claim(restored.load_state(model.to_state()) is restored, "load_state returns the learner")
+        claim(restored.to_state() == model.to_state(), "state changes on its way out and in")
+        claim(
+            run_blocks(restored, data, steps[at:], []) == run_blocks(model, data, steps[at:], []),
+            "a restored learner predicts otherwise",
+        )
+        claim(restored.fingerprint() == model.fingerprint(), "a restored learner learns otherwise")
+
+
+def saved_state_is_a_copy(learner: Learner) -> None:
+    """Neither the learner saved nor the one restored writes to it any more."""
+    data = records(learner, seed=15)
+    model = learner.clone()
+    model.learn_many(data.xs[:40], data.ys[:40])
+    state = model.to_state()
+    before = state.fingerprint()
+    model.learn_many(data.xs[40:], data.ys[40:])
+    restored = learner.clone().load_state(state)
+    restored.learn_many(data.xs[40:], data.ys[40:])
+    claim(state.fingerprint() == before, "a learner wrote to a state it had given away")
+
+
+def damaged_state_is_refused(learner: Learner) -> None:
+    """An array that is missing, of another kind or too short: StateError, never a crash later."""
+    data = records(learner, n=30, seed=16)
+    model = learner.clone()
+    model.learn_many(data.xs, data.ys)
+    state = model.to_state()
+    for name, array in state.arrays.items():
+        rest = {k: v for k, v in state.arrays.items() if k != name}
+        damaged = {"missing": rest, "of another kind": {**rest, name: array.astype("complex128")}}
+        if array.ndim and len(array):
+            damaged["too short"] = {**rest, name: np.ascontiguousarray(array[:-1])}
+        for how, arrays in damaged.items():
+            refuses(
+                StateError,
+                partial(learner.clone().load_state, State(state.header, arrays)),
+                f"expected StateError for the array {name!r} {how}",
+            )
+    for key in state.header:
+        header = {k: v for k, v in state.header.items() if k != key}
+        refuses(
+            StateError,
+            partial(learner.clone().load_state, State(header, state.arrays)),
+            f"expected StateError for a header without {key!r}",
+        )
+
+
+def another_learners_state_is_refused(learner: Learner) -> None:
+    """load_state names what it expected when the state is not its own."""
+    state = learner.clone().to_state()
+    foreign = State({**state.header, "learner": "Another"}, state.arrays)
+    refuses(
+        StateError,
+        partial(learner.clone().load_state, foreign),
+        "expected another learner's state to be refused",
+    )
+
+
+LAWS: tuple[Law, ...] = (
+    a_restored_learner_goes_on_bit_for_bit,
+    saved_state_is_a_copy,
+    damaged_state_is_refused,
+    another_learners_state_is_refused,
+)

@@ -1,0 +1,115 @@
+"""Laws of I1: how a stream is cut into blocks changes no bit of what is said or kept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.base import Learner
+from stream.block import Block, Rows
+from stream.checks.claims import Law, claim
+from stream.checks.streams import delayed, records, run_blocks, run_one_by_one
+
+__all__ = ["LAWS"]
+
+
+def any_split_gives_the_same_bits(learner: Learner) -> None:
+    """One block, blocks of random sizes, some of them empty, blocks of one step."""
+    data = records(learner)
+    steps = delayed(len(data))
+    whole = learner.clone()
+    said = run_blocks(whole, data, steps, [])
+    state = whole.fingerprint()
+    rng = np.random.default_rng(1)
+    random_cuts = [rng.integers(len(steps), size=k).tolist() for k in (1, 3, 10, 40)]
+    for cuts in [*random_cuts, list(range(1, len(steps)))]:
+        other = learner.clone()
+        claim(
+            run_blocks(other, data, steps, cuts) == said,
+            f"{len(cuts)} cuts: predictions differ from those of one block",
+        )
+        claim(
+            other.fingerprint() == state, f"{len(cuts)} cuts: state differs from that of one block"
+        )
+
+
+def a_block_equals_one_record_calls(learner: Learner) -> None:
+    """progressive_many does what predict_proba_one and learn_one do, to the last bit."""
+    data = records(learner, seed=2)
+    steps = delayed(len(data), seed=2)
+    block, single = learner.clone(), learner.clone()
+    claim(
+        run_blocks(block, data, steps, []) == run_one_by_one(single, data, steps),
+        "predictions of a block differ from those of one-record calls",
+    )
+    claim(
+        block.fingerprint() == single.fingerprint(),
+        "state after a block differs from that after one-record calls",
+    )
+
+
+def learn_many_equals_learn_one(learner: Learner) -> None:
+    """learn_many is learn_one of each in turn, weights included."""
+    data = records(learner, seed=3)
+    many, single = learner.clone(), learner.clone()
+    many.learn_many(data.xs, data.ys, data.ws)
+    for x, y, w in zip(data.xs, data.ys, data.ws, strict=True):
+        single.learn_one(x, y, w)
+    claim(many.fingerprint() == single.fingerprint(), "learn_many differs from learn_one's loop")
+    claim(
+        many.predict_proba_many(data.xs).dicts() == [single.predict_proba_one(x) for x in data.xs],
+        "predict_proba_many differs from predict_proba_one",
+    )
+
+
+def the_order_of_features_never_matters(learner: Learner) -> None:
+    """A record is a set of features: neither dict order nor column order leaves a trace."""
+    data = records(learner, seed=4)
+    rng = np.random.default_rng(4)
+    straight, shuffled = learner.clone(), learner.clone()
+    for x, y in zip(data.xs, data.ys, strict=True):
+        names = list(x)
+        rng.shuffle(names)
+        mixed = {name: x[name] for name in names}
+        claim(
+            straight.predict_proba_one(x) == shuffled.predict_proba_one(mixed),
+            "the order of a record's features changes the prediction",
+        )
+        straight.learn_one(x, y)
+        shuffled.learn_one(mixed, y)
+    claim(
+        straight.fingerprint() == shuffled.fingerprint(),
+        "the order of a record's features changes the state",
+    )
+
+
+def the_order_of_columns_never_matters(learner: Learner) -> None:
+    """Rows of a schema stand in its order, those of dicts by name: same bits all the same."""
+    data = records(learner, seed=5)
+    by_name, backwards = learner.clone(), learner.clone()
+    rows = by_name.rows(data.xs)
+    said = by_name.progressive_many(Block.of(rows, 2, data.ys)).dicts()
+    turned = Rows(
+        rows.numeric_names[::-1],
+        np.ascontiguousarray(rows.numeric[:, ::-1]),
+        rows.categorical_names[::-1],
+        rows.categorical[:, ::-1].copy(),
+        rows.text_names[::-1],
+        rows.text[:, ::-1].copy(),
+    )
+    claim(
+        backwards.progressive_many(Block.of(turned, 2, data.ys)).dicts() == said,
+        "the order of a block's columns changes predictions",
+    )
+    claim(
+        by_name.fingerprint() == backwards.fingerprint(),
+        "the order of a block's columns changes the state",
+    )
+
+
+LAWS: tuple[Law, ...] = (
+    any_split_gives_the_same_bits,
+    a_block_equals_one_record_calls,
+    learn_many_equals_learn_one,
+    the_order_of_features_never_matters,
+    the_order_of_columns_never_matters,
+)

@@ -1,0 +1,349 @@
+"""Any river classifier as a Learner, and river models by name.
+
+river's own modules are imported only when a model is built by name. A pickle is read here and
+nowhere else, and only by a learner that was told to trust it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from math import fsum, isfinite
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from river import base
+from river.__version__ import __version__ as river_version
+
+from stream.base import Learner, Predictions
+from stream.block import LEARN, PREDICT, Block, Rows
+from stream.errors import SchemaError, StateError, StreamError
+from stream.schema import Label
+from stream.state import State
+
+__all__ = ["RiverClassifier", "build_river"]
+
+UNTRUSTED = (
+    "its state can be saved only with trust_pickle = true; "
+    "otherwise it is rebuilt from the journal at start"
+)
+
+
+class RiverClassifier(Learner):
+    """A river classifier, or a pipeline that ends in one, as a Learner.
+
+    Parameters
+    ----------
+    model
+        The river model, not yet trained; it is learned in place.
+    trust_pickle
+        Whether the state may be saved and loaded. river models are saved by pickle, and loading
+        a pickle can run any code that is in it.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    can_save : bool
+        Whether `to_state` works: `trust_pickle`.
+
+    Raises
+    ------
+    SchemaError
+        `model` is no river classifier.
+    StreamError
+        From learning and predicting: the river model failed. A block may then be half learned
+        and the model's state is unknown: it cannot be used any more.
+
+    Notes
+    -----
+    Each step is one call of the river model, on a dict of the values that are not missing, by
+    name: numbers as float (truth values as 1.0 and 0.0), then categories, then texts. What it
+    answers is what is said, but for these cases. ``{}`` or no label: no class was known. Classes
+    it was never taught are left out, and what remains is divided by its sum. Probabilities that
+    are not finite, negative or all 0: the share of each class in the records learned. A model
+    without probabilities gives its label 1.
+
+    A model of two classes is given truth values: labels that are none stand for False and True
+    in the order they are learned, and a third is refused as one class too many. A model
+    whose `learn_one` has no `w` learns each record once; `overflows["weights"]` counts the
+    weights other than 1 that it could not take.
+
+    The fingerprint shows whether one learner has changed. Equal learners may differ in it: a
+    pickle holds identities, and river's distributions an unseeded generator each.
+
+    Examples
+    --------
+    >>> from river import naive_bayes
+    >>> from stream.compat import RiverClassifier
+    >>> model = RiverClassifier(naive_bayes.GaussianNB())
+    >>> for height, y in [(1.6, "a"), (1.7, "a"), (1.9, "b"), (2.0, "b")]:
+    ...     model.learn_one({"height": height}, y)
+    >>> model.predict_one({"height": 1.62})
+    'a'
+    """
+
+    def __init__(self, model: base.Classifier, trust_pickle: bool = False) -> None:
+        if not isinstance(model, base.Classifier):
+            raise SchemaError(f"expected a river classifier, got {type(model).__name__}")
+        self.model = model
+        self.trust_pickle = trust_pickle
+        self.can_save = trust_pickle
+        self._begin()
+
+    @property
+    def _multiclass(self) -> bool:
+        return bool(self.model._multiclass)
+
+    def _start(self) -> None:
+        self._learned: list[int] = []
+        self._unweighted = 0
+        self._bind()
+
+    def _bind(self) -> None:
+        if not self._multiclass:
+            self._classes.bound = 2
+        last = getattr(self.model, "_last_step", self.model)
+        self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
+
+    def compile_kernels(self) -> None:
+        """Nothing: river's models come compiled."""
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        self._learned += [0] * (len(self._classes) - len(self._learned))
+        used, row = np.unique(block.row, return_inverse=True)
+        xs = _by_name(block.rows.take(used)).dicts()
+        known, k = before, 0
+        for op, r, y, w in zip(
+            block.op.tolist(), row.tolist(), block.y.tolist(), block.w.tolist(), strict=True
+        ):
+            if op != LEARN:
+                p = self._posterior(xs[r], known)
+                out.proba[k, : len(p)] = p
+                out.known[k] = len(p)
+                k += 1
+            if op != PREDICT:
+                code = int(label[y])
+                self._teach(xs[r], code, w)
+                known = max(known, code + 1)
+
+    def _teach(self, x: dict[Any, Any], code: int, w: float) -> None:
+        more = {}
+        if w != 1.0 and self._weighs:
+            more["w"] = w
+        elif w != 1.0:
+            self._unweighted += 1
+        try:
+            self.model.learn_one(x, self._river_label(code), **more)
+        except Exception as error:
+            raise self._failure("learn", error) from error
+        self._learned[code] += 1
+
+    def _posterior(self, x: dict[Any, Any], known: int) -> list[float]:
+        """Probabilities of the `known` classes; empty where river names none."""
+        try:
+            said = self._said(x)
+        except Exception as error:
+            raise self._failure("predict", error) from error
+        if not said:
+            return []
+        p = [float(said.get(self._river_label(code), 0.0)) for code in range(known)]
+        total = fsum(p) if all(isfinite(v) and v >= 0 for v in p) else 0.0
+        if not (total > 0 and isfinite(total)):
+            p = [float(n) for n in self._learned[:known]]
+            total = fsum(p)
+        if abs(total - 1.0) > 1e-9:
+            return [v / total for v in p]
+        return p
+
+    def _said(self, x: dict[Any, Any]) -> Mapping[Any, float]:
+        try:
+            return self.model.predict_proba_one(x)
+        except NotImplementedError:
+            label = self.model.predict_one(x)
+            return {} if label is None else {label: 1.0}
+
+    def _river_label(self, code: int) -> Label:
+        label: Label = self._classes.values[code]
+        return label if self._multiclass or isinstance(label, bool) else bool(code)
+
+    def _failure(self, doing: str, error: Exception) -> StreamError:
+        return StreamError(
+            f"river model {self.model} failed to {doing} ({_one_line(error)}): "
+            "give it features it can take, or put a transformer before it"
+        )
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {**super().overflows, "weights": self._unweighted}
+
+    def to_state(self) -> State:
+        """The whole state, the river model as a pickle.
+
+        Raises
+        ------
+        StateError
+            `trust_pickle` is false, or the model cannot be pickled.
+        """
+        if not self.trust_pickle:
+            raise StateError(f"{self.model}: {UNTRUSTED}")
+        return super().to_state()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the state, also where it may not be saved."""
+        return super().to_state().fingerprint()
+
+    def _export(self) -> State:
+        try:
+            data = pickle.dumps(self.model, protocol=5)
+        except Exception as error:
+            raise StateError(f"{self.model} cannot be pickled: {_one_line(error)}") from error
+        header = {"river": river_version, "model": str(self.model), "weights": self._unweighted}
+        arrays: dict[str, NDArray[Any]] = {
+            "pickle": np.frombuffer(data, dtype=np.uint8),
+            "learned": np.array(self._learned, dtype=np.int64),
+        }
+        return State(header, arrays)
+
+    def _restore(self, state: State) -> None:
+        if not self.trust_pickle:
+            raise StateError(f"{self.model}: {UNTRUSTED}")
+        expected = (river_version, str(self.model))
+        found = (state.header.get("river"), state.header.get("model"))
+        if found != expected:
+            raise StateError(f"expected (river, model) {expected}, got {found}: rebuild it")
+        learned = state.array("learned", np.int64, 1)
+        if learned.size != len(self._classes):
+            raise StateError(f"expected {len(self._classes)} classes, got {learned.size}")
+        data = state.array("pickle", np.uint8, 1).tobytes()
+        try:
+            model = pickle.loads(data)  # noqa: S301  the operator set trust_pickle = true
+        except Exception as error:
+            raise StateError(f"pickle of {self.model}: {_one_line(error)}") from error
+        if type(model) is not type(self.model):
+            raise StateError(f"expected a pickled {self.model}, got {type(model).__name__}")
+        self.model = model
+        self._learned = learned.tolist()
+        self._unweighted = int(state.header.get("weights", 0))
+        self._bind()
+
+
+def _by_name(rows: Rows) -> Rows:
+    """`rows` with columns sorted by name: their order, which some models see, is then one."""
+    numeric, categorical, text = (
+        sorted(range(len(names)), key=names.__getitem__)
+        for names in (rows.numeric_names, rows.categorical_names, rows.text_names)
+    )
+    return Rows(
+        tuple(rows.numeric_names[j] for j in numeric),
+        rows.numeric[:, numeric],
+        tuple(rows.categorical_names[j] for j in categorical),
+        rows.categorical[:, categorical],
+        tuple(rows.text_names[j] for j in text),
+        rows.text[:, text],
+    )
+
+
+def build_river(
+    name: str,
+    parameters: Mapping[str, Any] | None = None,
+    pipeline: Sequence[str] = (),
+    seed: int = 0,
+) -> base.Classifier:
+    """A river classifier by name, behind the transformers of `pipeline`.
+
+    Parameters
+    ----------
+    name
+        The class under ``river.``: ``"tree.HoeffdingTreeClassifier"``.
+    parameters
+        Its parameters. Text that starts with ``"river:"`` is the name of a river class, made
+        with its defaults: ``{"model": "river:tree.HoeffdingTreeClassifier"}``.
+    pipeline
+        Transformers in order, made with their defaults.
+    seed
+        Given to every class that has a `seed` parameter and was not given one.
+
+    Raises
+    ------
+    SchemaError
+        A name or parameter that river does not have, or a value that its class refuses.
+
+    Examples
+    --------
+    >>> str(build_river("naive_bayes.GaussianNB", pipeline=["preprocessing.StandardScaler"]))
+    'StandardScaler | GaussianNB'
+    """
+    transformers = (base.Transformer, base.SupervisedTransformer)
+    steps = [_build(step, {}, seed, transformers, "transformer") for step in pipeline]
+    steps.append(_build(name, parameters or {}, seed, (base.Classifier,), "classifier"))
+    whole = import_module("river.compose").Pipeline(*steps) if pipeline else steps[0]
+    return cast("base.Classifier", whole)
+
+
+def _build(
+    name: str, parameters: Mapping[str, Any], seed: int, kinds: tuple[type, ...], kind: str
+) -> base.Base:
+    cls = _find(name, kinds, kind)
+    accepted = inspect.signature(cls).parameters
+    for key in parameters:
+        if key not in accepted:
+            near = ", ".join(_near(key, list(accepted))) or "none: it has no parameters"
+            raise SchemaError(f"river:{name} has no parameter {key!r}; nearest: {near}")
+    given = {key: _value(value, seed) for key, value in parameters.items()}
+    if "seed" in accepted:
+        given.setdefault("seed", seed)
+    try:
+        made: base.Base = cls(**given)
+    except Exception as error:
+        raise SchemaError(f"river:{name} cannot be made: {_one_line(error)}") from error
+    return made
+
+
+def _value(value: Any, seed: int) -> Any:
+    if isinstance(value, str) and value.startswith("river:"):
+        return _build(value.removeprefix("river:"), {}, seed, (base.Base,), "class")
+    if isinstance(value, list):
+        return [_value(item, seed) for item in value]
+    return value
+
+
+def _find(name: str, kinds: tuple[type, ...], kind: str) -> Any:
+    """The public class `name` of river, if it is of one of `kinds`."""
+    module, _, last = name.rpartition(".")
+    try:
+        room = import_module(f"river.{module}") if module.isidentifier() else None
+    except ImportError:
+        room = None
+    found = getattr(room, last, None) if last in getattr(room, "__all__", ()) else None
+    if inspect.isclass(found) and issubclass(found, kinds) and not inspect.isabstract(found):
+        return found
+    names = _names(kinds)
+    raise SchemaError(f"river has no {kind} {name!r}; nearest: {', '.join(_near(name, names))}")
+
+
+def _names(kinds: tuple[type, ...]) -> list[str]:
+    """Every public river class of one of `kinds`, as room.Class. Imports all of river."""
+    api = import_module("river.api")
+    return [
+        f"{room}.{name}"
+        for room in api.__all__
+        for name in getattr(getattr(api, room), "__all__", ())
+        if inspect.isclass(found := getattr(getattr(api, room), name, None))
+        and issubclass(found, kinds)
+        and not inspect.isabstract(found)
+    ]
+
+
+def _near(name: str, names: Sequence[str]) -> list[str]:
+    return get_close_matches(name, names, n=3, cutoff=0.0)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,0 +1,1 @@
+"""The promises of `protocol.py`, kept by every transport."""

@@ -1,0 +1,134 @@
+"""Slow obvious twins of what is compiled: plain Python floats, one record at a time.
+
+Rule: written from the formula, not from the kernel, and never imported by what they check.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, inf, log, pi
+
+
+@dataclass
+class Welford:
+    """Weight, mean and squared deviations of shifted values."""
+
+    n: float = 0.0
+    mean: float = 0.0
+    m2: float = 0.0
+
+    def add(self, v: float, w: float) -> None:
+        self.n += w
+        d = v - self.mean
+        self.mean += d * (w / self.n)
+        self.m2 += w * d * (v - self.mean)
+
+
+@dataclass
+class GaussianTwin:
+    """Gaussian naive Bayes with dicts and math.log."""
+
+    ddof: float = 0.0
+    smoothing: float = 1e-9
+    priors: Mapping[Hashable, float] | None = None
+    weight: dict[Hashable, float] = field(default_factory=dict)
+    anchor: dict[str, float] = field(default_factory=dict)
+    inside: dict[Hashable, dict[str, Welford]] = field(default_factory=dict)
+    total: dict[str, Welford] = field(default_factory=dict)
+
+    def learn(self, x: Mapping[str, float], y: Hashable, w: float = 1.0) -> None:
+        self.weight[y] = self.weight.get(y, 0.0) + w
+        mine = self.inside.setdefault(y, defaultdict(Welford))
+        for name in sorted(x):
+            v = x[name] - self.anchor.setdefault(name, x[name])
+            mine[name].add(v, w)
+            self.total.setdefault(name, Welford()).add(v, w)
+
+    def log_prior(self, y: Hashable) -> float:
+        p = self.weight[y] / sum(self.weight.values())
+        if self.priors is not None:
+            p = self.priors.get(y, 0.0)
+        return log(p) if p > 0 else -inf
+
+    def joint(self, x: Mapping[str, float]) -> dict[Hashable, float]:
+        out = {y: self.log_prior(y) for y in self.weight}
+        for name, total in self.total.items():
+            spread = total.m2 / total.n
+            if name not in x or spread <= 0:
+                continue
+            v, extra = x[name] - self.anchor[name], self.smoothing * spread
+            for y in out:
+                of = self.inside[y].get(name)
+                if of is None:
+                    out[y] += normal(v, total.mean, spread + extra)
+                    continue
+                var = of.m2 / (of.n - self.ddof) if of.n > self.ddof else 0.0
+                out[y] += normal(v, of.mean, var + extra)
+        return out
+
+    def posterior(self, x: Mapping[str, float]) -> dict[Hashable, float]:
+        joint = self.joint(x)
+        if joint and max(joint.values()) == -inf:
+            joint = {y: self.log_prior(y) for y in joint}
+        if joint and max(joint.values()) == -inf:  # no class has a prior: none is preferred
+            joint = dict.fromkeys(joint, 0.0)
+        top = max(joint.values(), default=0.0)
+        parts = {y: exp(v - top) for y, v in joint.items()}
+        return {y: part / sum(parts.values()) for y, part in parts.items()}
+
+
+def normal(v: float, mean: float, var: float) -> float:
+    """Log density; a point where the variance is 0."""
+    if var <= 0:
+        return 0.0 if v == mean else -inf
+    return -0.5 * (log(2 * pi) + log(var) + (v - mean) ** 2 / var)
+
+
+def baselines(
+    events: Sequence[tuple[str, Hashable]],
+) -> list[tuple[Hashable | None, Hashable | None]]:
+    """Majority (the first to reach its count) and last label at each ("ask", …); ("learn", y)."""
+    counts: Counter[Hashable] = Counter()
+    majority: Hashable | None = None
+    last: Hashable | None = None
+    out = []
+    for what, y in events:
+        if what == "ask":
+            out.append((majority, last))
+            continue
+        counts[y] += 1
+        last = y
+        if majority is None or counts[y] > counts[majority]:
+            majority = y
+    return out
+
+
+@dataclass
+class ScoreTwin:
+    """Every scored prediction kept; scores counted anew when asked."""
+
+    factor: float
+    window: int
+    kept: list[tuple[int, tuple[int, int, int], float]] = field(default_factory=list)
+    unscored: int = 0
+
+    def score(self, true: int, said: tuple[int, int, int], p_true: float) -> None:
+        if said[0] < 0:
+            self.unscored += 1
+        else:
+            self.kept.append((true, said, -log(max(p_true, 2.0**-52))))
+
+    def confusion(self) -> Counter[tuple[int, int]]:
+        return Counter((true, said[0]) for true, said, _ in self.kept)
+
+    def sums(self, window: str) -> list[float]:
+        """Scored, log loss, hits of model, majority and no-change."""
+        kept = self.kept[-self.window :] if window == "last_1000" else self.kept
+        factor = self.factor if window == "fading" else 1.0
+        out = [0.0] * 5
+        for true, said, loss in kept:
+            now = [1.0, loss, *(float(s == true) for s in said)]
+            out = [factor * before + more for before, more in zip(out, now, strict=True)]
+        return out

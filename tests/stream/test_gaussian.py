@@ -1,0 +1,254 @@
+"""GaussianNB against its twin, scikit-learn, exact fractions and hand-made cases."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, log
+
+import numpy as np
+import pytest
+from river import datasets
+from sklearn.naive_bayes import GaussianNB as ScikitGaussianNB
+
+from stream import Block, GaussianNB, Rows, SchemaError
+from stream.block import PREDICT_THEN_LEARN
+from tests import oracles
+
+
+def stream_of(n: int, seed: int):
+    """Records with gaps, offsets, late features and three classes."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        c = int(rng.integers(3 if i > 20 else 2))
+        x = {"a": 1e6 + rng.normal(c), "b": rng.normal(0, 1 + c), "c": float(rng.integers(3))}
+        if i > n // 2:
+            x["late"] = rng.normal(-c, 0.01)
+        gaps = {name for name in x if rng.random() < 0.1}
+        yield (
+            {k: float(v) for k, v in x.items() if k not in gaps},
+            "uvw"[c],
+            float(rng.choice([1, 2, 0.5])),
+        )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "twin"),
+    [
+        ({}, {}),
+        ({"variance": "sample", "var_smoothing": 0.0}, {"ddof": 1.0, "smoothing": 0.0}),
+        ({"var_smoothing": 0.5}, {"smoothing": 0.5}),
+        ({"priors": {"u": 0.2, "w": 0.8}}, {"priors": {"u": 0.2, "w": 0.8}}),
+    ],
+    ids=["default", "sample", "smoothed", "priors"],
+)
+def test_learner_equals_its_plain_python_twin(parameters, twin) -> None:
+    """Moments are the twin's bits; posteriors agree to the rounding of exp and log."""
+    model, oracle = GaussianNB(**parameters), oracles.GaussianTwin(**twin)
+    for x, y, w in stream_of(150, seed=0):
+        assert model.predict_proba_one(x) == pytest.approx(
+            oracle.posterior(x), rel=1e-9, abs=1e-300
+        )
+        assert model.joint_log_likelihood_one(x) == pytest.approx(oracle.joint(x), rel=1e-12)
+        model.learn_one(x, y, w)
+        oracle.learn(x, y, w)
+
+    arrays = model.to_state().arrays
+    for j, name in enumerate(model.features):
+        assert arrays["anchor"][j] == oracle.anchor[name]
+        assert moments(arrays, "total_", j) == oracle.total[name]
+        for c, y in enumerate(model.classes):
+            assert moments(arrays, "", (c, j)) == oracle.inside[y].get(name, oracles.Welford())
+
+
+def moments(arrays, prefix: str, at) -> oracles.Welford:
+    """What the learner's state holds at `at`."""
+    return oracles.Welford(*(float(arrays[prefix + k][at]) for k in ("n", "mean", "m2")))
+
+
+def table(dataset):
+    """Features, labels and names of a dataset of records without gaps."""
+    xs, ys = zip(*dataset, strict=True)
+    names = sorted(xs[0])
+    return np.array([[float(x[name]) for name in names] for x in xs]), np.array(ys), names
+
+
+def first_spread(values, at) -> int:
+    """The first of the records `at` after which they vary in every feature."""
+    part = values[at]
+    varied = (np.maximum.accumulate(part) > np.minimum.accumulate(part)).all(axis=1)
+    assert varied.any()
+    return int(at[np.argmax(varied)])
+
+
+def assert_agrees_with_scikit_learn(values, labels, names, every: int) -> None:
+    """Posteriors to 1e-9 at each `every`-th record from the first that scikit-learn can do."""
+    learner = GaussianNB(var_smoothing=0)
+    rows = Rows.from_dicts([dict(zip(names, row, strict=True)) for row in values.tolist()])
+    said = learner.progressive_many(Block.of(rows, PREDICT_THEN_LEARN, labels.tolist()))
+    kinds = np.unique(labels)
+    first = 1 + max(first_spread(values, np.flatnonzero(labels == kind)) for kind in kinds)
+    checked = 0
+    column = [learner.classes.index(kind.item()) for kind in kinds]
+    for i in range(first, len(values), every):
+        scikit = ScikitGaussianNB(var_smoothing=0).fit(values[:i], labels[:i])
+        expected = scikit.predict_proba(values[i : i + 1])[0]
+        np.testing.assert_allclose(said.proba[i, column], expected, rtol=0, atol=1e-9)
+        checked += 1
+    assert checked > 50
+
+
+@pytest.mark.parametrize(
+    ("dataset", "every"),
+    [(datasets.Phishing(), 1), (datasets.Bananas(), 7), (datasets.ImageSegments(), 3)],
+    ids=["Phishing", "Bananas", "ImageSegments"],
+)
+def test_posteriors_are_scikit_learns(dataset, every) -> None:
+    """From the first record where each class has positive variance on each feature."""
+    assert_agrees_with_scikit_learn(*table(dataset), every)
+
+
+def test_posteriors_on_iris_are_scikit_learns(shared_csv) -> None:
+    """Three classes, shuffled by a fixed seed."""
+    rows = shared_csv("iris/iris.csv.gz")
+    order = np.random.default_rng(0).permutation(len(rows))
+    data = [(dict(rows[i]), rows[i]["species"]) for i in order]
+    for x, _ in data:
+        del x["species"]
+
+    assert_agrees_with_scikit_learn(*table(data), every=1)
+
+
+def exact(values: list[float], ddof: int) -> tuple[Fraction, Fraction]:
+    """Mean and variance without rounding."""
+    fractions = [Fraction(v) for v in values]
+    mean = sum(fractions) / len(fractions)
+    return mean, sum((v - mean) ** 2 for v in fractions) / (len(fractions) - ddof)
+
+
+@pytest.mark.parametrize(("variance", "ddof"), [("ml", 0), ("sample", 1)])
+@pytest.mark.parametrize("offset", [0.0, 1e9, -1e12])
+def test_moments_far_from_zero_are_exact_to_ten_digits(variance, ddof, offset) -> None:
+    """Noise of size one on an offset of a billion, against exact fractions."""
+    values = (offset + np.random.default_rng(5).normal(size=2000)).tolist()
+    model = GaussianNB(variance=variance)
+    model.learn_many([{"x": v} for v in values], ["c"] * len(values))
+    mean, var = exact(values, ddof)
+
+    assert abs(Fraction(model.variances["c"]["x"]) / var - 1) < 1e-10
+    assert abs(Fraction(model.means["c"]["x"]) - mean) <= 1e-10 * max(1, abs(mean))
+
+
+@pytest.mark.parametrize(("variance", "ddof"), [("ml", 0), ("sample", 1)])
+def test_variance_is_numpys(variance, ddof) -> None:
+    """`ml` divides by n, `sample` by n - 1."""
+    values = np.random.default_rng(6).normal(3, 2, size=50)
+    model = GaussianNB(variance=variance)
+    model.learn_many([{"x": v} for v in values.tolist()], ["c"] * 50)
+
+    assert model.variances["c"]["x"] == pytest.approx(values.var(ddof=ddof), rel=1e-12)
+    assert model.means["c"]["x"] == pytest.approx(values.mean(), rel=1e-12)
+
+
+def test_integer_weights_are_counted_exactly() -> None:
+    """n after a weight of 3 is n after three records."""
+    heavy, thrice = GaussianNB(), GaussianNB()
+    for v in (1.0, 2.5, 4.0):
+        heavy.learn_one({"x": v}, "c", w=3)
+        thrice.learn_many([{"x": v}] * 3, ["c"] * 3)
+    one, other = heavy.to_state().arrays, thrice.to_state().arrays
+
+    assert np.array_equal(one["n"], other["n"])
+    assert np.array_equal(one["weight"], other["weight"])
+    np.testing.assert_allclose(one["m2"], other["m2"], rtol=1e-12)
+
+
+def test_given_priors_stand_for_the_learned_ones() -> None:
+    """With the same evidence the posterior is the prior; an unnamed class has none."""
+    model = GaussianNB(priors={"a": 0.25, "b": 0.75})
+    for v in (0.0, 1.0):
+        for y in "aab":
+            model.learn_one({"x": v}, y)
+    unnamed = model.clone()
+    unnamed.learn_many([{"x": 0.0}, {"x": 1.0}] * 3, "abcabc")
+
+    assert model.predict_proba_one({"x": 0.3}) == pytest.approx({"a": 0.25, "b": 0.75})
+    assert unnamed.predict_proba_one({})["c"] == 0.0
+
+
+def test_learned_prior_is_the_share_of_weight() -> None:
+    """Without evidence the posterior is the share of what was learned."""
+    model = GaussianNB()
+    model.learn_one({"x": 1.0}, "a", w=3.0)
+    model.learn_one({"x": 2.0}, "b")
+
+    assert model.predict_proba_one({}) == pytest.approx({"a": 0.75, "b": 0.25}, rel=1e-15)
+
+
+@pytest.mark.parametrize("priors", [None, {"a": 0.3, "b": 0.7}])
+def test_posterior_is_the_prior_where_every_class_is_impossible(priors) -> None:
+    """Two points and a value beside both: the likelihood is zero, the answer is not (I4)."""
+    model = GaussianNB(var_smoothing=0, priors=priors)
+    for y, v in (("a", 0.0), ("a", 0.0), ("b", 1.0)):
+        model.learn_one({"x": v}, y)
+
+    assert model.joint_log_likelihood_one({"x": 0.5}) == {"a": -inf, "b": -inf}
+    assert model.predict_proba_one({"x": 0.5}) == pytest.approx(priors or {"a": 2 / 3, "b": 1 / 3})
+
+
+def test_class_of_one_point_is_certain_on_it_and_impossible_beside_it() -> None:
+    """Without smoothing a zero variance is a point of density 1."""
+    model = GaussianNB(var_smoothing=0)
+    for y, v in (("a", 0.0), ("b", 1.0), ("b", 3.0)):
+        model.learn_one({"x": v}, y)
+
+    assert model.joint_log_likelihood_one({"x": 0.0})["a"] == pytest.approx(log(1 / 3))
+    assert model.predict_proba_one({"x": 2.0}) == {"a": 0.0, "b": 1.0}
+
+
+def test_feature_constant_within_each_class_separates_them() -> None:
+    """Smoothing is by the total variance, which sees what lies between the classes."""
+    model = GaussianNB()
+    for y, v in (("a", 0.0), ("b", 1.0)) * 5:
+        model.learn_one({"x": v}, y)
+
+    assert model.predict_one({"x": 0.1}) == "a"
+    assert model.predict_one({"x": 0.9}) == "b"
+
+
+def test_feature_a_class_has_never_seen_is_no_evidence_for_it() -> None:
+    """The class counts it as probable as anywhere."""
+    model = GaussianNB()
+    for v in (0.0, 1.0, 2.0):
+        model.learn_one({"x": v, "y": v}, "a")
+        model.learn_one({"x": v}, "b")
+
+    assert model.predict_proba_one({"y": 1.3}) == pytest.approx({"a": 0.5, "b": 0.5})
+
+
+def test_features_get_their_columns_when_first_learned() -> None:
+    """In the order of learning, those of one record by name; a gap gives no column."""
+    model = GaussianNB()
+    model.predict_one({"asked": 1.0})
+    model.learn_one({"z": 1.0, "gap": None}, "a")
+    model.learn_many([{"c": 1.0, "b": 2.0}, {"a": 3.0, "gap": 1.0}], "aa")
+
+    assert model.features == ["z", "b", "c", "a", "gap"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"variance": "biased"},
+        {"var_smoothing": -1e-9},
+        {"var_smoothing": inf},
+        {"priors": {"a": 1.5}},
+        {"priors": {"a": float("nan")}},
+    ],
+    ids=repr,
+)
+def test_parameter_out_of_range_is_refused(parameters) -> None:
+    """One line that names the parameter and what came."""
+    with pytest.raises(SchemaError, match=next(iter(parameters))) as caught:
+        GaussianNB(**parameters)
+
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,175 @@
+"""Every shipped learner satisfies every law; the laws do find what is broken."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stream import GaussianNB
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.checks import yield_laws
+from stream.checks.streams import Records, Step, run_blocks, run_one_by_one, takes_negatives
+from stream.schema import Label
+from tests.stream.conftest import learners
+
+# Laws that are known to be broken, with the reason. Strict: a repaired one must leave the list.
+BROKEN: dict[str, str] = {}
+OTHERS = {
+    "sample": GaussianNB(variance="sample"),
+    "unsmoothed": GaussianNB(var_smoothing=0),
+    "priors": GaussianNB(priors={"first": 0.5, "second": 0.5}),
+    "one_prior": GaussianNB(variance="sample", var_smoothing=0.1, priors={"third": 1.0}),
+}
+
+
+def cases():
+    """Each law of each learner, shipped defaults and other parameters."""
+    named = [*((type(found).__name__, found) for found in learners()), *OTHERS.items()]
+    for name, learner in named:
+        for law in yield_laws(learner):
+            case = f"{type(learner).__name__}-{law.__name__}"
+            marks = []
+            if case in BROKEN:
+                marks = [pytest.mark.xfail(reason=BROKEN[case], strict=True)]
+            yield pytest.param(learner, law, id=f"{name}-{law.__name__}", marks=marks)
+
+
+numbers = st.one_of(
+    st.none(),
+    st.just(float("nan")),
+    st.integers(-3, 3),
+    st.floats(-1e6, 1e6),
+    st.sampled_from([1e100, -1e100, 5e-324, 1e-160, 0.0, -0.0]),
+    st.booleans(),
+)
+features = st.dictionaries(st.sampled_from(["a", "b", "C", "d", "é", "10", "9"]), numbers)
+texts = st.fixed_dictionaries({}, optional={"text": st.sampled_from(["", "sun rain", "fog"])})
+observations = st.tuples(features, texts).map(lambda pair: {**pair[0], **pair[1]})
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[Records, list[Step], list[int]]:
+    """Records with gaps, late features and late classes; delayed steps; cuts."""
+    n = draw(st.integers(1, 15))
+    xs = draw(st.lists(observations, min_size=n, max_size=n))
+    ys: list[Label] = draw(st.lists(st.sampled_from("pqrs"), min_size=n, max_size=n))
+    ws = draw(st.lists(st.sampled_from([1.0, 2.0, 0.25, 3.7]), min_size=n, max_size=n))
+    ops = st.sampled_from([PREDICT, LEARN, PREDICT_THEN_LEARN])
+    steps = draw(st.lists(st.builds(Step, ops, st.integers(0, n - 1)), min_size=1, max_size=40))
+    cuts = draw(st.lists(st.integers(0, len(steps)), max_size=10))
+    return Records(xs, ys, ws), steps, cuts
+
+
+def _absolute(value: object) -> object:
+    return abs(value) if isinstance(value, int | float) else value
+
+
+@pytest.mark.parametrize(("learner", "law"), list(cases()))
+def test_learner_satisfies_law(learner, law) -> None:
+    """Each law holds for each learner, with default and with other parameters."""
+    law(learner)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(drawn=streams())
+def test_any_split_of_any_stream_gives_the_same_bits(learner, drawn) -> None:
+    """Blocks cut anywhere, and one-record calls, say and keep the same (I1)."""
+    data, steps, cuts = drawn
+    if not takes_negatives(learner):
+        data = Records([{k: _absolute(v) for k, v in x.items()} for x in data.xs], data.ys, data.ws)
+    whole, cut, single = learner.clone(), learner.clone(), learner.clone()
+
+    said = run_blocks(whole, data, steps, [])
+
+    assert run_blocks(cut, data, steps, cuts) == said
+    assert run_one_by_one(single, data, steps) == said
+    assert whole.fingerprint() == cut.fingerprint() == single.fingerprint()
+
+
+class _Blocky(GaussianNB):
+    """Broken: what it says depends on how many steps share a block."""
+
+    def _execute(self, block, label, before, out):
+        super()._execute(block, label, before, out)
+        out.proba *= 1.0 + len(block) * 1e-12
+
+
+class _Half(GaussianNB):
+    """Broken: it takes the label on before it looks at the features."""
+
+    def learn_one(self, x, y, w=1.0):
+        if isinstance(y, str) and len(self._classes) < self._classes.bound:
+            self._classes.add(y)
+        super().learn_one(x, y, w)
+
+
+class _Poisoned(GaussianNB):
+    """Broken: a mean becomes NaN."""
+
+    def _execute(self, block, label, before, out):
+        super()._execute(block, label, before, out)
+        if self._s.mean.size:
+            self._s.mean[0, 0] = float("nan")
+
+
+class _Curious(GaussianNB):
+    """Broken: it takes features on when asked about them."""
+
+    def predict_proba_many(self, xs):
+        for name in sorted({name for x in xs for name in x}):
+            self._features.add(name)
+        return super().predict_proba_many(xs)
+
+
+class _Rounding(GaussianNB):
+    """Broken: state loses digits on its way in."""
+
+    def _restore(self, state):
+        super()._restore(state)
+        self._s.mean[:] = self._s.mean.astype("float32")
+
+
+class _Weightless(GaussianNB):
+    """Broken: it ignores weights."""
+
+    def learn_one(self, x, y, w=1.0):
+        super().learn_one(x, y, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("broken", "law"),
+    [
+        (_Blocky, "any_split_gives_the_same_bits"),
+        (_Blocky, "a_block_equals_one_record_calls"),
+        (_Half, "a_bad_value_is_refused_whole"),
+        (_Poisoned, "extremes_never_poison"),
+        (_Curious, "predicting_changes_nothing"),
+        (_Rounding, "a_restored_learner_goes_on_bit_for_bit"),
+        (_Weightless, "weight_two_is_twice"),
+    ],
+)
+def test_a_broken_learner_breaks_its_law(broken, law) -> None:
+    """The law that forbids a fault raises AssertionError for a learner with that fault."""
+    by_name = {found.__name__: found for found in yield_laws(broken())}
+
+    with pytest.raises(AssertionError):
+        by_name[law](broken())
+
+
+def test_a_law_left_out_by_the_learner_is_not_yielded() -> None:
+    """`_unit_test_skips` names what a learner leaves out, as in river."""
+
+    class Exempt(GaussianNB):
+        def _unit_test_skips(self) -> set[str]:
+            return {"weight_two_is_twice"}
+
+    names = {law.__name__ for law in yield_laws(GaussianNB())}
+
+    assert names - {law.__name__ for law in yield_laws(Exempt())} == {"weight_two_is_twice"}

@@ -1,0 +1,40 @@
+"""river's own checks hold for every shipped learner, with default parameters."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from river import checks
+
+from tests.stream.conftest import learners
+
+# Name of a check to why it is left out. Empty: nothing is.
+LEFT_OUT: dict[str, str] = {}
+
+
+def cases():
+    """Each check of each learner, with the number of its data set in the id."""
+    for learner in learners():
+        seen: dict[str, int] = {}
+        for check in checks.yield_checks(learner):
+            name = check.__name__
+            if name in LEFT_OUT:
+                continue
+            seen[name] = seen.get(name, -1) + 1
+            yield pytest.param(learner, check, id=f"{type(learner).__name__}-{name}-{seen[name]}")
+
+
+@pytest.mark.parametrize(("learner", "check"), list(cases()))
+def test_learner_passes_rivers_check(learner, check) -> None:
+    """A learner is a river classifier in every respect river checks."""
+    random.seed(0)  # the checks draw features from the global generator
+
+    check(learner.clone())
+
+
+def test_no_learner_skips_a_check_of_river() -> None:
+    """A check is left out here, with its reason, or not at all."""
+    skipped = {name for learner in learners() for name in learner._unit_test_skips()}
+
+    assert skipped <= set(LEFT_OUT)

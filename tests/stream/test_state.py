@@ -1,0 +1,111 @@
+"""State: equality by bits, parts, checked arrays."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from stream import GaussianNB, State, StateError
+from stream.state import pack, unpack
+
+BASE = State({"n": 2, "name": "x"}, {"a": np.array([1.0, 2.0]), "b": np.arange(4).reshape(2, 2)})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        State({"n": 3, "name": "x"}, BASE.arrays),
+        State(BASE.header, {"a": BASE.arrays["a"]}),
+        State(BASE.header, {**BASE.arrays, "a": np.array([1.0, np.nextafter(2.0, 3.0)])}),
+        State(BASE.header, {**BASE.arrays, "a": np.array([1.0, 2.0], dtype="float32")}),
+        State(BASE.header, {**BASE.arrays, "b": np.arange(4)}),
+        State(BASE.header, {"A": BASE.arrays["a"], "b": BASE.arrays["b"]}),
+        State(BASE.header, {**BASE.arrays, "c": np.empty(0)}),
+    ],
+    ids=["header", "array gone", "last bit", "dtype", "shape", "name", "empty array"],
+)
+def test_states_that_differ_have_other_fingerprints(other) -> None:
+    """Header, names, dtypes, shapes and every bit count."""
+    assert other != BASE
+    assert other.fingerprint() != BASE.fingerprint()
+
+
+def test_fingerprint_does_not_depend_on_order_or_layout() -> None:
+    """Equal states are equal however their dicts and arrays are laid out."""
+    other = State(
+        {"name": "x", "n": 2},
+        {"b": np.asfortranarray(BASE.arrays["b"]), "a": np.array([1.0, 0.0, 2.0])[::2]},
+    )
+
+    assert other == BASE
+    assert hash(other) == hash(BASE)
+
+
+def test_fingerprint_is_the_same_in_every_run() -> None:
+    """It may be stored and compared later, by other processes."""
+    hashed = b'{"n":1}' + b"\0a\0<f8\0(1,)\0" + bytes(8)
+
+    assert State({"n": 1}, {"a": np.zeros(1)}).fingerprint() == sha256(hashed).hexdigest()
+
+
+def test_header_must_be_finite_json() -> None:
+    """NaN has no JSON; it never enters a header."""
+    with pytest.raises(ValueError, match="JSON"):
+        State({"n": float("nan")}).fingerprint()
+
+
+def test_copy_shares_no_array() -> None:
+    """The original may go on changing."""
+    state = State({}, {"a": np.zeros(2)})
+    copied = state.copy()
+    state.arrays["a"][0] = 1.0
+
+    assert copied == State({}, {"a": np.zeros(2)})
+
+
+def test_joined_parts_come_apart_again() -> None:
+    """Each part is what went in."""
+    parts = {"model": BASE, "join": State({"n": 0}, {"a": np.ones(3)})}
+    whole = State.join(parts)
+
+    assert {name: whole.nested(name) for name in parts} == parts
+
+
+def test_part_that_is_not_there_is_named() -> None:
+    """A state saved by another program says which part is missing."""
+    with pytest.raises(StateError, match="'join'"):
+        State.join({"model": BASE}).nested("join")
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "ndim"), [("gone", "f8", 1), ("a", "f4", 1), ("a", "f8", 2), ("b", "f8", 2)]
+)
+def test_array_of_another_kind_is_refused(name, dtype, ndim) -> None:
+    """Name, dtype and dimensions are checked on the way in."""
+    with pytest.raises(StateError, match=f"array '{name}'"):
+        BASE.array(name, dtype, ndim)
+
+
+def test_array_is_a_private_copy() -> None:
+    """What is loaded may be written to without touching the state."""
+    BASE.array("a", np.float64, 1)[:] = 0.0
+
+    assert BASE.arrays["a"].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("values", [[], [None], ["", None, "é\0x"], ["\ud800"], ["a"] * 3])
+def test_texts_survive_packing(values) -> None:
+    """Empty, missing, odd and broken texts come back as they were."""
+    assert unpack(pack(values)) == values
+
+
+def test_state_of_a_learner_holds_no_object() -> None:
+    """Numbers and texts only: loading one can run no code."""
+    model = GaussianNB()
+    model.learn_one({"a": 1.0}, "x")
+    state = model.to_state()
+
+    assert all(array.dtype != object for array in state.arrays.values())
+    assert state.header_bytes()

@@ -1,0 +1,366 @@
+"""What a scrape shows of a view, of commits, and of nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.errors import DEAD_LETTER_REASONS
+from consumers.events import Committed, ShardView
+from consumers.records import Partition
+from consumers.telemetry.metrics import METRICS, page
+from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
+from stream.evaluate.quality import Quality
+from stream.join import OUTCOMES
+from tests.telemetry.views import POSITIONS, quality, view
+
+SHARD = {"shard": "0"}
+OF = SHARD | {"model": "GaussianNB"}
+
+
+def telemetry(
+    of: ShardView | Callable[[], ShardView | None] | None, **arguments: Any
+) -> tuple[Telemetry, CollectorRegistry]:
+    """Telemetry whose clock stands at 1,000 s, and its registry."""
+    registry = CollectorRegistry()
+    read = of if callable(of) else lambda: of
+    given = {"clock": lambda: 1000.0, "version": "1.2.3"} | arguments
+    return Telemetry(registry, read, **given), registry
+
+
+def commit(seconds: float) -> Committed:
+    """A commit that took so long."""
+    return Committed(10, 10, 5, {"joined": 5}, {}, seconds, 1)
+
+
+def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Series to value; a series that comes twice fails."""
+    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+    for family in registry.collect():
+        for sample in family.samples:
+            series = (sample.name, frozenset(sample.labels.items()))
+            assert series not in found, series
+            found[series] = sample.value
+    return found
+
+
+def series(registry: CollectorRegistry, name: str) -> list[dict[str, str]]:
+    """Labels of each series of a name."""
+    return [dict(labels) for found, labels in samples(registry) if found == name]
+
+
+def full() -> CollectorRegistry:
+    """A registry in which every metric has a value."""
+    told, registry = telemetry(view())
+    told.record(commit(0.3))
+    told.snapshot_written(990.0)
+    told.ends(dict.fromkeys(POSITIONS, 75))
+    told.replay_remaining(0)
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "expected"),
+    [
+        ("headwater_observations_total", {}, 100),
+        ("headwater_predictions_total", {}, 99),
+        ("headwater_learned_total", {}, 15),
+        ("headwater_labels_total", {"outcome": "late"}, 2),
+        ("headwater_dead_letters_total", {"reason": "wrong_kind"}, 1),
+        ("headwater_overflow_total", {"bound": "max_pending"}, 4),
+        ("headwater_pending_labels", {}, 7),
+        ("headwater_last_record_timestamp_seconds", {}, 1_700_000_000.5),
+        ("headwater_committed_offset", {"topic": "observations", "partition": "1"}, 30),
+        ("headwater_input_lag_records", {"topic": "observations", "partition": "0"}, 5),
+        ("headwater_snapshot_age_seconds", {}, 10),
+        ("headwater_replay_remaining_records", {}, 0),
+        ("headwater_commit_seconds_count", {}, 1),
+        ("headwater_commit_seconds_sum", {}, 0.3),
+    ],
+)
+def test_each_fact_of_the_shard_has_its_series(
+    name: str, labels: dict[str, str], expected: float
+) -> None:
+    """A number of the view, or one that was told, is found under its name and labels."""
+    registry = full()
+
+    assert registry.get_sample_value(name, SHARD | labels) == expected
+
+
+@pytest.mark.parametrize("window", ["all", "last_1000", "fading"])
+def test_scores_name_model_and_window(window: str) -> None:
+    """Every window has the model's accuracy and log loss, and each baseline's accuracy."""
+    registry = full()
+
+    at = OF | {"window": window}
+    assert registry.get_sample_value("headwater_accuracy_ratio", at) == 0.8
+    assert registry.get_sample_value("headwater_log_loss", at) == 0.8
+    for baseline in ("majority", "no_change"):
+        of = at | {"baseline": baseline}
+        assert registry.get_sample_value("headwater_baseline_accuracy_ratio", of) == 0.8
+
+
+def test_confusion_counts_true_class_by_row() -> None:
+    """The row of the confusion is the true class, the column the predicted one."""
+    registry = full()
+
+    at = OF | {"true": "ham", "predicted": "spam"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == 1
+    at = OF | {"true": "spam", "predicted": "ham"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == 2
+
+
+def test_scores_of_the_kernel_reach_the_scrape() -> None:
+    """What `Quality` scored is what the scrape says, not a copy that drifted."""
+    scored = Quality()
+    labels = np.array([0, 1, 1], dtype=np.int64)
+    scored.baselines(
+        np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), 2, 0
+    )
+    scored.score(labels, np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.5, 0.5, 0.5]))
+    _, registry = telemetry(view(quality=scored.view(["a", "b"])))
+
+    at = OF | {"window": "all"}
+    assert registry.get_sample_value("headwater_accuracy_ratio", at) == 2 / 3
+    assert registry.get_sample_value("headwater_log_loss", at) == pytest.approx(math.log(2))
+
+
+def test_every_reason_and_outcome_is_there_from_the_first_view() -> None:
+    """A counter that starts at 0 lets `rate()` see its first event."""
+    _, registry = telemetry(view(dead_letters={}, labels={}))
+
+    reasons = {s["reason"] for s in series(registry, "headwater_dead_letters_total")}
+    outcomes = {s["outcome"] for s in series(registry, "headwater_labels_total")}
+    assert reasons == set(DEAD_LETTER_REASONS)
+    assert outcomes == set(OUTCOMES)
+    assert (
+        registry.get_sample_value("headwater_dead_letters_total", SHARD | {"reason": "oversize"})
+        == 0
+    )
+
+
+def test_nothing_of_the_shard_is_shown_before_its_first_view() -> None:
+    """A total that began at 0 and jumped to the recovered one would look like a burst."""
+    told, registry = telemetry(None)
+    told.ends(POSITIONS)
+
+    names = {name for name, _ in samples(registry)}
+    assert names == {
+        "headwater_build_info",
+        "headwater_commit_seconds_bucket",
+        "headwater_commit_seconds_count",
+        "headwater_commit_seconds_sum",
+    }
+
+
+def test_a_scrape_shows_the_newest_view() -> None:
+    """The view is asked for at each scrape."""
+    views = [view(observations=1)]
+    _, registry = telemetry(lambda: views[-1])
+    before = registry.get_sample_value("headwater_observations_total", SHARD)
+    views.append(view(observations=2))
+
+    after = registry.get_sample_value("headwater_observations_total", SHARD)
+    assert (before, after) == (1, 2)
+
+
+@pytest.mark.parametrize("unknown", [None, math.nan])
+def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) -> None:
+    """Before anything was scored there is no accuracy, and NaN is never shown."""
+    empty = quality(classes=(), confusion=(), accuracy=unknown)
+    _, registry = telemetry(view(quality=empty, stream_time=None))
+
+    found = samples(registry)
+    assert not any(math.isnan(value) for value in found.values())
+    names = {name for name, _ in found}
+    assert not [n for n in names if "accuracy" in n or "loss" in n or "timestamp" in n]
+    assert "nan" not in generate_latest(registry).decode().lower()
+
+
+def test_lag_is_never_negative_and_only_of_inputs_whose_end_is_known() -> None:
+    """A commit newer than the last look at the ends is no lag; an unknown end is no series."""
+    told, registry = telemetry(view())
+    told.ends({Partition("observations", 0): 60, Partition("elsewhere", 0): 5})
+
+    assert series(registry, "headwater_input_lag_records") == [
+        SHARD | {"topic": "observations", "partition": "0"}
+    ]
+    at = SHARD | {"topic": "observations", "partition": "0"}
+    assert registry.get_sample_value("headwater_input_lag_records", at) == 0
+
+
+def test_ends_that_change_later_do_not_change_what_was_told() -> None:
+    """The loop may go on using its own mapping."""
+    told, registry = telemetry(view())
+    ends = {Partition("observations", 0): 100}
+    told.ends(ends)
+    ends[Partition("observations", 0)] = 0
+
+    at = SHARD | {"topic": "observations", "partition": "0"}
+    assert registry.get_sample_value("headwater_input_lag_records", at) == 30
+
+
+def test_a_commit_on_a_bucket_bound_counts_within_it() -> None:
+    """Buckets are cumulative and include their bound; what is slower than all is in +Inf."""
+    told, registry = telemetry(None)
+    for seconds in (0.0005, 0.001, 0.0011, 99.0):
+        told.record(commit(seconds))
+
+    def upto(bound: str) -> float | None:
+        return registry.get_sample_value("headwater_commit_seconds_bucket", SHARD | {"le": bound})
+
+    assert [upto(b) for b in ("0.001", "0.002", "10.0", "+Inf")] == [2, 3, 3, 4]
+
+
+def test_snapshot_age_follows_the_clock() -> None:
+    """The age is the clock's, never below 0 when the clock was set back."""
+    now = [50.0]
+    told, registry = telemetry(None, clock=lambda: now[0])
+    told.snapshot_written(40.0)
+    first = registry.get_sample_value("headwater_snapshot_age_seconds", SHARD)
+    now[0] = 30.0
+
+    assert first == 10
+    assert registry.get_sample_value("headwater_snapshot_age_seconds", SHARD) == 0
+
+
+def test_the_shard_is_named_on_every_series_but_the_build() -> None:
+    """Every shard series has `shard`, every quality series `model` too."""
+    found = [(name, dict(labels)) for name, labels in samples(full())]
+
+    assert {name for name, labels in found if "shard" not in labels} == {"headwater_build_info"}
+    scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
+    assert len(scored) == 4 + 3 + 3 + 6
+    assert all(labels["model"] == "GaussianNB" for labels in scored)
+
+
+def test_labels_of_each_series_are_those_documented() -> None:
+    """The table of metrics is what a scrape shows: names, types, labels, nothing else."""
+    families = {f.name: f for f in full().collect()}
+
+    shown = {
+        (f.name + "_total" * (f.type == "counter"), f.type, f.documentation)
+        for f in families.values()
+    }
+    assert shown == {(s.name, s.type, s.help) for s in METRICS}
+    for spec in METRICS:
+        family = families[spec.name.removesuffix("_total")]
+        assert family.samples
+        assert {frozenset(s.labels) - {"le"} for s in family.samples} == {frozenset(spec.labels)}
+
+
+def test_metrics_page_is_the_generated_one() -> None:
+    """`docs/metrics.md` says what the collector exports."""
+    written = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+    assert written.read_text("utf-8") == page(), (
+        "docs/metrics.md is old; write consumers.telemetry.metrics.page() to it"
+    )
+
+
+def test_both_expositions_parse_and_agree() -> None:
+    """Text and OpenMetrics are valid, hold the same series, and each metric has its HELP."""
+    registry = full()
+    text = generate_latest(registry).decode()
+    open_text = generate_openmetrics(registry).decode()
+
+    plain, opened = list(parse_text(text)), list(parse_openmetrics(open_text))
+    assert all(f.documentation and f.type != "unknown" for f in [*plain, *opened])
+    held = {(s.name, frozenset(s.labels.items()), s.value) for f in plain for s in f.samples}
+    assert held == {
+        (s.name, frozenset(s.labels.items()), s.value) for f in opened for s in f.samples
+    }
+    assert len(held) == len(samples(registry))
+
+
+def test_a_scrape_of_300_classes_stays_small() -> None:
+    """Series are bounded by `max_classes`, whatever the labels are; no count is lost."""
+    rng = np.random.default_rng(7)
+    confusion = rng.integers(0, 9, (300, 300))
+    labels = [f"class {i}" for i in range(300)]
+    _, registry = telemetry(view(quality=quality(labels, confusion.tolist())))
+
+    found = samples(registry)
+    counts = {tuple(sorted(k)): v for (n, k), v in found.items() if n.endswith("confusion_total")}
+    assert len(found) <= 600
+    assert len(counts) == 21 * 21
+    assert sum(counts.values()) == confusion.sum()
+    at = OF | {"true": OTHER, "predicted": "class 3"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[20:, 3].sum()
+    at = OF | {"true": "class 19", "predicted": OTHER}
+    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[19, 20:].sum()
+
+
+def test_class_learned_but_never_scored_is_shown_with_zeros() -> None:
+    """The confusion may be smaller than the classes."""
+    _, registry = telemetry(view(quality=quality(("a", "b", "c"), ((5, 1), (0, 2)))))
+
+    counts = Counter(s["true"] for s in series(registry, "headwater_confusion_total"))
+    assert counts == {"a": 3, "b": 3, "c": 3}
+    at = OF | {"true": "c", "predicted": "c"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == 0
+
+
+def test_names_of_the_first_classes_stay_when_more_are_learned() -> None:
+    """A class never changes its name: its series would end and another begin."""
+    labels = ["b", "a", *(f"c{i}" for i in range(40))]
+
+    for n in range(1, len(labels)):
+        assert class_names(labels[:n], 5) == labels[:n][:5]
+
+
+def test_class_called_other_does_not_clash_with_the_rest() -> None:
+    """A class literally named like the remainder has a series of its own."""
+    _, registry = telemetry(view(quality=quality((OTHER, "a"), ((5, 0), (0, 9)))), max_classes=1)
+
+    at = {n: OF | {"true": n, "predicted": n} for n in ("___other__", OTHER)}
+    assert registry.get_sample_value("headwater_confusion_total", at["___other__"]) == 5
+    assert registry.get_sample_value("headwater_confusion_total", at[OTHER]) == 9
+
+
+def test_hostile_class_names_stay_distinct_and_parse() -> None:
+    """Quotes, line ends, half surrogates, empty, long and near-equal names break nothing."""
+    rng = random.Random(3)
+    letters = ['"', "\\", "\n", "{", "}", ",", "=", " ", "#", "é", "\U0001f600", "\ud800", "a", "_"]
+    labels = {"", OTHER, "_" + OTHER, "_", "x" * 500, "x" * 501, "\ud800", "\\ud800", "\u2028"}
+    labels |= {"".join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(50)}
+    ordered = sorted(labels)
+    _, registry = telemetry(
+        view(quality=quality(ordered, np.eye(len(ordered), dtype=int).tolist())), max_classes=99
+    )
+
+    names = class_names(ordered, 99)
+    assert len(set(names)) == len(ordered)
+    assert max(map(len, names)) < 700
+    for families in (
+        parse_text(generate_latest(registry).decode()),
+        parse_openmetrics(generate_openmetrics(registry).decode()),
+    ):
+        found = {
+            s.labels["true"] for f in families for s in f.samples if s.name.endswith("fusion_total")
+        }
+        assert found == set(names)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"), [([True, False], ["true", "false"]), ([1, -2], ["1", "-2"])]
+)
+def test_labels_of_other_kinds_are_written_as_json_would(
+    labels: list[bool | int], names: list[str]
+) -> None:
+    """Booleans are lower case, integers are digits."""
+    assert class_names(labels) == names

@@ -1,0 +1,46 @@
+"""Views as a shard publishes them, for tests of what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from consumers.events import ShardView
+from consumers.records import Partition
+from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
+from stream.schema import Label
+
+POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
+
+
+def quality(
+    classes: Sequence[Label] = ("ham", "spam"),
+    confusion: Sequence[Sequence[int]] = ((8, 1), (2, 4)),
+    accuracy: float | None = 0.8,
+) -> QualityView:
+    """Scores, the same in every window."""
+    scores = Scores(15, accuracy, accuracy, dict.fromkeys(BASELINES, accuracy))
+    counts = np.array(confusion, dtype=np.int64).reshape(len(confusion), len(confusion))
+    return QualityView(tuple(classes), counts, dict.fromkeys(WINDOWS, scores), 3)
+
+
+def view(**changed: Any) -> ShardView:
+    """A shard that has seen a hundred observations."""
+    given: dict[str, Any] = {
+        "name": "mail",
+        "model": "GaussianNB",
+        "shard": 0,
+        "observations": 100,
+        "predictions": 99,
+        "learned": 15,
+        "labels": {"joined": 15, "late": 2},
+        "dead_letters": {"wrong_kind": 1},
+        "overflows": {"max_pending": 4},
+        "pending": 7,
+        "quality": quality(),
+        "positions": POSITIONS,
+        "stream_time": 1_700_000_000_500,
+    }
+    return ShardView(**(given | changed))

@@ -1,0 +1,279 @@
+"""The shape of the code, held by tests: rooms, sizes, names, purity, documentation.
+
+The rooms stand in the order of docs/ARCHITECTURE.md; a room imports only rooms above it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# One line a few rooms reads better than a room a line: hence the splits.
+STREAM = """
+errors schema text block state stats preprocessing base bayes neighbors decision join
+evaluate drift compat checks
+""".split()  # noqa: SIM905
+CONSUMERS = """
+errors config models records events codecs shard journal transports snapshots commit recovery
+ownership telemetry web runner commands cli __main__
+""".split()  # noqa: SIM905
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 70
+VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
+# What touches the world, or depends on when or where it runs.
+WORLD = """
+asyncio builtins datetime fcntl glob http io logging mmap multiprocessing os pathlib platform
+queue random secrets select selectors shutil signal socket sqlite3 ssl subprocess tempfile
+threading time urllib uuid
+""".split()  # noqa: SIM905
+WORLDLY_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
+PICKLES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+IMPORT_SECONDS = 1.5
+
+FILES = sorted(p for package in ("stream", "consumers") for p in (ROOT / package).rglob("*.py"))
+PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
+KERNELS = [p for p in PURE if "_kernels" in p.with_suffix("").parts]
+
+
+def name(path: Path) -> str:
+    """A file as it is called in messages and test ids."""
+    return str(path.relative_to(ROOT))
+
+
+def each(files: list[Path]) -> pytest.MarkDecorator:
+    """One test a file."""
+    return pytest.mark.parametrize("path", files, ids=name)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """The parsed file."""
+    return ast.parse(path.read_text())
+
+
+def imports(module: ast.Module) -> list[tuple[int, str]]:
+    """Line and dotted name of everything imported, wherever in the file it stands."""
+    out = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            out += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            out += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+    return out
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b.c` of a name or attribute, "" of anything else."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def calls(module: ast.Module) -> list[ast.Call]:
+    """Every call in the file."""
+    return [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+
+
+def misplaced(package: str, room: str, imported: str) -> str | None:
+    """Why a file in this room may not import this; None where it may."""
+    parts = imported.split(".")
+    if imported.startswith("."):
+        return "a relative import hides which room it is from"
+    if package == "stream" and parts[0] == "consumers":
+        return "stream never imports consumers"
+    if parts[0] != package:
+        return None
+    rooms = STREAM if package == "stream" else CONSUMERS
+    if room == "__init__":
+        return None
+    other = parts[1] if len(parts) > 1 else ""
+    if other not in rooms:
+        return f"{other!r} is no room of {package}: import from the room that defines it"
+    if rooms.index(other) > rooms.index(room):
+        return f"{other} comes below {room}"
+    return None
+
+
+def functions(module: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of the file."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(module) if isinstance(node, kinds)]
+
+
+def undocumented(module: ast.Module) -> list[str]:
+    """Public classes and functions of the file without a docstring."""
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    public = [n for n in module.body if isinstance(n, kinds) and not n.name.startswith("_")]
+    return [node.name for node in public if ast.get_docstring(node) is None]
+
+
+@each(FILES)
+def test_a_room_imports_only_rooms_above_it(path) -> None:
+    """One direction of imports, so that every room can be read without those below it."""
+    package, *inside = path.relative_to(ROOT).with_suffix("").parts
+    room = inside[0]
+    rooms = STREAM if package == "stream" else CONSUMERS
+
+    assert room in [*rooms, "__init__"], f"{name(path)}: {room!r} is no room of {package}"
+    wrong = [
+        f"{name(path)}:{line} imports {imported}: {why}"
+        for line, imported in imports(tree(path))
+        if (why := misplaced(package, room, imported))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_order_of_rooms_would_be_noticed() -> None:
+    """The rule itself: what is allowed and what is not."""
+    assert misplaced("stream", "base", "stream.block.Block") is None
+    assert misplaced("stream", "base", "stream.bayes.GaussianNB") == "bayes comes below base"
+    assert misplaced("stream", "join", "consumers.errors") == "stream never imports consumers"
+    assert misplaced("consumers", "shard", "stream.join.LabelJoin") is None
+    assert misplaced("consumers", "shard", "consumers.runner.run") == "runner comes below shard"
+    assert "relative" in str(misplaced("stream", "base", "..block.Block"))
+    assert "no room" in str(misplaced("stream", "base", "stream.GaussianNB"))
+
+
+@each(FILES)
+def test_files_and_functions_are_short(path) -> None:
+    """A file fits in the head, a function on a screen."""
+    lines = len(path.read_text().splitlines())
+    long = {
+        f.name: (f.end_lineno or f.lineno) - f.lineno + 1
+        for f in functions(tree(path))
+        if (f.end_lineno or f.lineno) - f.lineno + 1 > MAX_FUNCTION_LINES
+    }
+
+    assert lines <= MAX_FILE_LINES, f"{name(path)} has {lines} lines; split it by what changes"
+    assert not long, f"{name(path)}: functions longer than {MAX_FUNCTION_LINES} lines: {long}"
+
+
+@each(FILES)
+def test_no_room_is_called_by_what_it_is_not(path) -> None:
+    """utils, helpers, common and misc say nothing about what is inside."""
+    parts = {part.strip("_") for part in path.relative_to(ROOT).with_suffix("").parts}
+
+    assert not parts & VAGUE
+
+
+@each(FILES)
+def test_every_file_says_its_rule(path) -> None:
+    """A module docstring of one line at least."""
+    assert ast.get_docstring(tree(path)), f"{name(path)} has no docstring"
+
+
+@each(PURE)
+def test_public_names_of_the_core_are_documented(path) -> None:
+    """Classes and functions a user may call say what they do."""
+    assert undocumented(tree(path)) == []
+
+
+@each(PURE)
+def test_the_core_touches_no_world(path) -> None:
+    """No I/O, clock, environment, threads, logging or global randomness."""
+    worldly = [
+        f"{name(path)}:{line} {what}"
+        for line, what in imports(tree(path))
+        if what.split(".")[0] in WORLD
+    ]
+    worldly += [
+        f"{name(path)}:{call.lineno} {dotted(call.func)}()"
+        for call in calls(tree(path))
+        if dotted(call.func) in WORLDLY_CALLS
+    ]
+
+    assert not worldly, "\n".join(worldly)
+
+
+@each(PURE)
+def test_randomness_in_the_core_is_seeded(path) -> None:
+    """Only default_rng with a seed: the same stream gives the same bits."""
+    unseeded = [
+        f"{name(path)}:{call.lineno} {dotted(call.func)}"
+        for call in calls(tree(path))
+        if "random." in f"{dotted(call.func)}."
+        and not (dotted(call.func).endswith(".default_rng") and (call.args or call.keywords))
+        and dotted(call.func).split(".")[0] in ("np", "numpy", "random")
+    ]
+
+    assert not unseeded, "\n".join(unseeded)
+
+
+@each(FILES)
+def test_pickle_is_read_and_written_in_one_room_only(path) -> None:
+    """Loading our own state runs no code; stream/compat.py says whom it trusts."""
+    if path == ROOT / "stream" / "compat.py":
+        return
+    found = [what for _, what in imports(tree(path)) if what.split(".")[0] in PICKLES]
+
+    assert not found, f"{name(path)} imports {found}"
+
+
+@each(KERNELS)
+def test_kernels_import_nothing_of_ours(path) -> None:
+    """numba does not notice a changed callee in another file: a cached kernel would be stale."""
+    ours = [
+        what for _, what in imports(tree(path)) if what.split(".")[0] in ("stream", "consumers")
+    ]
+
+    assert not ours, f"{name(path)} imports from {sorted(ours)}"
+
+
+@each(FILES)
+def test_compiled_code_is_exact_and_lives_in_kernels(path) -> None:
+    """numba only in kernels; every kernel cached; fastmath and parallel change bits (I1)."""
+    compilers = [what for _, what in imports(tree(path)) if what.startswith("numba.")]
+    decorators = [
+        ast.unparse(decorator)
+        for function in functions(tree(path))
+        for decorator in function.decorator_list
+    ]
+    if path in KERNELS:
+        assert set(decorators) <= {"njit(cache=True)"}
+        return
+    assert not [what for what in compilers if "jit" in what or "vectorize" in what]
+    assert not [what for what in decorators if "jit" in what or "vectorize" in what]
+
+
+PROBE = """
+import sys, time, json
+from numba.core import event
+start = time.perf_counter()
+with event.install_recorder("numba:compile") as compiled:
+    import stream
+print(json.dumps({"compiled": len(compiled.buffer), "modules": sorted(sys.modules)}))
+"""
+CLOCK = "import time; t = time.perf_counter(); import stream; print(time.perf_counter() - t)"
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-W", "error::UserWarning", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout
+
+
+def test_importing_the_core_compiles_nothing_and_loads_little() -> None:
+    """river's metrics and drift, and pandas, are loaded by those who use them."""
+    found = json.loads(python(PROBE))
+    heavy = {"river.metrics", "river.drift", "river.datasets", "pandas", "sklearn", "matplotlib"}
+
+    assert found["compiled"] == 0
+    assert not heavy & set(found["modules"])
+    assert not [m for m in found["modules"] if m.split(".")[0] == "consumers"]
+
+
+def test_importing_the_core_is_quick(record_property) -> None:
+    """The best of three is far below what a user would notice."""
+    seconds = min(float(python(CLOCK)) for _ in range(3))
+    record_property("import_stream_seconds", seconds)
+
+    assert seconds < IMPORT_SECONDS, f"import stream takes {seconds:.2f} s"
