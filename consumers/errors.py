@@ -33,7 +33,7 @@ DeadLetterReason = Literal[
     "oversize",  # larger than 1 MiB
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
-    "bad_weight",  # a weight that is not a finite number above 0
+    "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
 ]
 DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
 

@@ -137,9 +137,7 @@ def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
 
 def _read_csv(path: Path, types: Mapping[str, str]) -> Iterator[Record]:
     with _rows(path) as rows:
-        header = next((row for row in rows if row), None)
-        _check_header(path, header, types)
-        assert header is not None
+        header = _header(path, rows, types)
         filled = _checked(path, rows, header)
         sample = list(islice(filled, SAMPLED_ROWS))
         converts = [
@@ -157,7 +155,9 @@ def _read_csv(path: Path, types: Mapping[str, str]) -> Iterator[Record]:
             yield record
 
 
-def _check_header(path: Path, header: list[str] | None, types: Mapping[str, str]) -> None:
+def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> list[str]:
+    """The names of the columns, each once, those in `types` among them."""
+    header = next((row for row in rows if row), None)
     if header is None:
         raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
     for name in header:
@@ -171,6 +171,7 @@ def _check_header(path: Path, header: list[str] | None, types: Mapping[str, str]
             raise ConfigError(
                 f"column {name!r}: expected one of {', '.join(_CONVERTS)}, got {kind!r}"
             )
+    return header
 
 
 def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterator[list[str]]:

@@ -11,7 +11,7 @@ There is no undo code: whatever went wrong, the shard in memory is dropped and t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -30,7 +30,7 @@ from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.schema import Field, Schema
 
-__all__ = ["Live", "Sources", "rebuild", "recover", "sources"]
+__all__ = ["SAMPLE", "Live", "Sources", "rebuild", "recover", "schema_from", "sources"]
 
 WINDOW = 100_000  # records read back at once in a replay
 SAMPLE = 500
@@ -148,7 +148,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
         starts = log.end_offsets(found.inputs)
     else:
         starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
-    schema = config.declared_schema or _inferred(config, log, found)
+    schema = config.declared_schema or schema_from(_sample(config, log, found), config)
     entry = Identity(
         config.name,
         0,
@@ -162,32 +162,37 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
     return owner.commit([], record, starts) + 1
 
 
-def _inferred(config: Config, log: Log, found: Sources) -> Schema:
-    """Fields of the first observations, read without consuming them.
+def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
+    """The features that the first observations, as they lie in the topic, show; never text.
 
     Raises
     ------
     ConfigError
         There are none yet, or none a model could use.
     """
-    parts = [p for p in found.inputs if p.topic == config.input.observations]
-    starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
-    ends = {p: min(end, starts[p] + SAMPLE) for p, end in ends.items()}
     records = []
-    for fetched in log.read(starts, ends):
-        for value in fetched.values:
-            try:
-                records.append(parse(value))
-            except RecordError:
-                continue
+    for value in values:
+        try:
+            records.append(parse(value))
+        except RecordError:
+            continue
     exclude = {config.input.id, config.input.label or config.input.id}
     schema = schema_of(infer(records[:SAMPLE], exclude, text=False))
     if not schema.fields:
         raise ConfigError(
-            f"[features] is not given and the {len(records)} observations in "
+            f"[features] is not given and the {len(records)} observations of "
             f"{config.input.observations} show none; declare [features] or feed the topic first"
         )
     return schema
+
+
+def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
+    """The first observations of each partition, read without consuming them."""
+    parts = [p for p in found.inputs if p.topic == config.input.observations]
+    starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
+    ends = {p: min(end, starts[p] + SAMPLE) for p, end in ends.items()}
+    for fetched in log.read(starts, ends):
+        yield from fetched.values
 
 
 def _identity(config: Config, log: Log, partition: Partition, end: int) -> Identity:

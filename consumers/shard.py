@@ -226,6 +226,9 @@ class Shard:
             [batch.keys[i] for i in seen], [batch.values[i] for i in seen]
         )
         y = self._labels.decode([batch.keys[i] for i in told], [batch.values[i] for i in told])
+        for k, refusal in self.learner.refusals(x.rows).items():
+            x.rejected.setdefault(k, RecordError(refusal.reason, refusal.detail))
+        x.rows.blank(list(x.rejected))
         rejected = {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
         ids, row, labels, weights = [], [], [], []

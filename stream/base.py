@@ -139,6 +139,10 @@ class Learner(base.Classifier, abc.ABC):
         """Encode what would otherwise be encoded at each step (texts to tokens). Pure."""
         return rows
 
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows this learner cannot take although their values fit the schema, and why."""
+        return {}
+
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one record.
 
@@ -149,7 +153,7 @@ class Learner(base.Classifier, abc.ABC):
         y
             The label: text, an integer or a truth value.
         w
-            Weight, finite and > 0: as if the record had come w times.
+            Weight, > 0 and at most 2**53: as if the record had come w times.
 
         Raises
         ------
@@ -198,7 +202,6 @@ class Learner(base.Classifier, abc.ABC):
             "learner": type(self).__name__,
             "classes": self.classes,
             "features": self.features,
-            "overflow": [self._classes.overflow, self._features.overflow],
             "inner": dict(inner.header),
         }
         return State(header, inner.arrays)
@@ -215,10 +218,12 @@ class Learner(base.Classifier, abc.ABC):
         name = type(self).__name__
         if header.get("learner") != name:
             raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
-        self._classes = Dictionary(MAX_CLASSES, header["classes"])
-        self._features = Dictionary(MAX_FEATURES, header["features"])
-        self._classes.overflow, self._features.overflow = header["overflow"]
-        self._restore(State(header["inner"], state.arrays))
+        try:
+            self._classes = Dictionary(MAX_CLASSES, header["classes"])
+            self._features = Dictionary(MAX_FEATURES, header["features"])
+            self._restore(State(header["inner"], state.arrays))
+        except (KeyError, TypeError) as error:
+            raise StateError(f"the state of this {name} is damaged: {error!r}") from None
         return self
 
     def fingerprint(self) -> str:
@@ -277,6 +282,9 @@ class Learner(base.Classifier, abc.ABC):
             )
             for _, name, j in order:
                 column[j] = self._features.add(cast("Hashable", name))
+                if column[j] < 0:  # counted once a record, as one-record calls do
+                    k = int(np.flatnonzero(missing == j)[0])
+                    self._features.overflow += int(np.count_nonzero(present[:, k])) - 1
         return column
 
 

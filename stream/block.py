@@ -71,7 +71,7 @@ class Rows:
         xs
             One mapping a record. Names that are not text are taken by their text.
         strings
-            ``"categorical"`` or ``"text"``: what a string value is.
+            ``"categorical"`` or ``"text"``: what a string value is; ``"refused"``: none may be.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Rows:
         strung: list[tuple[int, str, str]] = []
         for i, x in enumerate(xs):
             for name, value in x.items():
-                if isinstance(value, str):
+                if isinstance(value, str) and strings != "refused":
                     strung.append((i, str(name), str(value)))
                 elif isinstance(value, bool | np.bool_):
                     numeric.append((i, str(name), float(value)))
@@ -138,6 +138,13 @@ class Rows:
         self.numeric[index] = rows.numeric
         self.categorical[index] = rows.categorical
         self.text[index] = rows.text
+
+    def blank(self, index: Sequence[int]) -> None:
+        """Make every value of the rows at `index` missing."""
+        if index:
+            self.numeric[index] = np.nan
+            self.categorical[index] = None
+            self.text[index] = None
 
     def concat(self, other: Rows) -> Rows:
         """These rows, then `other`'s (same columns)."""
@@ -251,7 +258,7 @@ class Block:
     y
         int32, (m,): index into `labels`; -1 where the step does not learn.
     w
-        float64, (m,): weight of a learning step, finite and > 0.
+        float64, (m,): weight of a learning step, > 0 and at most 2**53.
     labels
         This block's own dictionary of labels.
     """
@@ -286,7 +293,7 @@ class Block:
         InvalidRecordError
             A label that is none.
         ValueError
-            A weight that is not finite and positive; lengths that differ.
+            A weight that is not positive or beyond 2**53; lengths that differ.
         """
         n = len(rows)
         if ys is not None and len(ys) != n:
@@ -294,8 +301,8 @@ class Block:
         w = np.array(
             np.broadcast_to(np.asarray(ws, dtype=np.float64), (n,))
         )  # writable: one kernel
-        if n and not (np.isfinite(w).all() and (w > 0).all()):
-            raise ValueError("weights must be finite and greater than 0")
+        if not ((w > 0) & (w <= kinds.HEAVIEST)).all():
+            raise ValueError("weights must be greater than 0 and at most 2**53")
         y = np.full(n, -1, dtype=np.int32)
         labels: list[Label] = []
         if ys is not None:

@@ -147,6 +147,8 @@ class RiverClassifier(Learner):
 
     def _posterior(self, x: dict[Any, Any], known: int) -> list[float]:
         """Probabilities of the `known` classes; empty where river names none."""
+        if not known:
+            return []  # and some models would build themselves around the first question
         try:
             said = self._said(x)
         except Exception as error:

@@ -15,7 +15,7 @@ Ids are compared as text. Waiting observations, early labels and settled ids are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -99,6 +99,9 @@ class _Settled(NamedTuple):
     time: int
 
 
+_Held = _Waiting | _Early | _Settled
+
+
 class LabelJoin:
     """Joins labels to the observations they answer.
 
@@ -135,6 +138,7 @@ class LabelJoin:
         self._promised: Counter[Label] = Counter()
         self._free: list[int] = []
         self._slots = 0
+        self._oldest = 0  # nothing held is older: most records need no sweep
 
     @property
     def pending(self) -> int:
@@ -278,6 +282,8 @@ class LabelJoin:
             return
         self.time = time
         limit = time - self.horizon
+        if limit <= self._oldest:
+            return
         for id_ in _older(self._settled.items(), limit):
             del self._settled[id_]
         for id_ in _older(self._early.items(), limit):
@@ -286,6 +292,8 @@ class LabelJoin:
         for id_ in _older(self._waiting.items(), limit):
             self._forget(plan, id_)
             self.outcomes["expired"] += 1
+        held: tuple[Mapping[str, _Held], ...] = (self._settled, self._early, self._waiting)
+        self._oldest = min((d[next(iter(d))].time for d in held if d), default=time)
 
     def _evict(self, plan: Plan) -> None:
         self._forget(plan, next(iter(self._waiting)))
@@ -335,6 +343,7 @@ class LabelJoin:
         self.labels.overflow = header["overflow"]
         self.outcomes = Counter(header["outcomes"])
         self.time, self._slots = header["time"], header["slots"]
+        self._oldest = 0
         self._free = state.array("free", np.int64, 1).tolist()
         ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
         times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
@@ -356,7 +365,7 @@ def _second(first: Label | None, label: object) -> str:
     return "duplicate" if type(label) is type(first) and label == first else "conflicting"
 
 
-def _older(items: Iterable[tuple[str, _Waiting | _Early | _Settled]], limit: int) -> list[str]:
+def _older(items: Iterable[tuple[str, _Held]], limit: int) -> list[str]:
     """Ids at the front whose time is before `limit`. Times never fall along a dict."""
     out = []
     for id_, value in items:

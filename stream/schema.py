@@ -17,6 +17,7 @@ import numpy as np
 from stream.errors import InvalidRecordError, SchemaError
 
 __all__ = [
+    "HEAVIEST",
     "KINDS",
     "LARGEST",
     "Dictionary",
@@ -35,8 +36,9 @@ Kind = Literal["numeric", "binary", "categorical", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = str | int | bool
 
-# Squares of sums of 2**53 such numbers stay below the largest double.
+# Weighted squares of such numbers, 2**53 of them, stay below the largest double.
 LARGEST = 1e100
+HEAVIEST = 2.0**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,9 @@ def number(name: str, value: Any) -> float:
     """
     if value is None:
         return nan
-    if isinstance(value, bool | str) or not isinstance(value, float | int | np.number):
+    if isinstance(value, bool | str) or not isinstance(
+        value, float | int | np.floating | np.integer
+    ):
         raise InvalidRecordError(
             "wrong_kind", f"field {name!r} expects a number, got {_kind(value)}"
         )
@@ -183,7 +187,7 @@ def binary(name: str, value: Any) -> float:
         return nan
     if isinstance(value, bool | np.bool_):
         return float(value)
-    if isinstance(value, int | float | np.number):
+    if isinstance(value, int | float | np.floating | np.integer):
         x = number(name, value)
         if x in (0.0, 1.0) or isnan(x):
             return x
@@ -204,7 +208,7 @@ def category(name: str, value: Any) -> str | None:
         return value
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, int | float | np.number):
+    if isinstance(value, int | float | np.floating | np.integer):
         x = number(name, value)
         if isnan(x):
             return None

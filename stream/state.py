@@ -76,13 +76,13 @@ class State:
         """
         if prefix not in self.header:
             raise StateError(f"state has no part {prefix!r}; it was saved by another program")
-        dot = prefix + "."
-        arrays = {k[len(dot) :]: v for k, v in self.arrays.items() if k.startswith(dot)}
+        path = prefix + "/"
+        arrays = {k[len(path) :]: v for k, v in self.arrays.items() if k.startswith(path)}
         return State(self.header[prefix], arrays)
 
     @staticmethod
     def join(parts: Mapping[str, State]) -> State:
-        """One state of several, each under its name.
+        """One state of several, each under its name, which holds no "/".
 
         Examples
         --------
@@ -91,7 +91,9 @@ class State:
         {'n': 2}
         """
         header = {name: part.header for name, part in parts.items()}
-        arrays = {f"{p}.{k}": v for p, part in parts.items() for k, v in part.arrays.items()}
+        if any("/" in name for name in parts):
+            raise StateError(f'names of parts hold no "/", got {sorted(parts)}')
+        arrays = {f"{p}/{k}": v for p, part in parts.items() for k, v in part.arrays.items()}
         return State(header, arrays)
 
     def copy(self) -> State:

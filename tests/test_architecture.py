@@ -21,8 +21,8 @@ errors schema text block state stats preprocessing base bayes neighbors decision
 evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors config models records events codecs shard journal transports snapshots commit recovery
-ownership telemetry web runner commands cli __main__
+errors config records files feed events models codecs shard journal transports snapshots recovery
+commit telemetry web runner replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

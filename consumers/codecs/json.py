@@ -7,15 +7,14 @@ whether a record is bad and why. So both ways agree, and NaN, which msgspec refu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from consumers.codecs.json_document import LARGEST_RECORD, parse, plain
 from consumers.errors import RecordError
 from stream import schema as kinds
 from stream.block import Rows
@@ -29,9 +28,9 @@ __all__ = [
     "Labels",
     "Observations",
     "PredictionEncoder",
+    "parse",
 ]
 
-LARGEST_RECORD = 1 << 20
 LONGEST_ID = 512
 
 Number = float | None
@@ -120,9 +119,9 @@ class JsonObservations:
         decode, astuple = self._decoder and self._decoder.decode, msgspec.structs.astuple
         for i, value in enumerate(values):
             try:
-                if decode is None or value is None or len(value) > LARGEST_RECORD:
+                if decode is None:
                     raise msgspec.DecodeError
-                found = astuple(decode(value))
+                found = astuple(decode(plain(value)))
                 id_, label = found[width], found[width + 1] if inside else None
                 ids[i] = (
                     id_
@@ -218,8 +217,8 @@ class JsonLabels:
         out = Labels([""] * n, [None] * n, [1.0] * n, {})
         for i, value in enumerate(values):
             try:
-                record = _LABEL.decode(value or b"")
-                if len(value or b"") > LARGEST_RECORD or record.label is None or record.w <= 0:
+                record = _LABEL.decode(plain(value))
+                if record.label is None or not _usable(record.w):
                     raise msgspec.DecodeError
                 out.ids[i] = _id(record.id, keys[i])
                 out.labels[i], out.weights[i] = record.label, record.w
@@ -236,8 +235,8 @@ class JsonLabels:
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
-        if isinstance(w, bool) or not isinstance(w, int | float) or not _positive(w):
-            raise RecordError("bad_weight", '"w" expects a finite number above 0')
+        if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(w):
+            raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
         return _id(document.get("id"), key), label, float(w)
 
 
@@ -256,28 +255,6 @@ _CONVERT: dict[str, Any] = {
 }
 
 
-def parse(value: bytes | None) -> dict[str, Any]:
-    """The JSON object in `value`, by the standard library.
-
-    Raises
-    ------
-    RecordError
-        It is too large, not JSON, or not an object.
-    """
-    if value is None:
-        raise RecordError("unparsable", "expected a JSON object, got no value")
-    if len(value) > LARGEST_RECORD:
-        raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
-    try:
-        document = json.loads(value)
-        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates cannot go out again
-    except (ValueError, RecursionError) as error:
-        raise RecordError("unparsable", f"not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise RecordError("unparsable", f"expected a JSON object, got {type(document).__name__}")
-    return document
-
-
 def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
     found: Any = document
     for name in path:
@@ -287,16 +264,13 @@ def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
     return found
 
 
-def _positive(w: float) -> bool:
-    try:
-        return isfinite(float(w)) and w > 0
-    except OverflowError:
-        return False
+def _usable(w: float) -> bool:
+    return 0 < w <= kinds.HEAVIEST
 
 
 def _id(value: Any, key: bytes | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
+        value = str(value)
     if value is None and key:
         try:
             value = key.decode()

@@ -22,6 +22,22 @@ from consumers.errors import ConfigError
 __all__ = ["Secret", "load", "parse", "read_text"]
 
 
+# By pydantic's error types; its own words serve for the others.
+_EXPECTED = {
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "bool_type": "expected true or false",
+    "dict_type": "expected a table",
+    "model_type": "expected a section (a TOML table)",
+    "string_too_short": "expected a text that is not empty",
+    # The only pattern left to pydantic is that of `name`.
+    "string_pattern_mismatch": (
+        "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
+    ),
+}
+
+
 class Secret(str):
     """A text that shows itself as ``***``; clients of it get the text.
 
@@ -111,15 +127,20 @@ def read_text(path: Path, what: str, remedy: str) -> str:
 
 def _anchored(config: Config, directory: Path) -> Config:
     snapshots = config.snapshots.model_copy(
-        update={"directory": directory / config.snapshots.directory.expanduser()}
+        update={"directory": directory / _home(config.snapshots.directory)}
     )
     scheme, _, rest = config.input.transport.partition(":")
     if scheme == "sqlite":
-        url = f"sqlite:{directory / Path(rest).expanduser()}"
+        url = f"sqlite:{directory / _home(rest)}"
         config = config.model_copy(
             update={"input": config.input.model_copy(update={"transport": url})}
         )
     return config.model_copy(update={"snapshots": snapshots})
+
+
+def _home(path: Path | str) -> str:
+    # Not Path.expanduser: that raises where ~NAME is nobody.
+    return os.path.expanduser(path)
 
 
 def _secret(key: str, value: object, source: str, directory: Path) -> object:
@@ -133,7 +154,7 @@ def _secret(key: str, value: object, source: str, directory: Path) -> object:
         return Secret(value) if hidden else value
     kind, name = pointer.groups()
     if kind == "file":
-        path = directory / Path(name).expanduser()
+        path = directory / _home(name)
         try:
             text = read_text(path, "secret file", "create it or correct the path")
         except ConfigError as e:
@@ -203,11 +224,8 @@ def _where(loc: tuple[int | str, ...]) -> str:
 def _message(detail: ErrorDetails) -> str:
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
-    expected = detail["msg"].replace("Input should be", "expected", 1)
-    if detail["type"] == "string_pattern_mismatch":
-        expected = "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
-    elif detail["type"] == "model_type":
-        expected = "expected a section (a TOML table)"
+    otherwise = detail["msg"].replace("Input should be", "expected", 1)
+    expected = _EXPECTED.get(detail["type"], otherwise)
     return f"{expected}, got {_shown(detail['input'])}"
 
 

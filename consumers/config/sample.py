@@ -23,9 +23,7 @@ FEW_DISTINCT = 10  # a category may have so many values however small the sample
 TEXT_WORDS = 4  # mean words a value, from which on a string is text rather than a name
 RAREST_BINARY = 0.1  # of 0 and 1 the rarer; a counter that rarely leaves 0 passes 1 sooner or later
 
-_ID_NAME = re.compile(
-    r"(^|[._-])(id|uuid|guid|key|index|nr)$|[a-z](Id|ID|Uuid|Key)$", re.IGNORECASE
-)
+_ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
 _TIME_NAME = re.compile(r"(^|[._-])(ts|time|timestamp|date|datetime|at)$", re.IGNORECASE)
 
 

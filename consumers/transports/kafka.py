@@ -13,14 +13,16 @@ from kafka.errors import TopicAlreadyExistsError
 from consumers.errors import TransportError
 from consumers.records import Fetched, Outgoing, Partition, Record
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
+from consumers.transports.kafka_inputs import fetched
 from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_owner import KafkaOwner, acknowledged, fetched
+from consumers.transports.kafka_owner import KafkaOwner
+from consumers.transports.kafka_producer import acknowledged, send
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
 __all__ = ["KafkaLog"]
 
 _CHUNK = 5_000  # records a chunk of `read`
-_APPENDED = 10_000  # records in flight while `append` goes on
+_APPENDED = 2_000  # records in flight in `append`: more only burden the garbage collector
 _LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
 
 
@@ -41,7 +43,7 @@ class KafkaLog:
 
     Examples
     --------
-    >>> log = KafkaLog(["127.0.0.1:9092"], {"security_protocol": "SSL", "ssl_cafile": "ca.pem"})
+    >>> log = KafkaLog(["127.0.0.1:9092"], {"security_protocol": "SSL"})
     >>> log.close()
     """
 
@@ -135,7 +137,7 @@ class KafkaLog:
                         moved = time.monotonic()
                     if reached >= ends[wanted[part]]:
                         del positions[part]
-                        consumer.pause(part)
+                        consumer.assign(list(positions))  # not pause, see kafka_inputs.py
                 if time.monotonic() - moved > patience:
                     part, position = next(iter(positions.items()))
                     raise TransportError(
@@ -168,19 +170,10 @@ class KafkaLog:
                     with self._explained(CONNECT):
                         self._producer = KafkaProducer(**self._options.producer(None))
                 for first in range(0, len(placed), _APPENDED):
-                    futures = [
-                        self._producer.send(
-                            record.topic,
-                            record.value,
-                            record.key,
-                            list(record.headers),
-                            partition,
-                            record.timestamp,
-                        )
-                        for record, partition in placed[first : first + _APPENDED]
-                    ]
-                    self._producer.flush(self._options.seconds("delivery_timeout_ms"))
-                    acknowledged(futures)
+                    futures = send(self._producer, placed[first : first + _APPENDED])
+                    acknowledged(
+                        self._producer, futures, self._options.seconds("delivery_timeout_ms")
+                    )
         except BaseException:
             # What a failed producer still has in hand must not be written by the next append.
             failed, self._producer = self._producer, None

@@ -73,6 +73,9 @@ def explained(servers: Sequence[str], doing: str) -> Iterator[None]:
 
 def explain(error: BaseException, servers: Sequence[str], doing: str) -> HeadwaterError:
     """Our error for one of the client's, in one line."""
+    for inner in error.args:  # the client wraps what a request met earlier
+        if isinstance(inner, errors.KafkaError):
+            return explain(inner, servers, doing)
     where = ",".join(servers)
     told = " ".join(str(error).split())
     if isinstance(error, _FENCED):
@@ -119,7 +122,10 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             f"could not {doing}: Kafka at {where} did not answer in time "
             f"({type(error).__name__}: {told}); see whether it is up, then start again"
         )
-    return TransportError(f"could not {doing} at Kafka {where}: {type(error).__name__}: {told}")
+    kind = type(error).__name__
+    return TransportError(
+        f"could not {doing} at Kafka {where}: {told if kind in told else f'{kind}: {told}'}"
+    )
 
 
 def _unreachable(where: str) -> HeadwaterError:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from consumers.errors import ConfigError
+from consumers.transports.kafka_producer import Nothing
 
 __all__ = ["KafkaOptions"]
 
@@ -149,6 +151,7 @@ class KafkaOptions:
         return {
             **self.admin(),
             **self._of(_CONSUMER),
+            "metrics_enabled": False,  # nobody reads the client's own, and they cost time
             "isolation_level": "read_committed",  # the default shows records of aborted commits
             "enable_auto_commit": False,  # positions are committed with the outputs, or not at all
             "auto_offset_reset": "none",  # a lost position must raise, not jump
@@ -160,10 +163,12 @@ class KafkaOptions:
         return {
             **self.admin(),
             **self._of(_PRODUCER),
+            "metrics_enabled": False,
             "acks": "all",
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
             "transactional_id": transactional_id,
+            "value_serializer": Nothing(),
         }
 
     def seconds(self, name: str) -> float:
@@ -188,6 +193,12 @@ def _check(name: str, value: object) -> None:
 
 def _check_credentials(options: Mapping[str, object]) -> None:
     """What the client itself would fail to say, or say only in its log."""
+    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
+        if name in options:
+            try:
+                Path(str(options[name])).open("rb").close()
+            except OSError as error:
+                raise ConfigError(f"[kafka] {name} cannot be read ({error}); correct it") from None
     sasl = str(options.get("security_protocol", "")).startswith("SASL_")
     mechanism = options.get("sasl_mechanism")
     if sasl and mechanism is None:

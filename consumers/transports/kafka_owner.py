@@ -8,7 +8,6 @@ recovery makes a new one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,39 +18,11 @@ from kafka.structs import OffsetAndMetadata
 from consumers.errors import HeadwaterError, TransportError
 from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, within
+from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka_producer import acknowledged, send
 
-__all__ = ["KafkaOwner", "acknowledged", "fetched"]
-
-_STABLE_SECONDS = 0.2  # at least this long between two questions where committed records end
-
-
-def fetched(partition: Partition, records: Sequence[Any]) -> Fetched:
-    """The client's records of one partition as columns."""
-    return Fetched(
-        partition,
-        [record.offset for record in records],
-        [record.timestamp for record in records],
-        [record.key for record in records],
-        [record.value for record in records],
-    )
-
-
-def acknowledged(futures: Sequence[Any]) -> None:
-    """Raise what befell the first record that was not written.
-
-    A failed record does not fail its transaction in this client: the commit would succeed
-    without it. And the commit of a transaction that the broker has timed out returns normally:
-    only the record's own future tells.
-    """
-    for future in futures:
-        if future.exception is not None:
-            raise future.exception
-        if not future.is_done:
-            raise TransportError(
-                "expected Kafka to acknowledge every record, one is still unanswered; see whether "
-                "the broker is up, then start again"
-            )
+__all__ = ["KafkaOwner"]
 
 
 class KafkaOwner:
@@ -79,13 +50,8 @@ class KafkaOwner:
     ) -> None:
         self._options = options
         self._name = name
-        self._inputs = {TopicPartition(*partition): partition for partition in inputs}
+        self._parts = {TopicPartition(*partition): partition for partition in inputs}
         self._place = place
-        self._next: dict[TopicPartition, int] = {}  # where the caller is: after its last record
-        self._stable: dict[TopicPartition, int] = {}  # where committed records ended, when asked
-        self._asked = 0.0
-        self._silent: set[TopicPartition] = set()  # neither skipped nor served by the last poll
-        self._skipped: frozenset[TopicPartition] = frozenset()
         self._dead: str | None = None
         self._consumer: Any = None
         self._producer: Any = None
@@ -93,9 +59,8 @@ class KafkaOwner:
             self._producer = KafkaProducer(**options.producer(f"{name}.{shard}"))
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
-            # Partitions are assigned, never subscribed to: a member that lost its group without
-            # noticing could still commit offsets.
             self._consumer = KafkaConsumer(**options.consumer())
+            self._inputs = KafkaInputs(self._consumer, inputs)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position.
@@ -106,19 +71,7 @@ class KafkaOwner:
             A position is not within what the partition holds.
         """
         with self._guarded("find the inputs' positions"):
-            consumer, parts = self._consumer, list(self._inputs)
-            first, self._stable = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
-            consumer.assign(parts)
-            for part, partition in self._inputs.items():
-                position = positions[partition]
-                if not first[part] <= position <= self._stable[part]:
-                    raise TransportError(
-                        f"expected {partition} to hold offset {position}, it holds {first[part]} "
-                        f"to {self._stable[part]}: its retention is too short or the topic was "
-                        "made anew; restore it, or start under a new name"
-                    )
-                consumer.seek(part, position)
-                self._next[part] = position
+            self._inputs.seek(positions)
 
     def poll(
         self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
@@ -129,72 +82,32 @@ class KafkaOwner:
         which is one more reason why the owner is dead then.
         """
         with self._guarded("poll the inputs"):
-            skipped = frozenset(TopicPartition(*partition) for partition in skip)
-            if skipped != self._skipped:
-                self._consumer.resume(*(self._skipped - skipped))
-                self._consumer.pause(*(skipped - self._skipped))
-                self._skipped = skipped
-            polled = self._consumer.poll(timeout_ms=int(timeout * 1000), max_records=max_records)
-            for part, records in polled.items():
-                self._next[part] = records[-1].offset + 1
-            self._silent = self._inputs.keys() - polled.keys() - skipped
-            return [fetched(self._inputs[part], records) for part, records in polled.items()]
+            return self._inputs.poll(max_records=max_records, timeout=timeout, skip=skip)
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input; of one that has no more to give, where polls are.
+        """The newest known end of each input; of one that has no more to give, where the caller is.
 
-        Offsets have gaps, and the last one of a transaction is a marker nobody is given: once the
-        client has passed all there is, the caller's own next offset is the end. What an unfinished
-        transaction has written is not there yet: the end of that is asked for now and then.
+        So an input is caught up when its end is not beyond the caller's next offset, whatever
+        markers of transactions lie behind its last record.
         """
         with self._guarded("find the inputs' ends"):
-            lagging = {}
-            ends = {}
-            for part, partition in self._inputs.items():
-                end = self._consumer.highwater(part)  # told by each fetch, nothing is asked
-                if end is None:
-                    end = self._stable[part]
-                position = self._consumer.position(part)
-                if position >= end:
-                    ends[partition] = self._next[part]
-                else:
-                    ends[partition] = end
-                    lagging[part] = position
-            doubtful = lagging.keys() & self._silent
-            if doubtful and time.monotonic() - self._asked >= _STABLE_SECONDS:
-                self._stable |= self._consumer.end_offsets(list(doubtful))
-                self._asked = time.monotonic()
-            for part in doubtful:
-                # Equal, not beyond: where the position has moved on, the answer is too old.
-                if self._stable[part] == lagging[part]:
-                    ends[self._inputs[part]] = self._next[part]
-            return ends
+            return self._inputs.ends()
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
         """Write records, journal entry and offsets in one transaction; the entry's offset."""
         with self._guarded("commit"):
-            producer, place = self._producer, self._place
-            outgoing = [(record, place(record)) for record in (*records, journal)]
+            producer = self._producer
+            placed = [(record, self._place(record)) for record in (*records, journal)]
             offsets = {
                 TopicPartition(*partition): OffsetAndMetadata(position, "", -1)
                 for partition, position in positions.items()
             }
             producer.begin_transaction()
-            futures = [
-                producer.send(
-                    record.topic,
-                    record.value,
-                    record.key,
-                    list(record.headers),
-                    partition,
-                    record.timestamp,
-                )
-                for record, partition in outgoing
-            ]
-            producer.flush(self._options.seconds("delivery_timeout_ms"))
-            acknowledged(futures)  # before the offsets and the commit, see there
+            futures = send(producer, placed)
+            # Before the offsets and the commit: neither of them would tell.
+            acknowledged(producer, futures, self._options.seconds("delivery_timeout_ms"))
 
             def finish() -> None:
                 # Also without an offset: this asks the coordinator whether we still own the shard.
@@ -215,7 +128,7 @@ class KafkaOwner:
                 limit = self._options["request_timeout_ms"]
                 found = {
                     partition: consumer.committed(part, timeout_ms=limit)
-                    for part, partition in self._inputs.items()
+                    for part, partition in self._parts.items()
                 }
             finally:
                 consumer.close(autocommit=False, timeout_ms=1000)

@@ -13,7 +13,7 @@ from stream.base import Learner, Predictions
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import Moments
 from stream.block import PREDICT, Block, Floats
-from stream.errors import SchemaError
+from stream.errors import SchemaError, StateError
 from stream.schema import Label
 from stream.state import State
 
@@ -71,6 +71,8 @@ class GaussianNB(Learner):
     'b'
     """
 
+    strings = "refused"
+
     def __init__(
         self,
         variance: Literal["ml", "sample"] = "ml",
@@ -97,7 +99,7 @@ class GaussianNB(Learner):
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
-        column = self._admit_features(block)
+        source, column = _ordered(self._admit_features(block))
         self._s = _resized(self._s, len(self._classes), len(self._features))
         kernels.progressive(
             block.op,
@@ -105,6 +107,7 @@ class GaussianNB(Learner):
             block.y,
             block.w,
             block.rows.numeric,
+            source,
             column,
             label,
             before,
@@ -129,7 +132,7 @@ class GaussianNB(Learner):
         out = np.empty(len(self._classes))
         kernels.joint_log_likelihood(
             block.rows.numeric[0],
-            self._admit_features(block),
+            *_ordered(self._admit_features(block)),
             len(self._classes),
             1.0 if self.variance == "sample" else 0.0,
             float(self.var_smoothing),
@@ -164,6 +167,20 @@ class GaussianNB(Learner):
             for name in Moments._fields
         ]
         self._s = Moments(*loaded)
+        c, d = len(self._classes), len(self._features)
+        shapes = [(c,), *[(c, d)] * 3, *[(d,)] * 4]
+        if [a.shape for a in loaded] != shapes:
+            raise StateError(f"expected moments of {c} classes and {d} features, got other shapes")
+
+
+def _ordered(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The block's columns that have a column of state, in the state's order, and that column.
+
+    Terms are added in this order, so it must not depend on how a block's columns lie.
+    """
+    source = np.argsort(column, kind="stable")
+    source = source[np.searchsorted(column[source], 0) :]
+    return source, column[source]
 
 
 def _resized(s: Moments, c: int, d: int) -> Moments:

@@ -201,7 +201,7 @@ class MultinomialNB(Learner):
             "weight": self._s.weight,
             "total": self._s.total,
             "bucket": learned.astype(np.int64),
-            "count": np.ascontiguousarray(count.T),
+            "counts": np.ascontiguousarray(count.T),
             "cut": self._s.cut,
         }
         return State({}, arrays)
@@ -209,7 +209,7 @@ class MultinomialNB(Learner):
     def _restore(self, state: State) -> None:
         weight, total = state.array("weight", np.float64, 1), state.array("total", np.float64, 1)
         learned, cut = state.array("bucket", np.int64, 1), state.array("cut", np.int64, 1)
-        count = state.array("count", np.float64, 2)
+        count = state.array("counts", np.float64, 2)
         c, d = len(self._classes), learned.size
         if (weight.shape, total.shape, count.shape, cut.shape) != ((c,), (c,), (c, d), (1,)):
             raise StateError(f"expected arrays of {c} classes and {d} buckets, got other shapes")

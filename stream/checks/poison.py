@@ -10,7 +10,7 @@ import numpy as np
 
 from stream.base import Learner
 from stream.checks.claims import Law, claim
-from stream.checks.streams import CLASSES, delayed, records, run_blocks, takes_negatives
+from stream.checks.streams import CLASSES, delayed, records, run_blocks, takeable, takes_negatives
 from stream.schema import Label
 
 __all__ = ["LAWS"]
@@ -79,7 +79,7 @@ def a_record_without_evidence_gets_an_answer(learner: Learner) -> None:
     model = learner.clone()
     model.learn_many(data.xs, data.ys)
     for x in ({}, {"a": None, "b": nan}, {"stranger": 3.0, "other": "text"}):
-        _distribution(model.predict_proba_one(x), f"on {x}")
+        _distribution(model.predict_proba_one(takeable(learner, x)), f"on {x}")
 
 
 def extremes_never_poison(learner: Learner) -> None:

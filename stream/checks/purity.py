@@ -8,7 +8,7 @@ from typing import Any
 from stream.base import Learner
 from stream.block import PREDICT, Block
 from stream.checks.claims import Law, claim
-from stream.checks.streams import delayed, records, run_blocks, run_one_by_one
+from stream.checks.streams import delayed, records, run_blocks, run_one_by_one, takeable
 
 __all__ = ["LAWS"]
 
@@ -16,7 +16,9 @@ __all__ = ["LAWS"]
 def predicting_changes_nothing(learner: Learner) -> None:
     """Known and unknown features and labels, before and after learning, by every call."""
     data = records(learner, seed=10)
-    strangers: list[dict[str, Any]] = [{"stranger": 1.0, "other": "text"}, {}, {"a": 1.0, "zz": 2}]
+    strangers: list[dict[str, Any]] = [
+        takeable(learner, x) for x in ({"stranger": 1.0, "other": "text"}, {}, {"a": 1.0, "zz": 2})
+    ]
     model = learner.clone()
     for learned in (False, True):
         if learned:
@@ -24,7 +26,7 @@ def predicting_changes_nothing(learner: Learner) -> None:
         before = model.fingerprint()
         for x in [*strangers, *data.xs[:20]]:
             model.predict_proba_one(x)
-            model.predict_one(x)
+            model.predict_one(dict(x.items()))
         xs = [*data.xs, *strangers]
         model.predict_proba_many(xs)
         labels = [f"never learned {i}" for i in range(len(xs))]

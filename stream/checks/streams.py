@@ -52,6 +52,13 @@ def takes_negatives(learner: Learner) -> bool:
     return True
 
 
+def takeable(learner: Learner, x: dict[str, Any]) -> dict[str, Any]:
+    """`x` without its texts where the learner refuses texts."""
+    if learner.strings != "refused":
+        return x
+    return {k: v for k, v in x.items() if not isinstance(v, str)}
+
+
 def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
     """n records that `learner` can take.
 
@@ -85,6 +92,7 @@ def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
                 x[name] = None
             elif gap < 0.15 and name != "words":
                 x[name] = nan
+        x = takeable(learner, x)
         if not signed:
             x = {k: abs(v) if isinstance(v, float) else v for k, v in x.items()}
         xs.append(x)

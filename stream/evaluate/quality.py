@@ -161,7 +161,7 @@ class Quality:
         filled = self._ring[:, 0] >= 0
         ring, n = self._ring[filled], int(np.count_nonzero(filled))
         hits = [float(np.count_nonzero(ring[:, b] == ring[:, 0])) for b in (1, 2, 3)]
-        last = [float(n), float(self._ring_loss[filled].sum()), *hits]
+        last = [float(n), sum(self._ring_loss[filled].tolist()), *hits]
         sums = {"all": self._sums.tolist(), "last_1000": last, "fading": self._fading.tolist()}
         scores = {window: _scores(values) for window, values in sums.items()}
         return QualityView(tuple(classes), self._confusion.copy(), scores, self.unscored)

@@ -10,7 +10,7 @@ import pytest
 from river import datasets
 from sklearn.naive_bayes import GaussianNB as ScikitGaussianNB
 
-from stream import Block, GaussianNB, Rows, SchemaError
+from stream import Block, GaussianNB, InvalidRecordError, Rows, SchemaError
 from stream.block import PREDICT_THEN_LEARN
 from tests import oracles
 
@@ -233,6 +233,27 @@ def test_features_get_their_columns_when_first_learned() -> None:
     model.learn_many([{"c": 1.0, "b": 2.0}, {"a": 3.0, "gap": 1.0}], "aa")
 
     assert model.features == ["z", "b", "c", "a", "gap"]
+
+
+def test_text_for_a_number_already_learned_is_refused() -> None:
+    """A wrong kind is refused, not learned as a gap."""
+    model = GaussianNB()
+    model.learn_one({"x": 1.0}, "a")
+
+    with pytest.raises(InvalidRecordError):
+        model.learn_one({"x": "2.0"}, "a")
+
+
+def test_refused_features_are_counted_the_same_in_any_split(monkeypatch) -> None:
+    """The counter is part of the state, so it must not depend on blocks (I1)."""
+    monkeypatch.setattr("stream.base.MAX_FEATURES", 1)
+    many, single = GaussianNB(), GaussianNB()
+    many.learn_many([{"a": 1.0, "b": 2.0}] * 3, "xxx")
+    for _ in range(3):
+        single.learn_one({"a": 1.0, "b": 2.0}, "x")
+
+    assert many.overflows["features"] > 0
+    assert many.overflows == single.overflows
 
 
 @pytest.mark.parametrize(

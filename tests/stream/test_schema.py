@@ -67,6 +67,11 @@ def test_other_kinds_are_no_number(value) -> None:
     assert reason_of(number, value) == "wrong_kind"
 
 
+def test_numpys_complex_number_is_no_number() -> None:
+    """Half of it would be dropped in silence."""
+    assert reason_of(number, np.complex128(1 + 2j)) == "wrong_kind"
+
+
 @pytest.mark.parametrize("value", [True, 1, 1.0, np.True_, np.int8(1)])
 def test_true_and_one_are_binary_one(value) -> None:
     """Truth may come as a truth value or as 0 and 1."""

@@ -73,6 +73,14 @@ def test_joined_parts_come_apart_again() -> None:
     assert {name: whole.nested(name) for name in parts} == parts
 
 
+def test_parts_with_dots_in_their_names_stay_apart() -> None:
+    """Names are the operator's: one may be another with a dot and more behind it."""
+    parts = {"model": State({}, {"a": np.ones(1)}), "model.b": State({}, {"a": np.ones(2)})}
+    whole = State.join(parts)
+
+    assert {name: whole.nested(name) for name in parts} == parts
+
+
 def test_part_that_is_not_there_is_named() -> None:
     """A state saved by another program says which part is missing."""
     with pytest.raises(StateError, match="'join'"):

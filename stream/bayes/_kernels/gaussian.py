@@ -35,16 +35,20 @@ class Moments(NamedTuple):
 
 
 @njit(cache=True)
-def learn(x: Any, column: Any, c: int, w: float, s: Any) -> None:
-    """Welford's update of class c by x, float64 (p,); column int64 (p,): state column or -1."""
+def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
+    """Welford's update of class c by x, float64 (p,).
+
+    source, column int64 (q,): x[source[k]] belongs to state column column[k].
+    """
     s.weight[c] += w
-    for k in range(x.shape[0]):
-        j = column[k]
-        if j < 0 or isnan(x[k]):
+    for k in range(source.shape[0]):
+        value = x[source[k]]
+        if isnan(value):
             continue
+        j = column[k]
         if s.total_n[j] == 0.0:
-            s.anchor[j] = x[k]
-        v = x[k] - s.anchor[j]
+            s.anchor[j] = value
+        v = value - s.anchor[j]
         s.n[c, j] += w
         d = v - s.mean[c, j]
         s.mean[c, j] += d * (w / s.n[c, j])
@@ -67,7 +71,15 @@ def term(v: float, mean: float, var: float) -> float:
 
 @njit(cache=True)
 def joint_log_likelihood(
-    x: Any, column: Any, known: int, ddof: float, smoothing: float, log_prior: Any, s: Any, out: Any
+    x: Any,
+    source: Any,
+    column: Any,
+    known: int,
+    ddof: float,
+    smoothing: float,
+    log_prior: Any,
+    s: Any,
+    out: Any,
 ) -> None:
     """out (C,): log prior + log density of x for each of `known` classes.
 
@@ -83,14 +95,14 @@ def joint_log_likelihood(
             out[c] = log(s.weight[c] / total)
         else:
             out[c] = -inf
-    for k in range(x.shape[0]):
-        j = column[k]
-        if j < 0 or isnan(x[k]) or s.total_n[j] <= 0.0:
+    for k in range(source.shape[0]):
+        value, j = x[source[k]], column[k]
+        if isnan(value) or s.total_n[j] <= 0.0:
             continue
         spread = s.total_m2[j] / s.total_n[j]
         if spread <= 0.0:
             continue  # constant so far: every class has the same point, the ratio is 1
-        v = x[k] - s.anchor[j]
+        v = value - s.anchor[j]
         extra = smoothing * spread
         everywhere = term(v, s.total_mean[j], spread + extra)
         for c in range(known):
@@ -130,6 +142,7 @@ def progressive(
     y: Any,
     w: Any,
     x: Any,
+    source: Any,
     column: Any,
     label: Any,
     known: int,
@@ -150,11 +163,11 @@ def progressive(
     for i in range(op.shape[0]):
         xi = x[row[i]]
         if op[i] != 1:
-            joint_log_likelihood(xi, column, known, ddof, smoothing, log_prior, s, joint)
+            joint_log_likelihood(xi, source, column, known, ddof, smoothing, log_prior, s, joint)
             posterior(known, joint, log_prior, s.weight, proba[k])
             seen[k] = known
             k += 1
         if op[i] != 0:
             c = label[y[i]]
-            learn(xi, column, c, w[i], s)
+            learn(xi, source, column, c, w[i], s)
             known = max(known, c + 1)

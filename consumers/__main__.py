@@ -1,0 +1,8 @@
+"""`python -m consumers` is the command `headwater`."""
+
+import sys
+
+from consumers.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

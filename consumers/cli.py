@@ -1,0 +1,140 @@
+"""The command `headwater`: wires the commands and turns every error into one line.
+
+Rule: only the command that was asked for is imported, so that `--help` is there at once. Exit
+codes: 0 ok, 1 failed, 2 wrong use or configuration, 3 fenced, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from typing import Annotated, Any, Final, NoReturn
+
+import typer
+
+__all__ = ["COMMANDS", "application", "main"]
+
+# Module and function in consumers.commands have the command's name.
+COMMANDS: Final = {
+    "demo": "Watch a model learn from real records; needs nothing else.",
+    "init": "Look at a file or topic and write a configuration that runs.",
+    "check": "Say everything that is wrong with a configuration.",
+    "run": "Run the service: predict, learn when labels arrive, publish.",
+    "replay": "Score a configuration on a file, without a broker.",
+    "produce": "Write the records of a file to a topic, labels later.",
+    "tail": "Print the records of a topic.",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a narrow encoding must not stop a record
+            stream.reconfigure(errors="backslashreplace")
+    asked = next((argument for argument in given if not argument.startswith("-")), None)
+    try:
+        application(asked)(args=given, prog_name="headwater")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def application(asked: str | None) -> typer.Typer:
+    """The commands; of those that were not asked for only name and summary."""
+    app = typer.Typer(
+        name="headwater",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain text: one line an error, and nothing to import
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name, summary in COMMANDS.items():
+        if name == asked:
+            app.command(name)(_reporting(_imported(name)))
+        else:
+            app.command(name, help=summary)(_not_asked)
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"headwater {version('headwater')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=_show_version),
+    ] = False,
+) -> None:
+    """A service that learns while it serves.
+
+    \b
+    Example:
+      headwater demo
+      headwater COMMAND --help
+    """
+
+
+def _imported(name: str) -> Callable[..., None]:
+    command: Callable[..., None]
+    try:
+        command = getattr(importlib.import_module(f"consumers.commands.{name}"), name)
+    except Exception as error:
+        _end(error)
+    return command
+
+
+def _not_asked() -> NoReturn:
+    raise AssertionError("the command that was asked for is another one")
+
+
+def _reporting(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, ending with one line and an exit code where it fails."""
+
+    @functools.wraps(command)
+    def reported(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader, such as `head`, has enough. What is buffered still must go somewhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(0) from None
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except Exception as error:
+            _end(error)
+
+    return reported
+
+
+def _end(error: Exception) -> NoReturn:
+    """Say what went wrong in one line and end the process."""
+    from consumers.errors import HeadwaterError
+    from stream.errors import StreamError
+
+    if os.environ.get("HEADWATER_DEBUG"):
+        traceback.print_exception(error)
+    if isinstance(error, HeadwaterError):
+        code, line = error.exit_code, str(error)
+    elif isinstance(error, StreamError):
+        code, line = 2, str(error)
+    else:
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
+    typer.echo(f"headwater: {line}", err=True)
+    raise SystemExit(code)

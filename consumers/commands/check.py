@@ -1,0 +1,152 @@
+"""`headwater check`: everything that can be found wrong without running the service."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.errors import ConfigError, HeadwaterError
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.transports.protocol import Log
+
+__all__ = ["check"]
+
+
+@dataclass(slots=True)
+class Report:
+    """Lines as they are found; problems are counted."""
+
+    problems: int = 0
+
+    def fine(self, what: str, text: str) -> None:
+        typer.echo(f"ok       {what}: {text}")
+
+    def note(self, what: str, text: str) -> None:
+        typer.echo(f"note     {what}: {text}")
+
+    def wrong(self, what: str, text: str) -> None:
+        self.problems += 1
+        typer.echo(f"wrong    {what}: {text}")
+
+
+def check(
+    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    create: Annotated[
+        bool, typer.Option("--create", help="Make the missing topics, after showing them.")
+    ] = False,
+) -> None:
+    """Validate a configuration, connect, and list its topics; ends with 2 when something is wrong.
+
+    Example:
+
+        headwater check phishing.toml --create
+    """
+    from consumers.config import load
+
+    settings = load(config)
+    report = Report()
+    report.fine("config", f"{config}, name {settings.name}")
+    _check_model(settings, report)
+    _check_sources(settings, report)
+    _check_snapshots(settings, report)
+    _check_topics(settings, config, create, report)
+    if report.problems:
+        things = "thing is" if report.problems == 1 else "things are"
+        raise ConfigError(f"{report.problems} {things} wrong with {config}, shown above")
+
+
+def _check_model(config: Config, report: Report) -> None:
+    from consumers.models import build
+    from stream.errors import StreamError
+
+    try:
+        build(config.model)
+    except (HeadwaterError, StreamError) as e:
+        report.wrong("model", str(e))
+    else:
+        report.fine("model", config.model.type)
+
+
+def _check_sources(config: Config, report: Report) -> None:
+    if config.input.labels is None and config.input.label is None:
+        report.note(
+            "labels",
+            "neither [input] labels nor [input] label is given: the service will never learn",
+        )
+    if config.features is None:
+        report.note("features", "inferred from the first 500 observations at the first start")
+    else:
+        report.fine("features", f"{len(config.features)} declared")
+
+
+def _check_snapshots(config: Config, report: Report) -> None:
+    directory = config.snapshots.directory
+    there = directory
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        report.wrong("snapshots", f"{there} is no directory; change [snapshots] directory")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        report.wrong("snapshots", f"{there} is not writable; change [snapshots] directory")
+    else:
+        report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be made)'}")
+
+
+def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
+    from consumers.transports import open_log
+
+    url = config.input.transport
+    if url.startswith("sqlite:") and not create and not Path(url[7:]).exists():
+        # Opening would leave an empty log behind, which a check must not.
+        report.note("transport", f"{url} does not exist yet")
+        _report_topics(config, path, {}, report)
+        return
+    try:
+        log = open_log(url, kafka=config.kafka)
+        try:
+            topics = log.topics()
+            report.fine("transport", url)
+            if create:
+                topics = _create(config, log, topics)
+            _report_topics(config, path, topics, report)
+        finally:
+            log.close()
+    except HeadwaterError as e:
+        report.wrong("transport", str(e))
+
+
+def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
+    """Show what is missing, make it, and list the topics again."""
+    # Predictions keep the spread of the observations; the order of the others is one partition's.
+    like_inputs = topics.get(config.input.observations, 1)
+    missing = {
+        topic: like_inputs if topic == config.predictions_topic else 1
+        for topic in config.topics.values()
+        if topic not in topics
+    }
+    for topic, partitions in missing.items():
+        typer.echo(f"create   {topic}: {_partitions(partitions)}")
+    for topic, partitions in missing.items():
+        log.create_topic(topic, partitions)
+    return log.topics()
+
+
+def _report_topics(config: Config, path: Path, topics: dict[str, int], report: Report) -> None:
+    embedded = not config.input.transport.startswith("kafka:")
+    for role, topic in config.topics.items():
+        if topic in topics:
+            report.fine(role, f"{topic}, {_partitions(topics[topic])}")
+        elif embedded and topic not in config.input_topics:
+            report.note(role, f"no topic {topic} yet; `headwater run` makes it")
+        else:
+            report.wrong(role, f"no topic {topic}; `headwater check {path} --create` makes it")
+
+
+def _partitions(n: int) -> str:
+    return f"{n} partition" if n == 1 else f"{n} partitions"

@@ -1,0 +1,71 @@
+"""How far a long piece of work is: a bar on a terminal, plain lines elsewhere, on stderr.
+
+Rule: nothing is shown of work that takes less than a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+__all__ = ["Meter"]
+
+SILENT_SECONDS = 1.0
+SECONDS_A_LINE = 5.0  # of a log file; often enough to see that it goes on
+
+
+class Meter:
+    """Counts what is done and shows it; a context manager.
+
+    Parameters
+    ----------
+    what
+        What is counted, for example "records read".
+    total
+        How many there will be, where it is known.
+    clock
+        Seconds, from any zero.
+    """
+
+    def __init__(
+        self, what: str, total: int | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._what = what
+        self._total = total
+        self._clock = clock
+        self._done = 0
+        self._next = clock() + SILENT_SECONDS
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Meter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, count: int) -> None:
+        """So many more are done."""
+        self._done += count
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self._done)
+        elif self._clock() >= self._next:
+            self._show()
+
+    def _show(self) -> None:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.add_task(self._what, total=self._total, completed=self._done)
+            self._bar.start()
+            return
+        of = "" if self._total is None else f" of {self._total:,}"
+        print(f"{self._done:,}{of} {self._what}", file=sys.stderr, flush=True)  # noqa: T201
+        self._next = self._clock() + SECONDS_A_LINE

@@ -1,0 +1,328 @@
+"""`headwater produce`: a file into a topic, its labels later into another.
+
+Rule: the whole file is read once before anything is written, so that a damaged file leaves no
+trace in the log; then it is read again and written in chunks, in the order of time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.commands.meter import Meter
+from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+
+if TYPE_CHECKING:
+    from consumers.feed import LateLabels
+    from consumers.records import Outgoing
+    from consumers.transports.protocol import Log
+
+__all__ = ["make_topics", "produce", "send"]
+
+CHUNK = 5000  # records an append: a commit costs milliseconds, so few a second are enough
+AHEAD_SECONDS = 0.01  # a paced feed may run ahead so far, rather than write each record by itself
+
+Rate = Annotated[
+    float | None, typer.Option("--rate", metavar="R", help="Observations a second, in real time.")
+]
+LabelTopic = Annotated[
+    str | None, typer.Option("--label-topic", metavar="T", help="Send the labels here, later.")
+]
+LabelField = Annotated[
+    str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
+]
+Delay = Annotated[
+    str, typer.Option("--delay", metavar="N|DURATION", help="How late: 50 (records), 90s, 7d.")
+]
+TimeField = Annotated[
+    str | None,
+    typer.Option("--time-field", metavar="F", help="Field with the time (ISO 8601, epoch s, ms)."),
+]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--types", metavar="F=KIND", help="Kind of a CSV column; may be repeated."),
+]
+IdField = Annotated[
+    str, typer.Option("--id-field", metavar="F", help="Field with the id; made if absent.")
+]
+Partitions = Annotated[
+    int | None,
+    typer.Option("--partitions", metavar="N", min=1, help="Of topics that are made (1)."),
+]
+Create = Annotated[bool, typer.Option("--create", help="Make missing topics on Kafka, too.")]
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the observations go.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")],
+    transport: TransportOption = None,
+    config: ConfigOption = None,
+    rate: Rate = None,
+    label_topic: LabelTopic = None,
+    label: LabelField = None,
+    delay: Delay = "0",
+    time_field: TimeField = None,
+    types: Types = None,
+    id_field: IdField = "id",
+    partitions: Partitions = None,
+    create: Create = False,
+) -> None:
+    """Write the records of a file to a topic, and their labels later to another.
+
+    Each observation has an id, which is also its key. Timestamps are 1 ms apart and end now; with
+    --rate they are the present, with --time-field they are the file's.
+
+    A column of a CSV is numeric if each of its first 1,000 cells is a number without a leading
+    zero; kinds for --types are numeric, binary, categorical, text.
+
+    \b
+    Examples:
+      headwater produce visits visits.jsonl --transport sqlite:feed.db
+      headwater produce visits visits.csv.gz --config visits.toml \\
+          --label-topic outcomes --label bought --delay 50 --types zip=categorical
+    """
+    from consumers.errors import ConfigError
+    from consumers.feed import parse_delay
+    from consumers.files import format_of
+
+    if rate is not None and not 0 < rate < 1e9:
+        raise ConfigError(f"expected --rate above 0, got {rate:g}")
+    if rate is not None and time_field is not None:
+        raise ConfigError("--rate takes the present time, --time-field the file's; give one")
+    kinds = parse_types(types or [])
+    if kinds and format_of(file) != "csv":
+        raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
+    labels = _late_labels(topic, label_topic, label, parse_delay(delay))
+    feed = Feed(file, kinds, topic, labels, id_field, time_field)
+    found = survey(feed)
+    url, log = open_chosen(transport, config)
+    try:
+        make_topics(log, url, feed.topics, partitions, create=create)
+        write(log, feed, found, rate)
+    finally:
+        log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What is to be written: the records of a file, read anew each time."""
+
+    file: Path
+    kinds: Mapping[str, str]
+    topic: str
+    labels: LateLabels | None
+    id_field: str
+    time_field: str | None
+
+    @property
+    def topics(self) -> list[str]:
+        """Topic of the observations, then that of the labels if there is one."""
+        return [self.topic] if self.labels is None else [self.topic, self.labels.topic]
+
+    def records(self) -> Iterator[dict[str, object]]:
+        """The records as they lie."""
+        from consumers.files import read_records
+
+        return read_records(self.file, self.kinds)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a first reading of the file found: nothing wrong, and this."""
+
+    records: int = 0
+    labels: int = 0
+    in_order: bool = True
+
+
+def survey(feed: Feed) -> Survey:
+    """Read everything once, so that what is wrong is known before the first record is written."""
+    from consumers.errors import ConfigError
+    from consumers.feed import field_of, id_of, timestamp_ms
+
+    found = Survey()
+    latest = 0
+    names: set[str] = set()
+    label = None if feed.labels is None else feed.labels.field
+    with Meter("records read") as meter:
+        for record in feed.records():
+            id_of(found.records, record, feed.id_field)
+            found.records += 1
+            meter.advance(1)
+            if label is not None:
+                found.labels += field_of(record, label) is not None
+                if not found.labels:
+                    names.update(record)
+            if feed.time_field is not None:
+                try:
+                    timestamp = timestamp_ms(field_of(record, feed.time_field))
+                except ValueError as error:
+                    where = f"{feed.file}: record {found.records}, field {feed.time_field!r}"
+                    raise ConfigError(f"{where}: {error}") from None
+                found.in_order &= timestamp >= latest
+                latest = timestamp
+    if not found.records:
+        raise ConfigError(f"{feed.file}: expected records, got none; nothing was written")
+    if label is not None and not found.labels:
+        shown = ", ".join(sorted(names)[:20])
+        raise ConfigError(
+            f"{feed.file}: no record has a label in field {label!r}; fields are {shown}"
+        )
+    return found
+
+
+def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
+    """Write everything, then say what was written, also where Ctrl-C ends it."""
+    from consumers.feed import due_seconds, field_of, step_ms, timed, timestamp_ms, trailing_labels
+
+    records: Iterable[Mapping[str, object]] = feed.records()
+    if not found.in_order and feed.time_field is not None:
+        name = feed.time_field  # everything is in memory then
+        records = sorted(records, key=lambda record: timestamp_ms(field_of(record, name)))
+    start = time.time_ns() // 1_000_000
+    if rate is None:
+        start -= found.records + trailing_labels(found.records, feed.labels)
+    outgoing = timed(
+        records,
+        feed.topic,
+        start=start,
+        step_ms=step_ms(rate),
+        time_field=feed.time_field,
+        id_field=feed.id_field,
+        labels=feed.labels,
+    )
+    began = time.monotonic()
+    counts = dict.fromkeys(feed.topics, 0)
+
+    def wrote(chunk: list[Outgoing]) -> None:
+        for record in chunk:
+            counts[record.topic] += 1
+        meter.advance(len(chunk))
+
+    try:
+        with Meter("records written", found.records + found.labels) as meter:
+            pace = None if rate is None else due_seconds(start, rate)
+            send(log, outgoing, pace=pace, wrote=wrote)
+    except KeyboardInterrupt:
+        typer.echo(f"stopped: {_summary(counts)}")
+        raise
+    typer.echo(f"{_summary(counts)} in {time.monotonic() - began:.1f} s")
+
+
+def _late_labels(
+    topic: str, label_topic: str | None, label: str | None, delay: int | timedelta
+) -> LateLabels | None:
+    from consumers.errors import ConfigError
+    from consumers.feed import LateLabels
+
+    if label_topic is None and label is None and not delay:
+        return None
+    if label_topic is None or label is None:
+        raise ConfigError("labels need --label-topic T and --label FIELD; give both")
+    if label_topic == topic:
+        raise ConfigError(f"observations and labels both go to {topic!r}; give each a topic")
+    return LateLabels(label_topic, label, delay)
+
+
+def parse_types(pairs: list[str]) -> dict[str, str]:
+    """`--types` as it is typed: FIELD=KIND, also several with commas.
+
+    Examples
+    --------
+    >>> parse_types(["zip=categorical,note=text"])
+    {'zip': 'categorical', 'note': 'text'}
+    """
+    from consumers.errors import ConfigError
+
+    kinds = {}
+    for pair in ",".join(pairs).split(",") if pairs else []:
+        name, equals, kind = pair.rpartition("=")
+        if not (name and equals and kind):
+            raise ConfigError(f"expected --types FIELD=KIND, got {pair!r}; such as zip=categorical")
+        kinds[name.strip()] = kind.strip()
+    return kinds
+
+
+def make_topics(
+    log: Log, url: str, topics: list[str], partitions: int | None, *, create: bool
+) -> None:
+    """Make the topics that are missing; on Kafka only if `create`.
+
+    Raises
+    ------
+    ConfigError
+        One is missing and may not be made, or has another number of partitions than asked for.
+    """
+    from consumers.errors import ConfigError
+
+    have = log.topics()
+    for topic in topics:
+        count = have.get(topic)
+        if count is None and url.startswith("kafka:") and not create:
+            raise ConfigError(f"{url} has no topic {topic!r}; make it, or give --create")
+        if count is not None and partitions not in (None, count):
+            raise ConfigError(
+                f"topic {topic!r} has {count} partitions, --partitions {partitions} came; leave it "
+                "out"
+            )
+    for topic in topics:
+        if topic not in have:
+            log.create_topic(topic, partitions or 1)
+
+
+def send(
+    log: Log,
+    outgoing: Iterable[Outgoing],
+    *,
+    pace: Callable[[int], float] | None = None,
+    wrote: Callable[[list[Outgoing]], None] = lambda _: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Write records in chunks, as they come or each when it is due.
+
+    Parameters
+    ----------
+    pace
+        From a timestamp to the seconds after the start at which it is due; None: at once.
+    wrote
+        Told every chunk that was acknowledged.
+    """
+    for chunk in _chunks(outgoing, pace, clock, sleep):
+        log.append(chunk)
+        wrote(chunk)
+
+
+def _chunks(
+    outgoing: Iterable[Outgoing],
+    pace: Callable[[int], float] | None,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+) -> Iterator[list[Outgoing]]:
+    began = clock()
+    chunk: list[Outgoing] = []
+    for record in outgoing:
+        if pace is not None and record.timestamp is not None:
+            due = began + pace(record.timestamp)
+            if due - clock() > AHEAD_SECONDS:
+                if chunk:
+                    yield chunk
+                    chunk = []
+                sleep(max(due - clock(), 0.0))
+        chunk.append(record)
+        if len(chunk) == CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _summary(counts: Mapping[str, int]) -> str:
+    kinds = zip(("observations", "labels"), counts.items(), strict=False)
+    return ", ".join(f"{count:,} {kind} to {topic}" for kind, (topic, count) in kinds)

@@ -1,0 +1,269 @@
+"""`headwater replay`: progressive validation over a file, or a service's state from its journal.
+
+Rule: nothing is written but the report (stdout) and the picture that was asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from consumers.commands.meter import Meter
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.feed import LateLabels
+    from consumers.records import Outgoing
+    from consumers.shard import Shard
+
+__all__ = ["replay"]
+
+Records = Callable[[], Iterable[Mapping[str, object]]]
+
+
+def replay(
+    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    file: Annotated[Path | None, typer.Argument(help="JSONL or CSV, also .gz.")] = None,
+    label: Annotated[
+        str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
+    ] = None,
+    delay: Annotated[
+        str | None,
+        typer.Option("--delay", metavar="N|DURATION", help="How late labels are: 50, 90s, 7d."),
+    ] = None,
+    time_field: Annotated[
+        str | None,
+        typer.Option(
+            "--time-field", metavar="F", help="Field with the time (ISO 8601, epoch s or ms)."
+        ),
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--types", metavar="F=KIND", help="Kind of a CSV column; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N records.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object instead of tables.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="PNG", help="Draw accuracy and log loss over the file."),
+    ] = None,
+    from_journal: Annotated[
+        bool, typer.Option("--journal", help="Rebuild the service from its journal.")
+    ] = False,
+    at: Annotated[
+        int | None, typer.Option("--at", metavar="POSITION", help="With --journal: end there.")
+    ] = None,
+) -> None:
+    """Progressive validation: predict each record of a file, score it, learn it, without a broker.
+
+    It is the shard of `headwater run` on the file as `headwater produce` would write it. Labels
+    are those inside the observations where [input] label says so; with --label or --delay they
+    come as records of their own, right after their observation or later. Without --time-field,
+    records are 1 ms apart.
+
+    With --journal the service's own inputs are replayed, in the order its journal says. Nothing is
+    written and the service may go on; the same position gives the same fingerprint.
+
+    \b
+    Examples:
+      headwater replay visits.toml visits.csv.gz --label bought --delay 50 --plot curve.png
+      headwater replay visits.toml --journal --json
+    """
+    from consumers.config import load
+    from consumers.errors import ConfigError
+
+    settings = load(config)
+    if from_journal:
+        given = (file, label, delay, time_field, types, limit, plot)
+        if any(value is not None for value in given if value != []):
+            raise ConfigError(
+                "--journal replays what the service consumed; leave out FILE and its options, "
+                "--plot included"
+            )
+        told = _from_journal(config, settings, at)
+    else:
+        if file is None or at is not None:
+            raise ConfigError("expected FILE, or --journal, perhaps with --at POSITION")
+        told = _from_file(settings, file, label, delay, time_field, types or [], limit, plot)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(told))
+    else:
+        from consumers.commands.replay_tables import show
+
+        show(told)
+
+
+def _from_file(
+    config: Config,
+    file: Path,
+    label: str | None,
+    delay_text: str | None,
+    time_field: str | None,
+    types: list[str],
+    limit: int | None,
+    picture: Path | None,
+) -> dict[str, Any]:
+    from consumers.commands.produce import parse_delay, parse_types, survey
+    from consumers.errors import ConfigError
+    from consumers.feed import LateLabels, field_of
+    from consumers.files import format_of, read_records
+    from consumers.replay import late_labels
+
+    if picture is not None:
+        from consumers.plot import check
+
+        check(picture)
+    delay = None if delay_text is None else parse_delay(delay_text)
+    kinds = parse_types(types)
+    if kinds and format_of(file) != "csv":
+        raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
+
+    def records() -> Iterator[Mapping[str, object]]:
+        return islice(read_records(file, kinds), limit)
+
+    has_label = any(field_of(record, "label") is not None for record in islice(records(), 500))
+    late = late_labels(config, label=label, delay=delay, has_label=has_label)
+    inside = LateLabels("", str(config.input.label)) if late is None else late
+    found = survey(records(), file, inside, time_field)
+    ordered = records if found.in_order else _sorted(records, str(time_field))
+
+    def feed(records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
+        from consumers.feed import timed
+
+        return timed(
+            records,
+            config.input.observations,
+            start=0,
+            time_field=time_field,
+            id_field=config.input.id,
+            labels=late,
+        )
+
+    shard = _shard(config, feed, ordered, late)
+    total = found.records + (found.labels if late is not None else 0)
+    told = _run(config, shard, feed(ordered()), total, picture, file.name)
+    source = {"file": str(file), "label": inside.field, "delay": delay_text or 0}
+    return {"source": source if late is not None else {**source, "delay": None}, **told}
+
+
+def _sorted(records: Records, time_field: str) -> Records:
+    """The records in order of time; all of them are in memory then."""
+    from consumers.feed import field_of, timestamp_ms
+
+    ordered = sorted(records(), key=lambda record: timestamp_ms(field_of(record, time_field)))
+    return lambda: ordered
+
+
+def _shard(
+    config: Config,
+    feed: Callable[[Iterable[Mapping[str, object]]], Iterator[Outgoing]],
+    records: Records,
+    late: LateLabels | None,
+) -> Shard:
+    """The empty shard, its features inferred from the first observations where not declared."""
+    from consumers.recovery import SAMPLE, schema_from
+    from consumers.replay import file_shard
+
+    schema = config.declared_schema
+    if schema is None:
+        topic = config.input.observations
+        first = feed(islice(records(), SAMPLE))
+        schema = schema_from((r.value for r in first if r.topic == topic), config)
+    return file_shard(config, schema, late)
+
+
+def _run(
+    config: Config,
+    shard: Shard,
+    feed: Iterator[Outgoing],
+    total: int,
+    picture: Path | None,
+    data: str,
+) -> dict[str, Any]:
+    from consumers import plot
+    from consumers.replay import Checkpoint, report
+    from consumers.replay import replay as through
+    from consumers.runner import compile_kernels
+
+    compile_kernels(config, _say)
+    size = config.commit.max_records
+    if picture is not None:
+        size = min(size, -(-total // plot.POINTS))
+    checkpoints: list[Checkpoint] = []
+    records = 0
+    began = time.perf_counter()
+    with Meter("records replayed", total) as meter:
+        for checkpoint in through(shard, feed, config.input.observations, size=size):
+            meter.advance(checkpoint.records - records)
+            records = checkpoint.records
+            if picture is not None:
+                checkpoints.append(checkpoint)
+    seconds = time.perf_counter() - began
+    if picture is not None:
+        plot.draw(picture, checkpoints, data=data)
+    return report(
+        shard.view(), records=records, seconds=seconds, fingerprint=_fingerprint(shard)
+    )
+
+
+def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
+    from consumers.commands.transport import open_chosen
+    from consumers.errors import ConfigError
+    from consumers.recovery import rebuild, sources
+    from consumers.replay import report
+    from consumers.runner import compile_kernels
+
+    _, log = open_chosen(None, path, existing=True)
+    with ExitStack() as stack:
+        stack.callback(log.close)
+        found = sources(config, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        if end == log.beginning_offsets([found.journal])[found.journal]:
+            raise ConfigError(
+                f"the journal {found.journal.topic} is empty; `headwater run {path}` fills it"
+            )
+        if at is not None and not 0 < at <= end:
+            raise ConfigError(f"--at expects a position from 1 to {end}, the journal's end, not {at}")
+        compile_kernels(config, _say)
+        meters: list[Meter] = []
+        done = 0
+
+        def progress(now: int, total: int) -> None:
+            nonlocal done
+            if not meters:
+                meters.append(stack.enter_context(Meter("records replayed", total)))
+            meters[0].advance(now - done)
+            done = now
+
+        began = time.perf_counter()
+        live = rebuild(config, log, found, None, end=end if at is None else at, progress=progress)
+        seconds = time.perf_counter() - began
+    told = report(
+        live.shard.view(),
+        records=live.replayed,
+        seconds=seconds,
+        fingerprint=_fingerprint(live.shard),
+    )
+    source = {"journal": found.journal.topic, "position": live.position, "entries": live.seq}
+    return {"source": source, **told}
+
+
+def _fingerprint(shard: Shard) -> str | None:
+    """None for a model whose state may not be saved, so that there is nothing to compare with."""
+    return shard.fingerprint() if shard.learner.can_save else None
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,145 @@
+"""`headwater tail`: the records of a topic, one a line.
+
+Rule: stdout has records and nothing else, so that it can be piped; Ctrl-C and a closed pipe are
+the usual ways to end it, not errors.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+
+if TYPE_CHECKING:
+    from consumers.records import Partition, Record
+    from consumers.transports.protocol import Log
+
+__all__ = ["envelope", "tail", "text"]
+
+POLL_SECONDS = 0.1  # a person does not see a shorter delay
+
+
+def tail(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")],
+    transport: TransportOption = None,
+    config: ConfigOption = None,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="Start at the oldest record, not at the end.")
+    ] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop at the present end.")] = False,
+    as_envelope: Annotated[
+        bool,
+        typer.Option("--envelope", help="Also topic, partition, offset, timestamp, key, headers."),
+    ] = False,
+    most: Annotated[
+        int | None, typer.Option("--max", "-n", metavar="N", min=1, help="Stop after N records.")
+    ] = None,
+) -> None:
+    """Print the values of a topic, one a line, as they come.
+
+    Bytes that are not UTF-8 are shown as \\xNN. With --envelope every line is a JSON object. Ctrl-C
+    ends it.
+
+    \b
+    Examples:
+      headwater tail visits-predictions --config visits.toml
+      headwater tail visits --transport sqlite:feed.db --from-beginning --drain | wc -l
+    """
+    url, log = open_chosen(transport, config, existing=True)
+    try:
+        starts = _starts(log, url, topic, from_beginning=from_beginning)
+        if drain:
+            records = _up_to_now(log, starts, headers=as_envelope)
+        else:
+            records = log.follow(starts, poll_seconds=POLL_SECONDS)
+        for record in islice(records, most):
+            sys.stdout.write((envelope(record) if as_envelope else text(record.value)) + "\n")
+            if not drain:
+                sys.stdout.flush()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        log.close()
+
+
+def text(value: bytes | None) -> str:
+    """Bytes as text, what is not UTF-8 escaped; `null` where there is nothing.
+
+    Examples
+    --------
+    >>> text("né".encode()), text(b"\\xff!"), text(None)
+    ('né', '\\\\xff!', 'null')
+    """
+    return "null" if value is None else value.decode(errors="backslashreplace")
+
+
+def envelope(record: Record) -> str:
+    """A record with all that belongs to it, as one line of JSON.
+
+    Examples
+    --------
+    >>> from consumers.records import Record
+    >>> envelope(Record("visits", 0, 7, 1000, b"a", b'{"x": 1}'))
+    '{"topic":"visits","partition":0,"offset":7,"timestamp":1000,"key":"a","headers":[],"value":{"x":1}}'
+    """
+    import msgspec
+
+    value: object = text(record.value)
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # else it stays text
+        value = msgspec.json.decode(record.value or b"null")
+    shown = {
+        **record._asdict(),
+        "key": None if record.key is None else text(record.key),
+        "headers": [[name, text(header)] for name, header in record.headers],
+    }
+    del shown["value"]  # it comes last
+    return json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Partition, int]:
+    """Where to start in each partition."""
+    from consumers.errors import ConfigError
+    from consumers.records import Partition
+
+    topics = log.topics()
+    if topic not in topics:
+        shown = ", ".join(sorted(topics)[:20]) or "none yet"
+        raise ConfigError(f"{url} has no topic {topic!r}; topics are {shown}")
+    partitions = [Partition(topic, number) for number in range(topics[topic])]
+    return log.beginning_offsets(partitions) if from_beginning else log.end_offsets(partitions)
+
+
+def _up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:
+    """The records that are there now.
+
+    A first reading finds the last record of each partition, because ends count what nobody sees
+    (marks of transactions); only following gives headers, but it has no end of its own.
+    """
+    from consumers.records import Partition, Record
+
+    last: dict[Partition, int] = {}
+    for part in log.read(starts, log.end_offsets(list(starts))):
+        last[part.partition] = part.offsets[-1]
+        if not headers:
+            columns = zip(part.offsets, part.timestamps, part.keys, part.values, strict=True)
+            for offset, timestamp, key, value in columns:
+                yield Record(*part.partition, offset, timestamp, key, value)
+    if not headers or not last:
+        return
+    for record in log.follow({p: starts[p] for p in last}, poll_seconds=POLL_SECONDS):
+        partition = Partition(record.topic, record.partition)
+        end = last.get(partition, -1)
+        if record.offset <= end:
+            yield record
+        if record.offset >= end:
+            last.pop(partition, None)
+            if not last:
+                return

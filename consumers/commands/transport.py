@@ -1,0 +1,64 @@
+"""Which log a command works on: `--transport URL` or the one of `--config CONFIG`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from consumers.transports.protocol import Log
+
+__all__ = ["ConfigOption", "TransportOption", "open_chosen"]
+
+TransportOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transport", metavar="URL", help="The log: sqlite:FILE.db or kafka://HOST:PORT[,…]."
+    ),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="CONFIG", help="Take the log of this configuration."),
+]
+
+
+def open_chosen(
+    transport: str | None, config: Path | None, *, existing: bool = False
+) -> tuple[str, Log]:
+    """The URL that was chosen and its log, opened.
+
+    Parameters
+    ----------
+    existing
+        Refuse a file that is not there, rather than make an empty one.
+
+    Raises
+    ------
+    ConfigError
+        None was chosen, or two; or no such file.
+    TransportError
+        The log cannot be reached or opened.
+    """
+    from consumers.errors import ConfigError
+    from consumers.transports import open_log
+
+    if (transport is None) == (config is None):
+        came = "neither" if transport is None else "both"
+        raise ConfigError(
+            f"expected --transport URL or --config CONFIG, got {came}; "
+            "for example --transport sqlite:feed.db"
+        )
+    kafka: Mapping[str, object] | None = None
+    if config is not None:
+        from consumers.config import load
+
+        settings = load(config)
+        transport, kafka = settings.input.transport, settings.kafka
+    url = str(transport)
+    path = url.removeprefix("sqlite:")
+    if existing and path != url and not Path(path).exists():
+        raise ConfigError(f"{url}: no such file; `headwater produce` makes one")
+    return url, open_log(url, kafka=kafka)

@@ -1,0 +1,174 @@
+"""From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
+
+Rule: only fields the chosen model learns from are declared. The others could not help, but a
+value of another kind in one of them would make a dead letter of the record.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from consumers.config.sample import Inferred
+from consumers.errors import ConfigError
+
+__all__ = ["Choice", "Source", "choose", "service_name", "toml"]
+
+TREE = "river:tree.HoeffdingTreeClassifier"
+_USES = {
+    "gaussian_nb": ("numeric", "binary"),
+    "multinomial_nb": ("text",),
+    TREE: ("numeric", "binary", "categorical"),
+}
+_UNUSED = {
+    "gaussian_nb": "gaussian_nb does not use categories",
+    "multinomial_nb": "multinomial_nb would take it for a count of the word of this name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model, why it was chosen, and remarks one a line."""
+
+    model: str
+    why: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the records are, for the [input] section."""
+
+    name: str
+    transport: str
+    observations: str
+    labels: str | None
+    label: str | None
+    sample: str
+
+
+def choose(fields: Sequence[Inferred]) -> Choice:
+    """The model for these fields.
+
+    Raises
+    ------
+    ConfigError
+        No field can be used.
+
+    Examples
+    --------
+    >>> choose([Inferred("body", "text", "…"), Inferred("hops", "numeric", "…")]).model
+    'multinomial_nb'
+    >>> choose([Inferred("colour", "categorical", "…")]).model
+    'river:tree.HoeffdingTreeClassifier'
+    """
+    kinds = [f.kind for f in fields if f.kind is not None]
+    texts, categories = kinds.count("text"), kinds.count("categorical")
+    numbers = len(kinds) - texts - categories
+    if not kinds:
+        raise ConfigError(
+            "no field of the sample can be learned from; send numbers, truth values, categories "
+            "or texts beside the id and the label"
+        )
+    if texts:
+        remarks = (
+            (f"{_fields(numbers + categories)} beside the text left out, see the file",)
+            if numbers + categories
+            else ()
+        )
+        return Choice("multinomial_nb", f"{_fields(texts)} of text: it counts their words", remarks)
+    if not numbers:
+        why = f"all {_fields(categories)} categorical: a tree that grows with the stream takes them"
+        return Choice(TREE, why, ("its state is rebuilt from the journal at every start",))
+    why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
+    if not categories:
+        return Choice("gaussian_nb", why)
+    remark = (
+        f"gaussian_nb ignores the {_fields(categories)} of categories for now; {TREE} takes both"
+    )
+    if categories > numbers:
+        remark += ", and here most fields are categories"
+    return Choice("gaussian_nb", why, (remark,))
+
+
+def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
+    """The commented configuration."""
+    lines = [
+        f"# Written by `headwater init` from {source.sample}.",
+        "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
+        "# [labels] [output] [commit] [journal] [snapshots] [http] [telemetry] [kafka].",
+        "",
+        f"name = {_text(source.name)}",
+        "",
+        "[input]",
+        *_input(source),
+        "",
+        "[features]",
+        *_features(fields, choice.model),
+        "",
+        "[model]",
+        f"# {choice.why}.",
+        *(f"# {remark}." for remark in choice.remarks),
+        f"type = {_text(choice.model)}",
+        "",
+        "[http]",
+        "port = 8321  # /metrics, /healthz and /readyz, on this machine only",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def service_name(text: str) -> str:
+    """`text` as the name of a service.
+
+    Examples
+    --------
+    >>> service_name("Phishing pages (2024)"), service_name("…")
+    ('Phishing-pages-2024', 'feed')
+    """
+    return re.sub(r"[^a-zA-Z0-9._-]+", "-", text).strip("-._")[:100] or "feed"
+
+
+def _input(source: Source) -> list[str]:
+    lines = [
+        f"transport = {_text(source.transport)}",
+        f"observations = {_text(source.observations)}",
+    ]
+    if source.labels:
+        lines.append("# Records {id, label}, learned whenever they arrive.")
+        lines.append(f"labels = {_text(source.labels)}")
+    if source.label:
+        lines.append("# The label comes inside the observation; it is learned after predicting it.")
+        lines.append(f"label = {_text(source.label)}")
+    if not (source.labels or source.label):
+        lines.append("# Without labels the service predicts nothing useful: name where they come.")
+        lines.append('# labels = "TOPIC"    or    label = "FIELD"')
+    lines.append('id = "id"  # the key of the record where this field is absent')
+    return lines
+
+
+def _features(fields: Sequence[Inferred], model: str) -> list[str]:
+    lines = []
+    for field in fields:
+        shown = _key(field.name)
+        if field.kind is None:
+            lines.append(f"# {shown} is left out: {field.why}")
+        elif field.kind in _USES[model]:
+            lines.append(f"{shown} = {_text(field.kind)}  # {field.why}")
+        else:
+            lines.append(f"# {shown} = {_text(field.kind)}  # {field.why}; {_UNUSED[model]}")
+    return lines
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(value: str) -> str:
+    # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _fields(n: int) -> str:
+    return f"{n} field" if n == 1 else f"{n} fields"

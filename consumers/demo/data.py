@@ -1,0 +1,178 @@
+"""The feeds of the demo: data sets that ship with river, or a file. Real records, in their order.
+
+Rule: nothing is made up and nothing is left out; of the phishing feed only the label is spelt
+out, because `true` says little in a confusion matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from consumers.config.propose import Source, choose, service_name, toml
+from consumers.config.sample import SAMPLE_SIZE, infer
+from consumers.errors import ConfigError
+
+if TYPE_CHECKING:
+    from river.datasets.base import Dataset
+
+__all__ = ["FEEDS", "Feed", "bundled", "fresh_directory", "from_file", "settings"]
+
+FEEDS = ("phishing", "bananas", "segments")
+ID = "id"
+
+_PHISHING = {True: "phishing", False: "legitimate"}
+_COMMITS = 50  # so many points the curve has at least, also where everything comes at once
+_FEWEST_RECORDS, _MOST_RECORDS = 50, 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Records with their labels inside.
+
+    Parameters
+    ----------
+    name
+        Of the topic and the service.
+    origin
+        What they are, for a person.
+    label
+        The field that holds the label.
+    records
+        All of them, from the first one on; may be called again.
+    """
+
+    name: str
+    origin: str
+    label: str
+    records: Callable[[], Iterator[Mapping[str, Any]]]
+
+
+def bundled(name: str) -> Feed:
+    """A data set that ships with river.
+
+    Examples
+    --------
+    >>> feed = bundled("phishing")
+    >>> next(feed.records())["is_phishing"], feed.origin
+    ('phishing', 'web pages, phishing or legitimate (Phishing)')
+    """
+    from river import datasets  # loads every data set's module: only for those who want one
+
+    if name == "phishing":
+        of = "web pages, phishing or legitimate (Phishing)"
+        return Feed(name, of, "is_phishing", _records(datasets.Phishing(), "is_phishing"))
+    if name == "bananas":
+        return Feed(
+            name,
+            "points of two shapes like bananas (Bananas)",
+            "banana",
+            _records(datasets.Bananas(), "banana"),
+        )
+    if name == "segments":
+        of = "3 x 3 pixels of outdoor images, in 7 classes (ImageSegments)"
+        return Feed(name, of, "category", _records(datasets.ImageSegments(), "category"))
+    raise ConfigError(f"expected --feed as one of {', '.join(FEEDS)}, got {name!r}")
+
+
+def from_file(path: Path, label: str | None) -> Feed:
+    """The records of a JSONL or CSV file.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read or is empty; no label was named, or one that the first records lack.
+    """
+    from consumers.feed import field_of
+    from consumers.files import read_records
+
+    sample = list(islice(read_records(path), SAMPLE_SIZE))
+    if not sample:
+        raise ConfigError(f"{path}: expected records, got none; give a file that has some")
+    names = list(dict.fromkeys(name for record in sample for name in record))
+    shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    if label is None:
+        raise ConfigError(f"--from {path} needs --label FIELD; the fields are {shown}")
+    if all(field_of(record, label) is None for record in sample):
+        raise ConfigError(
+            f"{path}: no field {label!r} in the first {len(sample):,} records; "
+            f"give --label one of {shown}"
+        )
+    name = service_name(path.name.split(".")[0])
+    return Feed(name, f"the records of {path.name}", label, lambda: read_records(path))
+
+
+def settings(feed: Feed, records: int) -> str:
+    """The configuration of the service for a feed, TOML, for a file beside its log.
+
+    Parameters
+    ----------
+    records
+        Observations and labels together.
+
+    Raises
+    ------
+    ConfigError
+        No field of the first records can be learned from.
+    """
+    sample = list(islice(feed.records(), SAMPLE_SIZE))
+    fields = infer(sample, {ID, feed.label}, text=True)
+    topics = Source(
+        feed.name, f"sqlite:{feed.name}.db", feed.name, f"{feed.name}-labels", None, feed.origin
+    )
+    _, _, body = toml(topics, fields, choose(fields)).partition("\n")
+    commit = min(max(records // _COMMITS, _FEWEST_RECORDS), _MOST_RECORDS)
+    return (
+        f"# Written by `headwater demo`: {feed.origin}.\n"
+        f"{body}\n"
+        "[commit]\n"
+        f"max_records = {commit}  # few, for a lively picture; the default, 5,000, is faster\n"
+        "\n"
+        "[snapshots]\n"
+        'directory = "state"\n'
+    )
+
+
+def fresh_directory(wanted: Path) -> Path:
+    """Make `wanted`, or `wanted`-2, -3 … where there is something already.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as where:
+    ...     for _ in range(2):
+    ...         directory = fresh_directory(Path(where, "demo"))
+    ...         _ = (directory / "feed.db").write_text("")
+    ...     directory.name
+    'demo-2'
+    """
+    number = 1
+    while True:
+        directory = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        number += 1
+        try:
+            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+                continue
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot make {directory} ({error.strerror or error}); "
+                "give another place with --directory DIR"
+            ) from None
+        return directory
+
+
+def _records(dataset: Dataset, label: str) -> Callable[[], Iterator[Mapping[str, Any]]]:
+    def records() -> Iterator[Mapping[str, Any]]:
+        for x, y in dataset:
+            yield {**x, label: _PHISHING[y] if label == "is_phishing" else y}
+
+    return records

@@ -1,0 +1,189 @@
+"""What the demo knows after a commit: one frozen picture, made from the committed facts only.
+
+Rule: the figures are those of the shard's view, which the metrics show too; the records are read
+back from the topics. The clock is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from consumers.config import Config
+from consumers.demo.turns import Turn, Turns
+from consumers.events import Committed, ShardView
+from consumers.records import Fetched, Partition
+from consumers.transports.protocol import Log
+
+__all__ = ["Picture", "Point", "Watch"]
+
+WINDOW = "last_1000"  # all of them before there are so many
+RATE_SECONDS = 2.0  # what records/s are measured over: steady, and still up to date
+POINTS = 400  # of the curve at most: more than any terminal has columns
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Accuracies after so many scored predictions."""
+
+    scored: int
+    model: float
+    majority: float
+    no_change: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The demo at one moment.
+
+    Parameters
+    ----------
+    name, model
+        The feed, and what learns.
+    total
+        How many observations there will be.
+    rate
+        Observations a second, now.
+    seconds
+        Since the first record was sent.
+    points
+        The learning curve.
+    view
+        The shard, None before the first commit.
+    turn
+        One record it got wrong and a similar one it got right.
+    """
+
+    name: str
+    model: str
+    total: int
+    rate: float = 0.0
+    seconds: float = 0.0
+    points: tuple[Point, ...] = ()
+    view: ShardView | None = None
+    turn: Turn | None = None
+
+    @property
+    def observations(self) -> int:
+        """How many have been predicted or refused."""
+        return 0 if self.view is None else self.view.observations
+
+
+@dataclass(slots=True)
+class Watch:
+    """Listens to the runner and keeps the newest picture.
+
+    Parameters
+    ----------
+    config
+        Of the service that is watched.
+    log
+        Its log, to be read in the runner's thread.
+    total
+        How many observations there will be.
+    clock
+        Seconds, from any zero.
+    """
+
+    config: Config
+    log: Log
+    total: int
+    clock: Callable[[], float]
+    picture: Picture = field(init=False)
+    _turns: Turns = field(default_factory=Turns, init=False)
+    _read: dict[Partition, int] = field(default_factory=dict, init=False)
+    _rates: deque[tuple[float, int]] = field(default_factory=deque, init=False)
+    _points: list[Point] = field(default_factory=list, init=False)
+    _began: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.picture = Picture(self.config.name, self.config.model.type, self.total)
+        self.begin()
+
+    def begin(self) -> None:
+        """The first record is sent now."""
+        self._began = self.clock()
+        self._rates.clear()
+        self._rates.append((self._began, 0))
+
+    def committed(self, _: Committed, view: ShardView) -> None:
+        """A commit is done: take its picture."""
+        now = self.clock()
+        self._read_back(view)
+        self._extend(view)
+        self.picture = Picture(
+            self.config.name,
+            self.config.model.type,
+            self.total,
+            self._rate(now, view.observations),
+            now - self._began,
+            tuple(self._points),
+            view,
+            self._turns.best,
+        )
+
+    def _rate(self, now: float, observations: int) -> float:
+        rates = self._rates
+        rates.append((now, observations))
+        while len(rates) > 2 and now - rates[1][0] >= RATE_SECONDS:
+            rates.popleft()
+        then, before = rates[0]
+        return (observations - before) / (now - then) if now > then else 0.0
+
+    def _extend(self, view: ShardView) -> None:
+        scores = view.quality.scores[WINDOW]
+        scored = round(view.quality.scores["all"].scored)
+        known = [scores.accuracy, *(scores.baselines[b] for b in ("majority", "no_change"))]
+        if self._points and scored - self._points[-1].scored < self.total / POINTS:
+            if scored < self.total:
+                return
+            self._points.pop()
+        model, majority, no_change = known
+        if model is not None and majority is not None and no_change is not None:
+            self._points.append(Point(scored, model, majority, no_change))
+
+    def _read_back(self, view: ShardView) -> None:
+        """The records of this commit: observations, then predictions, then labels."""
+        topics = self.config.input_topics
+        observations = Partition(topics[0], 0)
+        for fetched in self._news(observations, view.positions.get(observations, 0)):
+            for id_, value in _objects(fetched):
+                features = {k: v for k, v in value.items() if k != self.config.input.id}
+                self._turns.observe(id_, features)
+        predictions = Partition(self.config.predictions_topic, 0)
+        for fetched in self._news(predictions, self.log.end_offsets([predictions])[predictions]):
+            for id_, value in _objects(fetched):
+                self._turns.predict(
+                    id_,
+                    value["prediction"],
+                    tuple((label, p) for label, p in value["probabilities"]),
+                    value["model"]["learned"],
+                )
+        for topic in topics[1:]:
+            labels = Partition(topic, 0)
+            for fetched in self._news(labels, view.positions.get(labels, 0)):
+                for id_, value in _objects(fetched):
+                    self._turns.answer(id_, value["label"])
+
+    def _news(self, partition: Partition, end: int) -> list[Fetched]:
+        start = self._read.get(partition, 0)
+        if end <= start:
+            return []
+        self._read[partition] = end
+        return list(self.log.read({partition: start}, {partition: end}))
+
+
+def _objects(fetched: Fetched) -> list[tuple[str, Mapping[str, object]]]:
+    """Key and JSON object of each record that is one; the feed's file may hold others."""
+    found = []
+    for key, value in zip(fetched.keys, fetched.values, strict=True):
+        try:
+            object_ = msgspec.json.decode(value or b"")
+        except (msgspec.DecodeError, RecursionError):
+            continue
+        if isinstance(object_, dict):
+            found.append(((key or b"").decode("utf-8", "replace"), object_))
+    return found

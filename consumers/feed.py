@@ -1,0 +1,341 @@
+"""Records of a file or data set -> records to be written, each with its moment. Pure.
+
+Rule: the timestamps alone tell a service when a label became known. A service takes records by
+(timestamp, observation before label), so a label that is N records late has the timestamp of
+observation i+N-1: after that one, before observation i+N. Ids are compared as text and are the
+keys, so that an observation and its label are found in partitions of the same number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Any, Final
+
+from consumers.config.units import duration_ms
+from consumers.errors import ConfigError
+from consumers.records import Outgoing
+
+__all__ = [
+    "LateLabels",
+    "due_seconds",
+    "field_of",
+    "id_of",
+    "parse_delay",
+    "step_ms",
+    "timed",
+    "timestamp_ms",
+    "trailing_labels",
+]
+
+# Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
+_FIRST_MS: Final = 1e11
+_END_OF_TIME: Final = 1 << 62  # sums of a timestamp and a delay still fit 64 bits
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ascii_encoder = json.JSONEncoder(separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class LateLabels:
+    """Labels that are taken out of the observations and written later.
+
+    Parameters
+    ----------
+    topic
+        Where they go, as `{"id": …, "label": …}`.
+    field
+        The field of the observation that holds the label; a dotted name is a path.
+    delay
+        How late: a number of records, or a duration in the time of the timestamps.
+    """
+
+    topic: str
+    field: str
+    delay: int | timedelta = 0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A label until it is due: `due` is an observation's index, or a timestamp."""
+
+    due: int
+    record: Outgoing
+
+
+def timed(
+    records: Iterable[Mapping[str, object]],
+    topic: str,
+    *,
+    start: int,
+    step_ms: float = 1.0,
+    time_field: str | None = None,
+    id_field: str = "id",
+    labels: LateLabels | None = None,
+) -> Iterator[Outgoing]:
+    """Observations and their labels as they are to be written, in the order of time.
+
+    Parameters
+    ----------
+    records
+        The observations, in time order; those without an id get their running number from 0.
+    topic
+        Where the observations go.
+    start, step_ms
+        Timestamp (ms) of the first one, and from one to the next: at least 1, so that no two are
+        the same.
+    time_field
+        Field with the time of each observation; `start` and `step_ms` count for nothing then.
+    id_field
+        Field with the id; a dotted name is a path.
+    labels
+        What to do with labels; None leaves the observations as they are. An observation whose
+        label is absent or null has none. After the last observation the labels that are left
+        follow: those delayed by records 1 ms apart, the others when they are due.
+
+    Raises
+    ------
+    ConfigError
+        A time that is none, or earlier than the one before; an id that is none.
+
+    Examples
+    --------
+    >>> flowers = [{"id": "a", "y": 1}, {"id": "b", "y": 0}, {"id": "c", "y": 1}]
+    >>> late = LateLabels("labels", "y", delay=2)
+    >>> for out in timed(flowers, "flowers", start=1000, labels=late):
+    ...     print(out.timestamp, out.topic, out.value.decode())
+    1000 flowers {"id":"a"}
+    1001 flowers {"id":"b"}
+    1001 labels {"id":"a","label":1}
+    1002 flowers {"id":"c"}
+    1002 labels {"id":"b","label":0}
+    1003 labels {"id":"c","label":1}
+    """
+    moment = _moments(start, step_ms, time_field)
+    delay = labels.delay if labels is not None else 0
+    wait_ms = round(delay / timedelta(milliseconds=1)) if isinstance(delay, timedelta) else None
+    wait_records = max(delay, 1) - 1 if isinstance(delay, int) else 0
+    waiting: deque[_Waiting] = deque()  # in the order they are due
+    timestamp = start - 1
+    for index, record in enumerate(records):
+        timestamp = moment(index, record)
+        observation, label = _split(index, record, topic, timestamp, id_field, labels)
+        if wait_ms is None:
+            if label is not None:
+                waiting.append(_Waiting(index + wait_records, label))
+            yield observation
+            while waiting and waiting[0].due <= index:
+                yield waiting.popleft().record._replace(timestamp=timestamp)
+        else:
+            while waiting and waiting[0].due < timestamp:
+                yield _due(waiting.popleft())
+            if label is not None:
+                waiting.append(_Waiting(timestamp + wait_ms, label))
+            yield observation
+    for after, late in enumerate(waiting, 1):
+        yield late.record._replace(timestamp=timestamp + after) if wait_ms is None else _due(late)
+
+
+def trailing_labels(records: int, labels: LateLabels | None) -> int:
+    """How many ms after the last of so many observations, all labelled, the last label comes.
+
+    Examples
+    --------
+    >>> trailing_labels(3, LateLabels("labels", "y", delay=2))
+    1
+    """
+    if labels is None:
+        return 0
+    if isinstance(labels.delay, timedelta):
+        return round(labels.delay / timedelta(milliseconds=1))
+    return min(max(labels.delay, 1) - 1, records)
+
+
+def step_ms(rate: float | None) -> float:
+    """From one timestamp to the next: real time, but never below 1 ms, which keeps the order.
+
+    Examples
+    --------
+    >>> step_ms(None), step_ms(50), step_ms(5000)
+    (1.0, 20.0, 1.0)
+    """
+    return 1.0 if rate is None else max(1.0, 1000.0 / rate)
+
+
+def due_seconds(start: int, rate: float) -> Callable[[int], float]:
+    """From a timestamp to the seconds after the start at which the record is to be written.
+
+    Timestamps are those of the plan, not of the writing: a feed that falls behind then shows as
+    delay, as it would with a real sender.
+
+    Examples
+    --------
+    >>> due_seconds(1000, rate=50)(1020), due_seconds(1000, rate=5000)(1001)
+    (0.02, 0.0002)
+    """
+    # Above 1,000 a second timestamps run ahead of the clock: step i is `rate` a second, not 1 ms.
+    return lambda timestamp: (timestamp - start) / max(1000.0, rate)
+
+
+def parse_delay(text: str) -> int | timedelta:
+    """A delay as it is typed: a number of records, or a duration.
+
+    Examples
+    --------
+    >>> parse_delay("50"), parse_delay("90s")
+    (50, datetime.timedelta(seconds=90))
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return timedelta(milliseconds=duration_ms(text))
+    except ValueError:
+        raise ConfigError(
+            f"expected --delay as a number of records or a duration (50, 90s, 7d), got {text!r}"
+        ) from None
+
+
+def field_of(record: Mapping[str, object], name: str) -> object:
+    """The value of a field, None where it is absent; a dotted name is a path.
+
+    Examples
+    --------
+    >>> field_of({"shop": {"city": "Bonn"}}, "shop.city")
+    'Bonn'
+    """
+    found = _parent(record, name)
+    return None if found is None else found[0].get(found[1])
+
+
+def id_of(index: int, record: Mapping[str, object], name: str) -> str | int:
+    """The id in field `name`, the record's running number as text where it has none.
+
+    Raises
+    ------
+    ConfigError
+        What is there is no id: that is text or an integer.
+    """
+    found = field_of(record, name)
+    if found is None:
+        return str(index)
+    if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
+        raise ConfigError(
+            f"record {index + 1}: field {name!r} is {found!r}, an id is text or an integer; "
+            "name another field with --id-field"
+        )
+    return found
+
+
+def timestamp_ms(value: object) -> int:
+    """A time as ms since 1970: ISO 8601 (UTC without a zone), or a number of seconds or ms.
+
+    Raises
+    ------
+    ValueError
+        It is none, or before 1970.
+
+    Examples
+    --------
+    >>> timestamp_ms("2024-03-01T12:00:00Z"), timestamp_ms(1709294400), timestamp_ms(1709294400000)
+    (1709294400000, 1709294400000, 1709294400000)
+    """
+    ms = -1.0
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+            zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            ms = (zoned - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+        except (ValueError, OverflowError):
+            ms = -1.0
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        ms = value * 1000 if abs(value) < _FIRST_MS else value
+    if not (isfinite(ms) and 0 <= ms < _END_OF_TIME):
+        raise ValueError(
+            f"expected a time since 1970 (ISO 8601, or epoch seconds or ms), got {value!r}"
+        )
+    return int(ms)
+
+
+def _moments(
+    start: int, step_ms: float, time_field: str | None
+) -> Callable[[int, Mapping[str, object]], int]:
+    """The timestamp of an observation, by its index and its fields."""
+    if time_field is None:
+        return lambda index, _: start + int(index * step_ms)
+    latest = 0
+
+    def moment(index: int, record: Mapping[str, object]) -> int:
+        nonlocal latest
+        try:
+            timestamp = timestamp_ms(field_of(record, time_field))
+        except ValueError as error:
+            raise ConfigError(f"record {index + 1}, field {time_field!r}: {error}") from None
+        if timestamp < latest:
+            raise ConfigError(
+                f"record {index + 1}, field {time_field!r}: expected times in order, got an "
+                "earlier one than before; sort the records by it"
+            )
+        latest = timestamp
+        return timestamp
+
+    return moment
+
+
+def _split(
+    index: int,
+    record: Mapping[str, object],
+    topic: str,
+    timestamp: int,
+    id_field: str,
+    labels: LateLabels | None,
+) -> tuple[Outgoing, Outgoing | None]:
+    """The observation with its id and without its label, and the label if it has one."""
+    id_ = id_of(index, record, id_field)
+    if field_of(record, id_field) is None and "." not in id_field:
+        # A field in a nested object is not invented: the key, where a service looks too, has it.
+        record = {**record, id_field: id_}
+    key = str(id_).encode("utf-8", "replace")
+    label = None
+    if labels is not None:
+        found = field_of(record, labels.field)
+        record = _without(record, labels.field)
+        if found is not None:
+            label = Outgoing(labels.topic, key, _json({"id": id_, "label": found}))
+    return Outgoing(topic, key, _json(record), timestamp), label
+
+
+def _parent(record: Mapping[str, object], name: str) -> tuple[Mapping[str, Any], str] | None:
+    """The object that holds a field, and the field's name in it."""
+    if name in record:
+        return record, name
+    *path, last = name.split(".")
+    inner: object = record
+    for part in path:
+        inner = inner.get(part) if isinstance(inner, dict) else None
+    return (inner, last) if isinstance(inner, dict) and last in inner else None
+
+
+def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """A copy without a field."""
+    if name in record or "." not in name:
+        return {k: v for k, v in record.items() if k != name}
+    first, rest = name.split(".", 1)
+    inner = record.get(first)
+    return {**record, first: _without(inner, rest)} if isinstance(inner, dict) else record
+
+
+def _json(value: Mapping[str, object]) -> bytes:
+    # The standard library's, because it keeps an Infinity for the service to reject: others turn
+    # it into null, which would be taken for a missing value.
+    try:
+        return _encoder.encode(value).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+        return _ascii_encoder.encode(value).encode()
+
+
+def _due(label: _Waiting) -> Outgoing:
+    return label.record._replace(timestamp=label.due)

@@ -1,0 +1,213 @@
+"""Progressive validation of a feed through a shard, without a log. No I/O, no clock.
+
+Rule: the shard sees just what it would see of one partition of each input: the same bytes and
+timestamps, ordered by the same merge, cut at the same size. Its wall clock is the newest record
+of each batch, so the same feed gives the same bits whenever it is replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from consumers.config import Config
+from consumers.errors import ConfigError
+from consumers.events import ShardView
+from consumers.feed import LateLabels
+from consumers.journal import Merge
+from consumers.models import build, classes_that_fit
+from consumers.records import Batch, Fetched, Outgoing, Partition
+from consumers.shard import Shard, Spec
+from stream.evaluate.quality import QualityView, Scores
+from stream.schema import Schema
+
+__all__ = ["Checkpoint", "batches", "file_shard", "late_labels", "replay", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A shard on its way: how many records it has had, and how it stands."""
+
+    records: int
+    view: ShardView
+
+
+def late_labels(
+    config: Config, *, label: str | None, delay: int | timedelta | None, has_label: bool
+) -> LateLabels | None:
+    """How the labels come; None: inside their observations, as the configuration says.
+
+    Parameters
+    ----------
+    label, delay
+        What the user asked for, if anything: either makes labels records of their own.
+    has_label
+        Whether the feed has a field `label`, which is taken where none is named.
+
+    Raises
+    ------
+    ConfigError
+        Nobody says which field holds the label.
+    """
+    inside = config.input.label
+    if inside is not None and delay is None and label in (None, inside):
+        return None
+    field = label or inside or ("label" if has_label else None)
+    if field is None:
+        raise ConfigError(
+            "expected the field that holds the label, neither the command nor [input] label "
+            "names one; give --label FIELD"
+        )
+    # Without a topic of its own in the configuration: any name that is not the observations'.
+    topic = config.input.labels or f"{config.input.observations}-labels"
+    return LateLabels(topic, field, delay or 0)
+
+
+def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard:
+    """The empty shard of the configuration, for a feed with these labels."""
+    learner = build(config.model)
+    spec = Spec(
+        name=config.name,
+        model=config.model.type,
+        schema=schema,
+        id_field=config.input.id,
+        label_field=config.input.label if late is None else None,
+        label_topics=frozenset() if late is None else frozenset({late.topic}),
+        predictions=config.predictions_topic,
+        dead_letters=config.dead_letters_topic,
+        top=config.output.top,
+        max_pending=config.labels.max_pending,
+        horizon=config.labels.horizon_ms,
+        max_classes=classes_that_fit(config.model, learner),
+    )
+    return Shard(spec, learner)
+
+
+def replay(
+    shard: Shard, feed: Iterable[Outgoing], observations: str, *, size: int
+) -> Iterator[Checkpoint]:
+    """Let a shard process a feed, batch by batch.
+
+    Parameters
+    ----------
+    feed
+        Records in the order of their timestamps, as `consumers.feed.timed` yields them.
+    observations
+        The topic of the observations.
+    size
+        Records a batch; it changes no bit of the result.
+    """
+    done = 0
+    for batch in batches(feed, observations, sorted(shard.spec.label_topics), size):
+        shard.process(batch, int(batch.timestamps.max()))
+        done += len(batch)
+        yield Checkpoint(done, shard.view())
+
+
+def batches(
+    feed: Iterable[Outgoing], observations: str, labels: list[str], size: int
+) -> Iterator[Batch]:
+    """The feed as one partition a topic, merged and cut as a service does.
+
+    Examples
+    --------
+    >>> feed = [Outgoing("y", b"1", b"", 7), Outgoing("x", b"2", b"", 7)]
+    >>> [(b.keys, b.offsets.tolist()) for b in batches(feed, "x", ["y"], size=10)]
+    [([b'2', b'1'], [0, 0])]
+    """
+    partitions = {topic: Partition(topic, 0) for topic in (observations, *labels)}
+    merge = Merge(list(partitions.values()), labels)
+    for fetched in _moments(feed, partitions, size):
+        merge.add(fetched)
+        while len(merge) >= size:
+            yield _first(merge, size)
+    while len(merge):
+        yield _first(merge, size)
+
+
+def _first(merge: Merge, size: int) -> Batch:
+    # Nothing that is still to come sorts before what is buffered: no need to hold back.
+    batch = merge.take(size, {}, wait=False)
+    assert batch is not None  # noqa: S101  it was not empty
+    return batch
+
+
+def _moments(
+    feed: Iterable[Outgoing], partitions: dict[str, Partition], size: int
+) -> Iterator[list[Fetched]]:
+    """At least `size` records at a time, and all of one timestamp together."""
+    ends = dict.fromkeys(partitions, 0)
+    columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
+    count, latest = 0, 0
+    for record in feed:
+        timestamp = record.timestamp or 0
+        if count >= size and timestamp > latest:
+            yield list(columns.values())
+            columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
+            count = 0
+        column = columns[record.topic]
+        column.offsets.append(ends[record.topic])
+        column.timestamps.append(timestamp)
+        column.keys.append(record.key)
+        column.values.append(record.value)
+        ends[record.topic] += 1
+        count += 1
+        latest = timestamp
+    yield list(columns.values())
+
+
+def report(
+    view: ShardView, *, records: int, seconds: float, fingerprint: str | None
+) -> dict[str, Any]:
+    """Everything there is to tell of a replay, as JSON values."""
+    quality = view.quality
+    return {
+        "name": view.name,
+        "model": view.model,
+        "records": records,
+        "seconds": seconds,
+        "records_per_second": records / seconds if seconds > 0 else None,
+        "observations": view.observations,
+        "predictions": view.predictions,
+        "learned": view.learned,
+        "unscored": quality.unscored,
+        "scores": {window: _scores(scores) for window, scores in quality.scores.items()},
+        "classes": _classes(quality),
+        "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
+        "labels": dict(view.labels),
+        "pending": view.pending,
+        "dead_letters": dict(view.dead_letters),
+        "overflows": dict(view.overflows),
+        "fingerprint": fingerprint,
+    }
+
+
+def _scores(scores: Scores) -> dict[str, Any]:
+    return {
+        "scored": scores.scored,
+        "accuracy": scores.accuracy,
+        "log_loss": scores.log_loss,
+        "baselines": dict(scores.baselines),
+    }
+
+
+def _classes(quality: QualityView) -> list[dict[str, Any]]:
+    """River's precision, recall and F1 of each class, in the order they were learned."""
+    from river.metrics import F1
+
+    cm = quality.confusion_matrix()
+    out = []
+    for label in quality.classes:
+        f1 = F1(cm=cm, pos_val=label)
+        out.append(
+            {
+                "label": label,
+                "precision": f1.precision.get(),
+                "recall": f1.recall.get(),
+                "f1": f1.get(),
+                "support": int(cm.sum_row[label]),
+            }
+        )
+    return out

@@ -1,0 +1,158 @@
+"""What an owner reads on Kafka: its inputs, where they end, and what is held back for later.
+
+`KafkaConsumer.pause` is not used: with kafka-python 3.0.12 a partition paused while some of its
+fetched records are undelivered may never deliver again (they are given back only while no other
+partition's fetch is in line, and meanwhile nothing new is fetched). Records of a skipped input
+are held here instead, and once there are many of them the partition is unassigned for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from kafka import TopicPartition
+
+from consumers.errors import TransportError
+from consumers.records import Fetched, Partition
+
+__all__ = ["KafkaInputs", "fetched"]
+
+_HELD = 4_000  # records of a skipped input, and those of one poll, before it is unassigned
+_STABLE_SECONDS = 0.2  # at least this long between two questions where committed records end
+
+
+def fetched(partition: Partition, records: Sequence[Any]) -> Fetched:
+    """The client's records of one partition as columns."""
+    return Fetched(
+        partition,
+        [record.offset for record in records],
+        [record.timestamp for record in records],
+        [record.key for record in records],
+        [record.value for record in records],
+    )
+
+
+class KafkaInputs:
+    """The inputs of one owner.
+
+    Parameters
+    ----------
+    consumer
+        A consumer for these alone. Partitions are assigned to it, never subscribed to: a member
+        that lost its group without noticing could still commit offsets.
+    inputs
+        The partitions.
+    """
+
+    def __init__(self, consumer: Any, inputs: Sequence[Partition]) -> None:
+        self._consumer = consumer
+        self._inputs = {TopicPartition(*partition): partition for partition in inputs}
+        self._assigned: set[TopicPartition] = set()
+        self._next: dict[TopicPartition, int] = {}  # after the last record the caller was given
+        self._polled: dict[TopicPartition, int] = {}  # after the last record the client gave
+        self._ends: dict[TopicPartition, int] = {}  # the newest known, of aborted records too
+        self._stable: dict[TopicPartition, int] = {}  # where committed records ended, when asked
+        self._asked = 0.0
+        self._silent: set[TopicPartition] = set()  # of which the last poll brought nothing
+        self._held: dict[TopicPartition, deque[Fetched]] = {p: deque() for p in self._inputs}
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position."""
+        parts = list(self._inputs)
+        first = self._consumer.beginning_offsets(parts)
+        self._stable = self._consumer.end_offsets(parts)
+        self._ends = dict(self._stable)
+        for part, partition in self._inputs.items():
+            position = positions[partition]
+            if not first[part] <= position <= self._stable[part]:
+                raise TransportError(
+                    f"expected {partition} to hold offset {position}, it holds {first[part]} to "
+                    f"{self._stable[part]}: its retention is too short or the topic was made "
+                    "anew; restore it, or start under a new name"
+                )
+            self._next[part] = self._polled[part] = position
+        self._assign(set(parts))
+
+    def poll(
+        self, *, max_records: int, timeout: float, skip: Collection[Partition]
+    ) -> list[Fetched]:
+        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        skipped = {TopicPartition(*partition) for partition in skip}
+        deadline = time.monotonic() + timeout
+        while not (served := self._serve(max_records, skipped)):
+            full = {part for part in skipped if sum(map(len, self._held[part])) >= _HELD}
+            self._assign(self._inputs.keys() - full)
+            left = max(0.0, deadline - time.monotonic())
+            polled = self._consumer.poll(timeout_ms=int(left * 1000), max_records=max_records)
+            for part, records in polled.items():
+                self._polled[part] = records[-1].offset + 1
+                self._held[part].append(fetched(self._inputs[part], records))
+            self._silent = self._inputs.keys() - polled.keys() - skipped
+            if not polled and time.monotonic() >= deadline:
+                break
+        return served
+
+    def _serve(self, max_records: int, skipped: Collection[TopicPartition]) -> list[Fetched]:
+        """What is held of the inputs that are wanted."""
+        served = []
+        for part, held in self._held.items():
+            while held and max_records and part not in skipped:
+                chunk = held.popleft()
+                if len(chunk) > max_records:
+                    chunk, rest = _split(chunk, max_records)
+                    held.appendleft(rest)
+                self._next[part] = chunk.offsets[-1] + 1
+                max_records -= len(chunk)
+                served.append(chunk)
+        return served
+
+    def _assign(self, parts: set[TopicPartition]) -> None:
+        """Let the client fetch these only; those that come back go on where they were."""
+        if parts == self._assigned:
+            return
+        self._learn_ends()
+        self._consumer.assign([part for part in self._inputs if part in parts])
+        for part in parts - self._assigned:
+            self._consumer.seek(part, self._polled[part])
+        self._assigned = parts
+
+    def _learn_ends(self) -> None:
+        for part in self._assigned:
+            end = self._consumer.highwater(part)  # told by each fetch, nothing is asked
+            if end is not None:
+                self._ends[part] = end
+
+    def ends(self) -> dict[Partition, int]:
+        """The newest known end of each input; of one that has no more to give, where the caller is.
+
+        Offsets have gaps, and the last one of a transaction is a marker nobody is given: once the
+        client has passed all there is, the caller's own next offset is the end. What an unfinished
+        transaction has written is not there yet: the end of that is asked for now and then.
+        """
+        self._learn_ends()
+        lagging = {}
+        for part in self._assigned:
+            if not self._held[part]:
+                lagging[part] = self._consumer.position(part)
+        passed = {part for part, position in lagging.items() if position >= self._ends[part]}
+        doubtful = (lagging.keys() - passed) & self._silent
+        if doubtful and time.monotonic() - self._asked >= _STABLE_SECONDS:
+            self._stable |= self._consumer.end_offsets(list(doubtful))
+            self._asked = time.monotonic()
+        # Equal, not beyond: where the position has moved on, the answer is too old.
+        passed |= {part for part in doubtful if self._stable[part] == lagging[part]}
+        return {
+            partition: self._next[part] if part in passed else self._ends[part]
+            for part, partition in self._inputs.items()
+        }
+
+
+def _split(chunk: Fetched, count: int) -> tuple[Fetched, Fetched]:
+    columns = (chunk.offsets, chunk.timestamps, chunk.keys, chunk.values)
+    return (
+        Fetched(chunk.partition, *(column[:count] for column in columns)),  # type: ignore[arg-type]
+        Fetched(chunk.partition, *(column[count:] for column in columns)),  # type: ignore[arg-type]
+    )

@@ -1,0 +1,34 @@
+"""docs/config.md is the model's own text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from consumers.config import Config, docs
+
+KEYS = [
+    pytest.param(key, inner, id=f"{section}.{key}")
+    for section, field in Config.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    for key, inner in field.annotation.model_fields.items()
+]
+
+
+def test_committed_page_is_current() -> None:
+    """`python -m consumers.config.docs` was run after the last change."""
+    committed = Path(__file__).parents[2] / docs.PAGE
+
+    assert committed.read_text(encoding="utf-8") == docs.page()
+
+
+@pytest.mark.parametrize(("key", "field"), KEYS)
+def test_every_key_states_its_meaning_and_the_reason_of_its_default(
+    key: str, field: FieldInfo
+) -> None:
+    """One sentence says what it is, another why the default is what it is."""
+    assert field.description, key
+    assert len(field.description.split(". ")) >= 2, key

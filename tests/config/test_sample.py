@@ -1,0 +1,129 @@
+"""What fields are taken for, and what is left out."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from consumers.config import infer, schema_of
+
+random = Random(7)
+N = 200
+WORDS = [f"w{i}" for i in range(300)]
+
+SENTENCES = [" ".join(random.choices(WORDS, k=8)) for _ in range(N)]
+RARE = [1 if i % 50 == 0 else 0 for i in range(N)]
+
+
+def kind(values: list[Any], *, name: str = "x", text: bool = True) -> str | None:
+    """The kind of a field with these values."""
+    [field] = infer([{name: v} for v in values], set(), text=text)
+    assert field.why
+    assert "\n" not in field.why
+    return field.kind
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([i / 7 for i in range(N)], "numeric"),
+        ([i % 5 for i in range(N)], "numeric"),
+        ([0] * N, "numeric"),
+        (RARE, "numeric"),
+        ([0, 1] * 5, "numeric"),
+        ([i % 2 for i in range(N)], "binary"),
+        ([i % 3 == 0 for i in range(N)], "binary"),
+        ([True] * N, "binary"),
+        ([True, 0, 1, False] * 20, "binary"),
+        (["red", "green", None] * 60, "categorical"),
+        (["a", 3, "b"] * 60, "categorical"),
+        (SENTENCES, "text"),
+        ([f"user {i}" for i in range(N)], None),
+        ([[1, 2]] * N, None),
+        ([None] * N, None),
+        ([float("nan")] * N, None),
+    ],
+)
+def test_majority_of_the_values_decides_the_kind(values: list[Any], expected: str | None) -> None:
+    """A rare counter stays numeric, because binary would reject its first 2."""
+    assert kind(values) == expected
+
+
+def test_running_service_never_takes_a_field_for_text() -> None:
+    """Text changes the model that is needed: it has to be declared."""
+    assert kind(SENTENCES, text=False) is None
+
+
+def test_numbers_with_some_strings_are_numeric_and_the_rest_is_counted() -> None:
+    """The majority decides; the figure says how many would be lost."""
+    [field] = infer([{"x": "?" if i % 10 == 0 else i} for i in range(100)], set(), text=True)
+
+    assert field.kind == "numeric"
+    assert field.why == "90 of 100 values are numbers; the other 10 would be dead letters"
+
+
+@pytest.mark.parametrize("name", ["id", "user_id", "userId", "order.uuid", "ID"])
+def test_distinct_values_named_like_an_id_are_left_out(name: str) -> None:
+    """A number without meaning is no measurement."""
+    records = [{"order": {"uuid": i}} if name == "order.uuid" else {name: i} for i in range(N)]
+
+    [field] = infer(records, set(), text=True)
+
+    assert (field.name, field.kind) == (name, None)
+
+
+@pytest.mark.parametrize("name", ["paid", "humidity", "grid", "idle"])
+def test_name_that_only_contains_id_is_no_id(name: str) -> None:
+    """Distinct measurements are common."""
+    assert kind(list(range(N)), name=name) == "numeric"
+
+
+def test_rising_time_is_left_out_and_a_repeating_one_is_kept() -> None:
+    """What only grows is outside of everything that was learned."""
+    assert kind([1_700_000_000 + i for i in range(N)], name="created_at") is None
+    assert kind([i % 24 for i in range(N)], name="time") == "numeric"
+
+
+def test_nested_objects_get_dotted_names_and_excluded_ones_are_gone() -> None:
+    """The path is the name, in [features] as well."""
+    records = [
+        {"id": str(i), "y": "a", "geo": {"lat": i / 3, "at": {"city": "Bonn"}}} for i in range(N)
+    ]
+
+    fields = infer(records, {"id", "y"}, text=True)
+
+    assert [(f.name, f.kind) for f in schema_of(fields).fields] == [
+        ("geo.at.city", "categorical"),
+        ("geo.lat", "numeric"),
+    ]
+
+
+def test_name_that_holds_a_dot_is_left_out() -> None:
+    """A dot means a path, so this field could never be found."""
+    [field] = infer([{"sepal.length": 1.5}] * N, set(), text=True)
+
+    assert field.kind is None
+    assert "dot" in field.why
+
+
+def test_numbers_written_as_strings_are_pointed_out() -> None:
+    """The sender can correct it; the kind cannot."""
+    [field] = infer([{"x": str(i % 7)} for i in range(N)], set(), text=True)
+
+    assert field.kind == "categorical"
+    assert "send them as JSON numbers" in field.why
+
+
+def test_field_order_of_the_records_does_not_matter() -> None:
+    """The result is sorted by name, so two services infer the same columns."""
+    a = infer([{"a": 1.5, "b": "x"}] * N, set(), text=True)
+    b = infer([{"b": "x", "a": 1.5}] * N, set(), text=True)
+
+    assert a == b
+
+
+def test_no_records_have_no_fields() -> None:
+    """An empty topic shows nothing."""
+    assert infer([], set(), text=True) == []

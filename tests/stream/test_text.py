@@ -1,0 +1,89 @@
+"""Text to tokens to buckets."""
+
+from __future__ import annotations
+
+import unicodedata
+from zlib import crc32
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.text import BUCKETS, MAX_TOKENS, bucket, encode, tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Free FREE free", ["free", "free", "free"]),
+        ("win £100!!!", ["win", "£", "100", "!!!"]),
+        ("u r 2 late :)", ["u", "r", "2", "late", ":)"]),
+        ("don't", ["don", "'", "t"]),
+        ("ÉTÉ Größe ПРИВЕТ 東京", ["été", "größe", "привет", "東京"]),
+        (" \t\n\u00a0", []),
+        ("", []),
+    ],
+)
+def test_tokens_are_runs_of_letters_and_runs_of_signs(text: str, expected: list[str]) -> None:
+    """Length 1 and up, any script, lower-cased, signs kept, space dropped."""
+    assert list(tokens(text)) == expected
+
+
+def test_two_spellings_of_a_letter_are_one_token() -> None:
+    """é as one character and as e with an accent are the same word."""
+    composed = "caf\u00e9"
+
+    assert list(tokens(unicodedata.normalize("NFD", composed))) == list(tokens(composed))
+
+
+@given(st.text(max_size=200))
+def test_tokens_lose_nothing_but_space(text: str) -> None:
+    """The tokens joined are the lower-cased text without its white space."""
+    lowered = text.lower()
+    expected = lowered if lowered.isascii() else unicodedata.normalize("NFC", lowered)
+
+    assert "".join(tokens(text)) == "".join(expected.split())
+
+
+def test_buckets_never_change() -> None:
+    """They are saved in states: the hash is pinned to values of the standard CRC-32."""
+    assert crc32(b"123456789") == 0xCBF43926
+    assert bucket("123456789") == 0xCBF43926 % BUCKETS == 0x43926
+    assert bucket("é") == crc32(b"\xc3\xa9") % BUCKETS
+
+
+def test_lone_surrogate_has_a_bucket() -> None:
+    """JSON can carry half a character; it is a token like any other."""
+    assert encode("\ud800 x").shape == (2, 2)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "£", "long"]), max_size=50))
+def test_encode_counts_each_token_in_rising_buckets(words: list[str]) -> None:
+    """Every distinct token once, buckets rising, counts as in the text."""
+    encoded = encode(" ".join(words))
+
+    assert encoded.dtype == np.int64
+    assert encoded.flags.c_contiguous
+    assert encoded[0].tolist() == sorted({bucket(word) for word in words})
+    assert dict(encoded.T.tolist()) == {bucket(word): words.count(word) for word in words}
+
+
+def test_tokens_that_share_a_bucket_are_one() -> None:
+    """Two words with equal hash add up."""
+    rng = np.random.default_rng(3)
+    words = {"".join(rng.choice(list("abcdefgh"), size=9).tolist()) for _ in range(5_000)}
+    seen: dict[int, str] = {}
+    pairs = ((seen.setdefault(bucket(word), word), word) for word in sorted(words))
+    first, second = next((a, b) for a, b in pairs if a != b)
+
+    assert encode(f"{first} {second}").tolist() == [[bucket(first)], [2]]
+
+
+def test_text_at_the_bound_is_whole_and_one_token_more_is_cut_and_marked() -> None:
+    """100,000 tokens count; the mark of a text cut short is a bucket of -1."""
+    b = bucket("a")
+    full, more = encode("a " * MAX_TOKENS), encode("a " * MAX_TOKENS + "b c d")
+
+    assert full.tolist() == [[b], [MAX_TOKENS]]
+    assert more.tolist() == [[-1, b], [1, MAX_TOKENS]]

@@ -1,0 +1,205 @@
+"""JSONL and CSV files: what is read, and the one line for each way a file can be wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from math import isnan
+from pathlib import Path
+
+import pytest
+
+from consumers.errors import ConfigError
+from consumers.files import count_records, read_records
+
+Write = Callable[[str, str | bytes], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a file, compressed where its name says so."""
+
+    def written(name: str, content: str | bytes) -> Path:
+        data = content.encode() if isinstance(content, str) else content
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return path
+
+    return written
+
+
+def column(path: Path, name: str = "x") -> list[object]:
+    """One column of a CSV, None where a cell is empty."""
+    return [record.get(name) for record in read_records(path)]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "A.CSV"])
+def test_csv_is_read_with_types(write: Write, name: str) -> None:
+    """Integers are int, other numbers float, the rest text; the suffix says what the file is."""
+    path = write(name, 'n,x,word\n1,2.5,one\n-3,1e3,"two, three"\n')
+
+    records = list(read_records(path))
+
+    assert records == [
+        {"n": 1, "x": 2.5, "word": "one"},
+        {"n": -3, "x": 1000.0, "word": "two, three"},
+    ]
+    assert [type(v) for v in records[0].values()] == [int, float, str]
+    assert count_records(path) == 2
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
+def test_jsonl_is_read_with_empty_lines_skipped(write: Write, name: str) -> None:
+    """A line is an object; empty lines, as at the end of many files, are none."""
+    path = write(name, '{"a": 1}\n\n{"a": {"b": [null, true, "é"]}}\r\n\n')
+
+    assert list(read_records(path)) == [{"a": 1}, {"a": {"b": [None, True, "é"]}}]
+    assert count_records(path) == 2
+
+
+@pytest.mark.parametrize(("name", "body"), [("a.csv", "x\n1\n"), ("a.jsonl", '{"x": 1}')])
+def test_byte_order_mark_is_no_part_of_the_first_name(write: Write, name: str, body: str) -> None:
+    """Spreadsheets put one at the start."""
+    path = write(name, b"\xef\xbb\xbf" + body.encode())
+
+    assert list(read_records(path)) == [{"x": 1}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["0", "0.5", "-0.25", "+7"], [0, 0.5, -0.25, 7]),
+        (["007", "12"], ["007", "12"]),
+        (["-01", "12"], ["-01", "12"]),
+        (["1", "two"], ["1", "two"]),
+        (["1", "", "3"], [1, None, 3]),
+        (["1", "NaN"], [1, None]),
+        (["1", "inf"], ["1", "inf"]),
+        (["1_000"], ["1_000"]),
+        (["1e999"], ["1e999"]),
+        ([" 1"], [" 1"]),
+        (["12345678901234567890123"], [12345678901234567890123.0]),
+        (["True", "False"], ["True", "False"]),
+    ],
+)
+def test_column_is_numeric_only_if_every_cell_is_a_plain_number(
+    write: Write, cells: list[str], expected: list[object]
+) -> None:
+    """A leading zero or one cell that is none makes the whole column text."""
+    path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+
+    assert column(path) == expected
+
+
+def test_first_thousand_rows_decide_and_a_later_word_stays_a_string(write: Write) -> None:
+    """The service rejects that record; the others keep their numbers."""
+    path = write("a.csv", "x\n" + "1\n" * 1000 + "two\n3\n007\n")
+    early = write("b.csv", "x\n" + "1\n" * 999 + "two\n3\n")
+
+    assert column(path)[999:] == [1, "two", 3, "007"]
+    assert column(early)[998:] == ["1", "two", "3"]
+
+
+def test_types_override_what_would_be_guessed(write: Write) -> None:
+    """Codes stay text, padded numbers become numbers, truth values become such."""
+    path = write("a.csv", "code,padded,flag,note\n12,007,true,5\n13,008,0,6\n")
+    types = {"code": "categorical", "padded": "numeric", "flag": "binary", "note": "text"}
+
+    records = list(read_records(path, types))
+
+    assert records[0] == {"code": "12", "padded": 7, "flag": True, "note": "5"}
+    assert records[1] == {"code": "13", "padded": 8, "flag": 0, "note": "6"}
+
+
+def test_short_row_has_absent_cells_at_its_end(write: Write) -> None:
+    """What is not there is missing, as an empty cell is."""
+    path = write("a.csv", "x,y,z\n1,2\n")
+
+    assert list(read_records(path)) == [{"x": 1, "y": 2}]
+
+
+def test_cell_with_line_breaks_is_one_cell(write: Write) -> None:
+    """Quoted line breaks neither end a record nor count as one."""
+    path = write("a.csv", 'x,y\n"a\nb",1\n')
+
+    assert list(read_records(path)) == [{"x": "a\nb", "y": 1}]
+    assert count_records(path) == 1
+
+
+def test_cell_as_long_as_a_record_may_be_is_read(write: Write) -> None:
+    """Texts beyond csv's own bound of 128 KiB are no fault of the file."""
+    path = write("a.csv", "x\n" + "w" * (1 << 20) + "\n")
+
+    assert len(str(column(path)[0])) == 1 << 20
+
+
+def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> None:
+    """Python writes them, though JSON has none."""
+    path = write("a.jsonl", '{"x": NaN, "y": Infinity}\n')
+
+    (record,) = read_records(path)
+
+    assert isinstance(record["x"], float)
+    assert isnan(record["x"])
+    assert json.dumps(record["y"]) == "Infinity"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+        ("a.jsonl", "[1, 2]\n", "line 1 is JSON but no object, got [1, 2]"),
+        ("a.jsonl", b'{"a": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
+        ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
+        ("a.csv", b"x\n\xe9t\xe9\n", "byte 0xe9 is not UTF-8"),
+        ("a.csv", "x,y\n1,2\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
+        ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
+        ("a.csv", "x,\n1,2\n", "a column without a name"),
+        ("a.csv", "", "expected a header line"),
+        ("a.xlsx", "x", "expected a file name ending in .jsonl, .ndjson, .csv"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(
+    write: Write, name: str, content: str | bytes, said: str
+) -> None:
+    """The line names the file, the place and what was expected."""
+    path = write(name, content)
+
+    with pytest.raises(ConfigError) as caught:
+        list(read_records(path))
+
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_damaged_and_unreadable_files_are_config_errors(tmp_path: Path) -> None:
+    """What the device says is told in our words."""
+    damaged = tmp_path / "a.csv.gz"
+    damaged.write_bytes(b"x,y\n")
+    cut = tmp_path / "b.jsonl.gz"
+    cut.write_bytes(gzip.compress(b'{"a": 1}\n' * 1000)[:-12])
+    folder = tmp_path / "c.csv"
+    folder.mkdir()
+
+    for path, said in (
+        (tmp_path / "none.csv", "no such file"),
+        (damaged, "damaged gzip file"),
+        (cut, "damaged gzip file"),
+        (folder, "cannot be read"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            list(read_records(path))
+        with pytest.raises(ConfigError, match=said):
+            count_records(path)
+
+
+def test_types_of_unknown_columns_and_kinds_are_refused(write: Write) -> None:
+    """A slip of the pen must not be ignored."""
+    path = write("a.csv", "colour,size\nred,1\n")
+
+    with pytest.raises(ConfigError, match="no column 'color'; it has colour, size"):
+        list(read_records(path, {"color": "categorical"}))
+    with pytest.raises(ConfigError, match="expected one of numeric, binary"):
+        list(read_records(path, {"size": "number"}))
