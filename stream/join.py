@@ -308,7 +308,7 @@ class LabelJoin:
     def to_state(self) -> State:
         """The whole state. O(pending)."""
         header = {
-            "labels": self.labels.values,
+            "labels": list(self.labels),
             "overflow": self.labels.overflow,
             "outcomes": dict(self.outcomes),
             "time": self.time,

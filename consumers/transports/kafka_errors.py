@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import re
 import ssl
 import threading
 from collections import deque
@@ -131,12 +132,13 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
 def _unreachable(where: str) -> HeadwaterError:
     """Nobody there, or somebody who would not have us: the client's log knows which."""
     for complaint in reversed(_memory.complaints):
+        told = re.sub(r"^Bootstrap connection to \S+ failed: | \(backoff .*\)$", "", complaint)
         if "Authentication" in complaint or "Sasl" in complaint:
-            return _credentials(where, " ".join(complaint.split()))
+            return _credentials(where, " ".join(told.split()))
         if "Handshake failed" in complaint or ssl.SSLError.__name__ in complaint:
             return TransportError(
                 f"expected TLS with Kafka at {where}, its handshake failed "
-                f"({' '.join(complaint.split())}); correct security_protocol and ssl_* in [kafka]"
+                f"({' '.join(told.split())}); correct security_protocol and ssl_* in [kafka]"
             )
     return TransportError(
         f"no Kafka broker at {where}; start one or correct [input] transport "

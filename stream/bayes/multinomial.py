@@ -102,6 +102,11 @@ class MultinomialNB(Learner):
             np.zeros(1, dtype=np.int64),
         )
 
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a count below 0."""
+        bad = np.flatnonzero((rows.numeric < 0).any(axis=1)).tolist()
+        return {i: _negative(rows, i) for i in bad}
+
     def prepare(self, rows: Rows) -> Rows:
         """Replace each text by its buckets and counts, int64 (2, k), so that it is read once.
 
@@ -135,11 +140,9 @@ class MultinomialNB(Learner):
         Raises
         ------
         InvalidRecordError
-            A negative count, a weight beyond 1e100, a label of another kind or beyond the bound.
+            A negative count, a label of another kind or beyond the bound.
         """
         _refuse_negatives(block.rows)
-        if (block.w > LARGEST).any():
-            raise InvalidRecordError("out_of_range", f"a weight is beyond {LARGEST:g}")
         return super().progressive_many(block)
 
     def _execute(
@@ -251,12 +254,16 @@ def _bags(rows: Rows, used: NDArray[np.int64]) -> _Bags:
 
 
 def _refuse_negatives(rows: Rows) -> None:
-    below = (rows.numeric < 0).any(axis=0)
+    below = (rows.numeric < 0).any(axis=1)
     if below.any():
-        name = rows.numeric_names[int(np.argmax(below))]
-        raise InvalidRecordError(
-            "negative_count", f"field {name!r} expects a count of 0 or more, got one below 0"
-        )
+        raise _negative(rows, int(np.argmax(below)))
+
+
+def _negative(rows: Rows, i: int) -> InvalidRecordError:
+    name = rows.numeric_names[int(np.argmax(rows.numeric[i] < 0))]
+    return InvalidRecordError(
+        "negative_count", f"field {name!r} expects a count of 0 or more, got one below 0"
+    )
 
 
 def _resized(s: Counts, c: int, d: int) -> Counts:

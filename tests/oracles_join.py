@@ -1,0 +1,149 @@
+"""The slow obvious twin of the label join: lists, searched from the front, no slots.
+
+Rule: written from the rules in words, never imported by what it checks. Steps name the number of
+the observation they work on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Held(NamedTuple):
+    """Something kept under an id since a time."""
+
+    id: str
+    time: int
+    label: Any = None
+    w: float = 1.0
+    observation: int = -1
+
+
+@dataclass
+class JoinTwin:
+    """Every rule in its own line."""
+
+    bound: int
+    horizon: int
+    max_classes: int
+    time: int = 0
+    observations: int = 0
+    waiting: list[Held] = field(default_factory=list)
+    early: list[Held] = field(default_factory=list)
+    settled: list[Held] = field(default_factory=list)
+    labels: list[Any] = field(default_factory=list)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    steps: list[tuple[str, int, Any, float | None]] = field(default_factory=list)
+    rejected: dict[int, str] = field(default_factory=dict)
+
+    def observe(self, event: int, id_: str, time: int, label: Any, w: float) -> None:
+        number = self.observations
+        self.observations += 1
+        self.pass_time(time)
+        if label is not None and not self.acceptable(event, label):
+            return
+        if found(self.waiting, id_) or found(self.settled, id_):
+            self.outcomes["duplicate_observation"] += 1
+            self.steps.append(("predict", number, None, None))
+            return
+        early = found(self.early, id_)
+        if early is not None:
+            self.early.remove(early)
+            if label is not None:
+                self.outcomes[again(early.label, label)] += 1
+            label, w = early.label, early.w
+        if label is not None:
+            self.learn("predict then learn", number, id_, label, w)
+            return
+        self.steps.append(("predict", number, None, None))
+        if len(self.waiting) == self.bound:
+            self.outcomes["evicted"] += 1
+            self.settle(self.waiting.pop(0).id, None)
+        self.waiting.append(Held(id_, self.time, observation=number))
+
+    def answer(self, event: int, id_: str, time: int, label: Any, w: float) -> None:
+        self.pass_time(time)
+        settled = found(self.settled, id_)
+        if settled is not None:
+            kind = "late" if settled.label is None else again(settled.label, label)
+            self.outcomes[kind] += 1
+            return
+        if not self.acceptable(event, label):
+            return
+        waiting = found(self.waiting, id_)
+        if waiting is not None:
+            self.waiting.remove(waiting)
+            self.learn("learn", waiting.observation, id_, label, w)
+            return
+        early = found(self.early, id_)
+        if early is not None:
+            self.outcomes[again(early.label, label)] += 1
+            return
+        if len(self.early) == self.bound:
+            self.outcomes["evicted"] += 1
+            self.early.pop(0)
+        self.outcomes["early"] += 1
+        self.early.append(Held(id_, self.time, label, w))
+
+    def learn(self, what: str, number: int, id_: str, label: Any, w: float) -> None:
+        if not any(same(label, known) for known in self.labels):
+            self.labels.append(label)
+        self.outcomes["joined"] += 1
+        self.steps.append((what, number, label, w))
+        self.settle(id_, label)
+
+    def settle(self, id_: str, label: Any) -> None:
+        if len(self.settled) == self.bound:
+            self.outcomes["forgotten"] += 1
+            self.settled.pop(0)
+        self.settled.append(Held(id_, self.time, label))
+
+    def acceptable(self, event: int, label: Any) -> bool:
+        """Of the first label's kind, and no class too many, promised early labels included."""
+        promised = [e.label for e in self.early]
+        spoken_for: list[Any] = []
+        for other in [*self.labels, *promised]:
+            if not any(same(other, known) for known in spoken_for):
+                spoken_for.append(other)
+        reason = None
+        if not isinstance(label, str | int | bool) or (
+            spoken_for and type(label) is not type(spoken_for[0])
+        ):
+            reason = "label_kind"
+        elif label not in spoken_for and len(spoken_for) >= self.max_classes:
+            reason = "max_classes"
+        if reason is not None:
+            self.outcomes["rejected"] += 1
+            self.rejected[event] = reason
+        return reason is None
+
+    def pass_time(self, time: int) -> None:
+        """What has been held for longer than the horizon goes: settled, early, then waiting."""
+        if time <= self.time:
+            return
+        self.time = time
+        self.settled = [s for s in self.settled if time - s.time <= self.horizon]
+        for early in [e for e in self.early if time - e.time > self.horizon]:
+            self.early.remove(early)
+            self.outcomes["early_expired"] += 1
+        for waiting in [v for v in self.waiting if time - v.time > self.horizon]:
+            self.waiting.remove(waiting)
+            self.outcomes["expired"] += 1
+            self.settle(waiting.id, None)
+
+
+def found(held: list[Held], id_: str) -> Held | None:
+    """What is held under an id."""
+    return next((h for h in held if h.id == id_), None)
+
+
+def same(a: Any, b: Any) -> bool:
+    """1 and True are two labels."""
+    return type(a) is type(b) and a == b
+
+
+def again(first: Any, label: Any) -> str:
+    """The outcome of a second label."""
+    return "duplicate" if same(first, label) else "conflicting"

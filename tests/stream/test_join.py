@@ -1,0 +1,341 @@
+"""The label join: every outcome, every bound, and an obvious twin over any sequence of events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.join import OUTCOMES, LabelJoin, Plan
+from tests.oracles_join import JoinTwin
+
+OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
+
+
+class Feed:
+    """A join and everything it planned, one call an event, times given or 0."""
+
+    def __init__(self, **bounds: int) -> None:
+        self.join = LabelJoin(**bounds)
+        self.plan = Plan()
+        self.events = 0
+
+    def observe(self, id_: str, time: int = 0, label: object = None, w: float = 1.0) -> Feed:
+        self.join.observe(
+            self.plan, event=self.events, row=self.events, id=id_, time=time, label=label, w=w
+        )
+        self.events += 1
+        return self
+
+    def answer(self, id_: str, label: object, time: int = 0, w: float = 1.0) -> Feed:
+        self.join.answer(self.plan, event=self.events, id=id_, label=label, w=w, time=time)
+        self.events += 1
+        return self
+
+    @property
+    def steps(self) -> list[tuple[str, int, object]]:
+        """What was planned: op, row, label."""
+        plan = self.plan
+        return [(OPS[op], t.row, y) for op, t, y in zip(plan.op, plan.targets, plan.y, strict=True)]
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        return dict(self.join.outcomes)
+
+
+def test_label_of_a_waiting_observation_is_learned_on_its_row() -> None:
+    """Predicted when it came, learned when the label came, with the label's weight."""
+    feed = Feed().observe("a").observe("b").answer("a", "yes", w=2.5)
+
+    assert feed.steps == [("predict", 0, None), ("predict", 1, None), ("learn", 0, "yes")]
+    assert feed.plan.w[-1] == 2.5
+    assert (feed.outcomes, feed.join.pending) == ({"joined": 1}, 1)
+    assert list(feed.plan.waiting.values()) == [1]
+
+
+def test_label_inside_an_observation_is_learned_right_after_its_prediction() -> None:
+    """One step that predicts first; nothing waits."""
+    feed = Feed().observe("a", label="yes", w=3.0)
+
+    assert feed.steps == [("predict then learn", 0, "yes")]
+    assert (feed.plan.w, feed.outcomes, feed.join.pending) == ([3.0], {"joined": 1}, 0)
+
+
+def test_label_before_its_observation_is_kept_for_it() -> None:
+    """Early: nothing is learned before the observation has been predicted."""
+    feed = Feed().answer("a", "yes", w=2.0)
+    assert (feed.steps, feed.outcomes) == ([], {"early": 1})
+
+    feed.observe("a")
+
+    assert feed.steps == [("predict then learn", 1, "yes")]
+    assert (feed.plan.w, feed.outcomes) == ([2.0], {"early": 1, "joined": 1})
+
+
+def test_same_label_again_is_a_duplicate() -> None:
+    """For a settled id, and for an early label."""
+    feed = Feed().observe("a").answer("a", "yes").answer("a", "yes")
+    feed.answer("b", "yes").answer("b", "yes")
+
+    assert feed.outcomes == {"joined": 1, "duplicate": 2, "early": 1}
+    assert len(feed.steps) == 2
+
+
+def test_another_label_for_a_settled_id_conflicts_and_the_first_stands() -> None:
+    """Learned once, by the first label; the same holds while it waits as an early one."""
+    feed = Feed().observe("a").answer("a", "yes").answer("a", "no")
+    feed.answer("b", "yes").answer("b", "no").observe("b")
+
+    assert feed.outcomes == {"joined": 2, "conflicting": 2, "early": 1}
+    assert feed.steps[-1] == ("predict then learn", 5, "yes")
+
+
+def test_conflict_is_by_kind_too() -> None:
+    """1 and true are two labels, though equal in Python."""
+    feed = Feed().observe("a").answer("a", 1).answer("a", True).answer("a", 1)
+
+    assert feed.outcomes == {"joined": 1, "conflicting": 1, "duplicate": 1}
+
+
+def test_label_inside_after_an_early_label_is_counted_and_the_early_one_learned() -> None:
+    """The first label wins, whichever way it came."""
+    feed = Feed().answer("a", "yes").observe("a", label="no")
+
+    assert feed.steps == [("predict then learn", 1, "yes")]
+    assert feed.outcomes == {"early": 1, "conflicting": 1, "joined": 1}
+
+
+def test_observation_of_a_known_id_is_predicted_but_not_learned_again() -> None:
+    """While the first one waits, and after it was learned; a label inside changes nothing."""
+    feed = Feed().observe("a").observe("a", label="no").answer("a", "yes").observe("a")
+
+    assert [op for op, _, _ in feed.steps] == ["predict", "predict", "learn", "predict"]
+    assert feed.steps[2] == ("learn", 0, "yes")
+    assert feed.outcomes == {"duplicate_observation": 2, "joined": 1}
+
+
+def test_observation_whose_label_does_not_come_in_time_expires() -> None:
+    """At the horizon it still waits; a millisecond later it does not."""
+    feed = Feed(horizon=100).observe("a", time=50).observe("b", time=150)
+    assert feed.join.pending == 2
+
+    feed.observe("c", time=151)
+
+    assert (feed.join.pending, feed.outcomes) == (2, {"expired": 1})
+
+
+def test_answer_after_horizon_is_counted_as_late() -> None:
+    """Its observation is gone: it is not kept as an early label."""
+    feed = Feed(horizon=100).observe("a", time=0).answer("a", "yes", time=101)
+
+    assert feed.outcomes == {"expired": 1, "late": 1}
+    assert [op for op, _, _ in feed.steps] == ["predict"]
+
+
+def test_early_label_whose_observation_does_not_come_expires() -> None:
+    """Its observation, coming after all, waits like any other."""
+    feed = Feed(horizon=100).answer("a", "yes", time=0).observe("a", time=101)
+
+    assert feed.outcomes == {"early": 1, "early_expired": 1}
+    assert (feed.steps, feed.join.pending) == ([("predict", 1, None)], 1)
+
+
+def test_settled_id_is_forgotten_after_the_horizon() -> None:
+    """Ages are bounded: much later the same id is a new observation."""
+    feed = Feed(horizon=100).observe("a", time=0, label="yes").observe("a", time=101, label="no")
+
+    assert [y for _, _, y in feed.steps] == ["yes", "no"]
+
+
+def test_beyond_max_pending_the_oldest_observation_is_evicted() -> None:
+    """Its label then is late; the younger ones still wait."""
+    feed = Feed(max_pending=2).observe("a").observe("b").observe("c")
+    assert (feed.join.pending, feed.outcomes) == (2, {"evicted": 1})
+
+    feed.answer("a", "yes").answer("b", "yes")
+
+    assert feed.outcomes == {"evicted": 1, "late": 1, "joined": 1}
+
+
+def test_beyond_max_pending_the_oldest_early_label_is_evicted() -> None:
+    """The bound holds for early labels as well."""
+    feed = Feed(max_pending=1).answer("a", "yes").answer("b", "no").observe("a").observe("b")
+
+    assert feed.outcomes == {"early": 2, "evicted": 1, "joined": 1}
+    assert [y for _, _, y in feed.steps] == [None, "no"]
+
+
+def test_beyond_max_pending_the_oldest_settled_id_is_forgotten() -> None:
+    """What it forgets it counts."""
+    feed = Feed(max_pending=1).observe("a", label="x").observe("b", label="x").answer("a", "y")
+
+    assert feed.outcomes == {"joined": 2, "forgotten": 1, "early": 1}
+
+
+def test_slots_are_reused_and_never_more_than_max_pending() -> None:
+    """The store behind is as large as what waits, not as what came."""
+    feed = Feed(max_pending=3)
+    for i in range(50):
+        feed.observe(str(i))
+        if i % 2:
+            feed.answer(str(i), "yes")
+
+    assert feed.join.slots == 3
+    assert sorted(feed.join.waiting_slots().tolist()) == sorted(feed.plan.waiting)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", 1), (1, True), (True, "a"), (1, 1.5), ("a", None), ("a", ["a"])]
+)
+def test_label_of_another_kind_than_the_first_is_rejected(first, second) -> None:
+    """The first learned label fixes the kind; the observation goes on waiting."""
+    feed = Feed().observe("a", label=first).observe("b").answer("b", second)
+
+    assert feed.plan.rejected == {2: "label_kind"}
+    assert (feed.outcomes, feed.join.pending) == ({"joined": 1, "rejected": 1}, 1)
+
+
+def test_promised_early_label_fixes_the_kind_until_it_goes() -> None:
+    """What is kept for later must fit what comes before it."""
+    feed = Feed(horizon=100).answer("a", "yes", time=0).answer("b", 1, time=1)
+    assert feed.plan.rejected == {1: "label_kind"}
+
+    feed.answer("b", 1, time=200)
+
+    assert feed.outcomes == {"early": 2, "rejected": 1, "early_expired": 1}
+
+
+def test_one_class_too_many_is_rejected_and_counted() -> None:
+    """The bound names its overflow; known classes go on."""
+    feed = Feed(max_classes=2).observe("a", label="x").observe("b", label="y")
+    feed.observe("c", label="z").observe("d", label="x")
+
+    assert feed.plan.rejected == {2: "max_classes"}
+    assert (list(feed.join.labels), feed.join.labels.overflow) == (["x", "y"], 1)
+
+
+def test_promised_early_labels_count_towards_max_classes() -> None:
+    """An early label that was accepted can always be learned later."""
+    feed = Feed(max_classes=2).answer("a", "x").answer("b", "y").observe("c", label="z")
+    assert feed.plan.rejected == {2: "max_classes"}
+
+    feed.observe("a").observe("b")
+
+    assert list(feed.join.labels) == ["x", "y"]
+
+
+def test_place_promised_to_an_early_label_is_free_again_when_it_goes() -> None:
+    """Expired and evicted early labels hold no class."""
+    expired = Feed(max_classes=1, horizon=10).answer("a", "x", time=0)
+    evicted = Feed(max_classes=2, max_pending=1).answer("a", "x").answer("b", "y")
+
+    assert expired.observe("b", time=50, label="z").plan.rejected == {}
+    assert evicted.answer("c", "z").plan.rejected == {}
+    assert evicted.outcomes == {"early": 3, "evicted": 2}
+
+
+def test_rejected_label_inside_leaves_its_id_unknown() -> None:
+    """A dead letter: no prediction, nothing waits, and the id may come again."""
+    feed = Feed().observe("a", label="x").observe("b", label=1).observe("b", label="x")
+
+    assert feed.steps == [("predict then learn", 0, "x"), ("predict then learn", 2, "x")]
+    assert feed.outcomes == {"joined": 2, "rejected": 1}
+
+
+def test_stream_time_never_goes_back() -> None:
+    """A record with an older timestamp is held from now on, not from then."""
+    feed = Feed(horizon=100).observe("a", time=1000).observe("b", time=0).observe("c", time=1100)
+
+    assert (feed.join.pending, feed.join.time) == (3, 1100)
+
+
+def test_saved_state_does_not_change_with_the_join() -> None:
+    """A copy handed to the snapshot writer stays what it was."""
+    feed = Feed().observe("a", label="x").observe("b").answer("c", "y")
+    state = feed.join.to_state()
+    before = state.fingerprint()
+
+    feed.answer("b", "z").observe("c").observe("d", label="w")
+
+    assert state.fingerprint() == before
+
+
+labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
+event = st.tuples(
+    st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
+    st.sampled_from("abcde"),
+    labels,
+    st.integers(-5, 15),
+    st.sampled_from([1.0, 0.5]),
+)
+bounds = st.fixed_dictionaries(
+    {
+        "max_pending": st.integers(1, 3),
+        "horizon": st.integers(1, 40),
+        "max_classes": st.integers(1, 3),
+    }
+)
+
+
+def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()):
+    """Run events in calls that end at `cuts`; steps by observation number, and what was refused."""
+    time, number, steps, rejected = 0, 0, [], {}
+    owner: dict[int, int] = {}
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        plan, first = Plan(), number
+        for at in range(start, stop):
+            what, id_, label, passed, w = events[at]
+            time += passed
+            if what == "answer":
+                join.answer(plan, event=at, id=id_, label=label, w=w, time=time)
+                continue
+            inside = label if what == "inside" else None
+            join.observe(plan, event=at, row=number - first, id=id_, time=time, label=inside, w=w)
+            number += 1
+        for op, target, y, w in zip(plan.op, plan.targets, plan.y, plan.w, strict=True):
+            of = owner[target.slot] if target.row < 0 else first + target.row
+            steps.append((OPS[op], of, y, None if y is None else w))
+        owner |= {slot: first + row for slot, row in plan.waiting.items()}
+        rejected |= plan.rejected
+        if stop in restart:
+            again = LabelJoin(join.max_pending, join.horizon, join.labels.bound)
+            again.load_state(join.to_state())
+            join = again
+    return join, steps, rejected
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(event, max_size=40),
+    bounds,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.frozensets(st.integers(0, 40), max_size=2),
+)
+def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
+    events, bound, cuts, restart
+) -> None:
+    """Steps, outcomes, refusals and classes; the state is the same bits for every split (I1),
+    and for every save and load between two calls (I2)."""
+    twin = JoinTwin(bound["max_pending"], bound["horizon"], bound["max_classes"])
+    time = 0
+    for at, (what, id_, label, passed, w) in enumerate(events):
+        time += passed
+        if what == "answer":
+            twin.answer(at, id_, time, label, w)
+        else:
+            twin.observe(at, id_, time, label if what == "inside" else None, w)
+    cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
+    whole, steps, rejected = calls(LabelJoin(**bound), events, [])
+    cut, cut_steps, cut_rejected = calls(LabelJoin(**bound), events, cuts, restart)
+
+    assert steps == twin.steps
+    assert rejected == twin.rejected
+    assert whole.outcomes == twin.outcomes
+    assert set(whole.outcomes) <= set(OUTCOMES)
+    assert [(type(v), v) for v in whole.labels] == [(type(v), v) for v in twin.labels]
+    assert whole.pending == len(twin.waiting)
+    assert (cut_steps, cut_rejected) == (steps, rejected)
+    assert cut.to_state() == whole.to_state()
