@@ -93,8 +93,7 @@ def timed(
     id_field
         Field with the id; a dotted name is a path.
     labels
-        What to do with labels; None leaves the observations as they are. An observation whose
-        label is absent or null has none. After the last observation the labels that are left
+        None leaves labels where they are; absent and null are none. Labels left at the end
         follow: those delayed by records 1 ms apart, the others when they are due.
 
     Raises

@@ -15,5 +15,7 @@ def kafka_bootstrap() -> Iterator[str]:
     try:
         with running_broker() as bootstrap:
             yield bootstrap
+            return
     except BrokerUnavailableError as error:
-        pytest.fail(str(error), pytrace=False)
+        lacking = str(error)
+    pytest.fail(lacking, pytrace=False)  # outside, so that the one line stands alone

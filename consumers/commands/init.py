@@ -66,6 +66,11 @@ def init(
     if label and labels:
         raise ConfigError("--label and --labels exclude each other: the label comes one way")
     file = _file(source, transport)
+    if name and name != service_name(name):
+        raise ConfigError(
+            f"expected --name of up to 100 letters, digits, '.', '_' and '-', got {name!r}; "
+            f"for example --name {service_name(name)}"
+        )
     name = name or service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
     if output.exists() and not force:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,21 +17,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumers.commands.meter import Meter
+from consumers.commands.produce import Feed, parse_types, survey
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.feed import LateLabels
+    from consumers.events import ShardView
     from consumers.records import Outgoing
     from consumers.shard import Shard
 
 __all__ = ["replay"]
 
-Records = Callable[[], Iterable[Mapping[str, object]]]
-
 
 def replay(
-    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
-    file: Annotated[Path | None, typer.Argument(help="JSONL or CSV, also .gz.")] = None,
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")
+    ],
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")
+    ] = None,
     label: Annotated[
         str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
     ] = None,
@@ -100,9 +105,32 @@ def replay(
 
         typer.echo(json.dumps(told))
     else:
-        from consumers.commands.replay_tables import show
+        from consumers.commands.tables import show
 
         show(told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head(Feed):
+    """The first records of a file, as `produce` would write them."""
+
+    limit: int | None = None
+
+    def records(self) -> Iterator[dict[str, object]]:
+        return islice(Feed.records(self), self.limit)
+
+    def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
+        from consumers.feed import timed
+
+        # From 0 on, not from now: the same file gives the same bits at any time.
+        return timed(
+            records,
+            self.topic,
+            start=0,
+            time_field=self.time_field,
+            id_field=self.id_field,
+            labels=self.labels,
+        )
 
 
 def _from_file(
@@ -115,10 +143,9 @@ def _from_file(
     limit: int | None,
     picture: Path | None,
 ) -> dict[str, Any]:
-    from consumers.commands.produce import parse_delay, parse_types, survey
     from consumers.errors import ConfigError
-    from consumers.feed import LateLabels, field_of
-    from consumers.files import format_of, read_records
+    from consumers.feed import LateLabels, field_of, parse_delay, timestamp_ms
+    from consumers.files import format_of
     from consumers.replay import late_labels
 
     if picture is not None:
@@ -129,59 +156,36 @@ def _from_file(
     kinds = parse_types(types)
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
-
-    def records() -> Iterator[Mapping[str, object]]:
-        return islice(read_records(file, kinds), limit)
-
-    has_label = any(field_of(record, "label") is not None for record in islice(records(), 500))
+    topic, id_field = config.input.observations, config.input.id
+    feed = _Head(file, kinds, topic, None, id_field, time_field, limit)
+    has_label = any(field_of(record, "label") is not None for record in islice(feed.records(), 500))
     late = late_labels(config, label=label, delay=delay, has_label=has_label)
-    inside = LateLabels("", str(config.input.label)) if late is None else late
-    found = survey(records(), file, inside, time_field)
-    ordered = records if found.in_order else _sorted(records, str(time_field))
+    feed = replace(feed, labels=late)
+    inside = late or LateLabels("", str(config.input.label))
+    found = survey(replace(feed, labels=inside))
+    read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
+    if not found.in_order and time_field is not None:
+        # Everything is in memory then.
+        ordered = sorted(read(), key=lambda record: timestamp_ms(field_of(record, time_field)))
+        read = partial(iter, ordered)
 
-    def feed(records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
-        from consumers.feed import timed
-
-        return timed(
-            records,
-            config.input.observations,
-            start=0,
-            time_field=time_field,
-            id_field=config.input.id,
-            labels=late,
-        )
-
-    shard = _shard(config, feed, ordered, late)
+    shard = _shard(config, feed, read())
     total = found.records + (found.labels if late is not None else 0)
-    told = _run(config, shard, feed(ordered()), total, picture, file.name)
-    source = {"file": str(file), "label": inside.field, "delay": delay_text or 0}
-    return {"source": source if late is not None else {**source, "delay": None}, **told}
+    told = _run(config, shard, feed.outgoing(read()), total, picture, file.name)
+    source = {"file": str(file), "label": inside.field}
+    return {"source": {**source, "delay": (delay_text or 0) if late else None}, **told}
 
 
-def _sorted(records: Records, time_field: str) -> Records:
-    """The records in order of time; all of them are in memory then."""
-    from consumers.feed import field_of, timestamp_ms
-
-    ordered = sorted(records(), key=lambda record: timestamp_ms(field_of(record, time_field)))
-    return lambda: ordered
-
-
-def _shard(
-    config: Config,
-    feed: Callable[[Iterable[Mapping[str, object]]], Iterator[Outgoing]],
-    records: Records,
-    late: LateLabels | None,
-) -> Shard:
+def _shard(config: Config, feed: _Head, records: Iterable[Mapping[str, object]]) -> Shard:
     """The empty shard, its features inferred from the first observations where not declared."""
     from consumers.recovery import SAMPLE, schema_from
     from consumers.replay import file_shard
 
     schema = config.declared_schema
     if schema is None:
-        topic = config.input.observations
-        first = feed(islice(records(), SAMPLE))
-        schema = schema_from((r.value for r in first if r.topic == topic), config)
-    return file_shard(config, schema, late)
+        first = feed.outgoing(islice(records, SAMPLE))
+        schema = schema_from((r.value for r in first if r.topic == feed.topic), config)
+    return file_shard(config, schema, feed.labels)
 
 
 def _run(
@@ -193,29 +197,36 @@ def _run(
     data: str,
 ) -> dict[str, Any]:
     from consumers import plot
-    from consumers.replay import Checkpoint, report
     from consumers.replay import replay as through
+    from consumers.replay import report
     from consumers.runner import compile_kernels
 
     compile_kernels(config, _say)
     size = config.commit.max_records
+    apart = -(-total // plot.POINTS)
     if picture is not None:
-        size = min(size, -(-total // plot.POINTS))
-    checkpoints: list[Checkpoint] = []
-    records = 0
+        size = min(size, apart)
+    points: list[plot.Point] = []
+    records = drawn = 0
     began = time.perf_counter()
     with Meter("records replayed", total) as meter:
-        for checkpoint in through(shard, feed, config.input.observations, size=size):
-            meter.advance(checkpoint.records - records)
-            records = checkpoint.records
-            if picture is not None:
-                checkpoints.append(checkpoint)
+        for done in through(shard, feed, config.input.observations, size=size):
+            meter.advance(done - records)
+            records = done
+            if picture is not None and (done - drawn >= apart or done == total):
+                drawn, view = done, shard.view()
+                points.append(plot.Point(view.observations, view.quality.scores))
     seconds = time.perf_counter() - began
+    view = shard.view()
     if picture is not None:
-        plot.draw(picture, checkpoints, data=data)
-    return report(
-        shard.view(), records=records, seconds=seconds, fingerprint=_fingerprint(shard)
-    )
+        plot.draw(picture, points, _title(view, data))
+    return report(view, records=records, seconds=seconds, fingerprint=_fingerprint(shard))
+
+
+def _title(view: ShardView, data: str) -> str:
+    accuracy = view.quality.scores["all"].accuracy
+    right = "nothing scored" if accuracy is None else f"{100 * accuracy:.2f} % right"
+    return f"{view.name} ({view.model}) on {data}: {right}"
 
 
 def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
@@ -235,7 +246,9 @@ def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
                 f"the journal {found.journal.topic} is empty; `headwater run {path}` fills it"
             )
         if at is not None and not 0 < at <= end:
-            raise ConfigError(f"--at expects a position from 1 to {end}, the journal's end, not {at}")
+            raise ConfigError(
+                f"--at expects a position from 1 to {end}, the journal's end, not {at}"
+            )
         compile_kernels(config, _say)
         meters: list[Meter] = []
         done = 0

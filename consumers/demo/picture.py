@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -22,6 +23,7 @@ __all__ = ["Picture", "Point", "Watch"]
 
 WINDOW = "last_1000"  # all of them before there are so many
 RATE_SECONDS = 2.0  # what records/s are measured over: steady, and still up to date
+FIRST = 20  # scored predictions before which an accuracy is mostly chance
 POINTS = 400  # of the curve at most: more than any terminal has columns
 
 
@@ -134,16 +136,17 @@ class Watch:
         return (observations - before) / (now - then) if now > then else 0.0
 
     def _extend(self, view: ShardView) -> None:
+        """The newest point of the curve; points that lie too close give way to it."""
         scores = view.quality.scores[WINDOW]
+        model, baselines = scores.accuracy, scores.baselines
+        majority, no_change = baselines["majority"], baselines["no_change"]
         scored = round(view.quality.scores["all"].scored)
-        known = [scores.accuracy, *(scores.baselines[b] for b in ("majority", "no_change"))]
-        if self._points and scored - self._points[-1].scored < self.total / POINTS:
-            if scored < self.total:
-                return
-            self._points.pop()
-        model, majority, no_change = known
-        if model is not None and majority is not None and no_change is not None:
-            self._points.append(Point(scored, model, majority, no_change))
+        if model is None or majority is None or no_change is None or scored < FIRST:
+            return
+        points = self._points
+        if len(points) > 1 and points[-1].scored - points[-2].scored < self.total / POINTS:
+            points.pop()
+        points.append(Point(scored, model, majority, no_change))
 
     def _read_back(self, view: ShardView) -> None:
         """The records of this commit: observations, then predictions, then labels."""
@@ -176,7 +179,7 @@ class Watch:
         return list(self.log.read({partition: start}, {partition: end}))
 
 
-def _objects(fetched: Fetched) -> list[tuple[str, Mapping[str, object]]]:
+def _objects(fetched: Fetched) -> list[tuple[str, Mapping[str, Any]]]:
     """Key and JSON object of each record that is one; the feed's file may hold others."""
     found = []
     for key, value in zip(fetched.keys, fetched.values, strict=True):

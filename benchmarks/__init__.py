@@ -1,0 +1,1 @@
+"""Measurements, run by hand: `python -m benchmarks.NAME`. Ratios count, not seconds."""

@@ -1,0 +1,311 @@
+"""`headwater demo`: real records through the real service, shown while it learns.
+
+Rule: nothing is staged. The feed is written to the embedded log in small chunks, as a sender
+would; the service is the one of `headwater run`; what is shown was committed.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from math import floor
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.demo.data import Feed
+    from consumers.demo.picture import Watch
+    from consumers.events import Committed, ShardView
+    from consumers.records import Outgoing
+    from consumers.transports.protocol import Log
+
+__all__ = ["Plan", "demo", "perform", "prepare"]
+
+SECONDS = 20.0  # long enough to watch it learn, short enough to watch to the end
+CHUNKS_A_SECOND = 10  # a chunk is one transaction: smooth to look at, and light
+FRAMES_A_SECOND = 8
+LINES = 10  # of progress where there is no terminal
+PORT = 8321
+
+
+def demo(
+    feed: Annotated[
+        str, typer.Option(metavar="phishing|bananas|segments", help="A data set to learn from.")
+    ] = "phishing",
+    file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Your own JSONL or CSV, also .gz, instead."),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="With --from: the field with the label.")
+    ] = None,
+    delay: Annotated[
+        int, typer.Option(metavar="N", min=0, help="How many records later labels come.")
+    ] = 50,
+    fast: Annotated[bool, typer.Option("--fast", help="All at once, not over 20 s.")] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=65535, help="Of the metrics; 8321, or a free one."),
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where to write; with a number if it is taken.")
+    ] = Path("headwater-demo"),
+) -> None:
+    """Watch a model learn: real records, predicted first, learned when their labels arrive.
+
+    A data set is written to an embedded log, its labels some records later; the service runs on
+    it and publishes every prediction. Needs no broker. Ctrl-C ends it early.
+
+    \b
+    Examples:
+      headwater demo
+      headwater demo --feed segments --fast
+      headwater demo --from visits.csv --label bought
+    """
+    from consumers.demo.data import bundled, from_file
+    from consumers.errors import ConfigError
+
+    if file is None and label is not None:
+        raise ConfigError("--label names a field of --from FILE; give both or neither")
+    source = bundled(feed) if file is None else from_file(file, label)
+    live = sys.stdout.isatty() and _can_draw()
+    plan = prepare(source, file or Path(feed), delay, directory, port)
+    watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live)
+    _conclude(plan, watch, live=live)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A feed, its service, and how much there is to send."""
+
+    feed: Feed
+    path: Path
+    config: Config
+    delay: int
+    observations: int
+    labels: int
+
+
+def prepare(feed: Feed, origin: Path, delay: int, directory: Path, port: int | None) -> Plan:
+    """Read the feed once, and write the configuration into a fresh directory.
+
+    Raises
+    ------
+    ConfigError
+        The feed cannot be learned from, or the directory not be made.
+    """
+    from consumers.commands.produce import survey
+    from consumers.config import load, parse
+    from consumers.demo.data import fresh_directory, settings
+    from consumers.feed import LateLabels
+
+    late = LateLabels(f"{feed.name}-labels", feed.label, delay)
+    found = survey(feed.records(), origin, late, None)
+    text = settings(feed, found.records + found.labels)
+    parse(text, source=feed.origin)  # nothing is written that would not run
+    directory = fresh_directory(directory)
+    path = directory / f"{feed.name}.toml"
+    path.write_text(text, encoding="utf-8")
+    config = load(path)
+    listening = port if port is not None else _free_port(config.http.host)
+    http = config.http.model_copy(update={"port": listening})
+    config = config.model_copy(update={"http": http})
+    return Plan(feed, path, config, delay, found.records, found.labels)
+
+
+def perform(plan: Plan, *, seconds: float, live: bool) -> Watch:
+    """Run the service on the feed until all of it is committed, or it is stopped.
+
+    Parameters
+    ----------
+    seconds
+        How long the feed takes; 0 sends everything before the service starts.
+    live
+        Whether to draw, or to say how far it is in lines.
+
+    Raises
+    ------
+    HeadwaterError
+        The feed or the service failed.
+    """
+    from consumers.commands.run import make_own_topics, served, stopping
+    from consumers.demo.picture import Watch
+    from consumers.runner import Runner, compile_kernels
+    from consumers.transports import open_log
+
+    config, stop = plan.config, threading.Event()
+    everything = plan.observations + plan.labels
+    with stopping(stop):
+        log = open_log(config.input.transport)
+        try:
+            for topic in config.input_topics:
+                log.create_topic(topic, 1)
+            make_own_topics(config, log)
+            watch = Watch(config, log, plan.observations, time.monotonic)
+            tell = (lambda _: None) if live else _line_by_line(plan.observations)
+
+            def committed(event: Committed, view: ShardView) -> None:
+                watch.committed(event, view)
+                tell(watch)
+                if sum(view.positions.values()) >= everything:
+                    stop.set()
+
+            runner = Runner(config, log, stop, on_commit=committed)
+            with served(config, runner) as address:
+                typer.echo(f"metrics: http://{address}/metrics")
+                _introduce(plan)
+                compile_kernels(config, typer.echo)
+                if not seconds:
+                    _send_all(plan, log, stop)
+                with _drawn(watch, live=live), _feeding(plan, stop, seconds):
+                    watch.begin()
+                    runner.run()
+        finally:
+            log.close()
+    return watch
+
+
+def _outgoing(plan: Plan, start: int, step_ms: float) -> Iterator[Outgoing]:
+    """Observations and labels in the order of time."""
+    from consumers.feed import LateLabels, timed
+
+    late = LateLabels(f"{plan.feed.name}-labels", plan.feed.label, plan.delay)
+    records = plan.feed.records()
+    return timed(records, plan.feed.name, start=start, step_ms=step_ms, labels=late)
+
+
+def _send_all(plan: Plan, log: Log, stop: threading.Event) -> None:
+    """Write the whole feed at once, as if it had just ended."""
+    from consumers.commands.meter import Meter
+    from consumers.commands.produce import send
+
+    start = _now() - plan.observations - plan.delay
+    records = takewhile(lambda _: not stop.is_set(), _outgoing(plan, start, 1.0))
+    with Meter("records written", plan.observations + plan.labels) as meter:
+        send(log, records, wrote=lambda chunk: meter.advance(len(chunk)))
+
+
+@contextmanager
+def _feeding(plan: Plan, stop: threading.Event, seconds: float) -> Iterator[None]:
+    """A thread writes the feed over so many seconds; none if it was written before."""
+    if not seconds:
+        yield
+        return
+    failures: list[Exception] = []
+    thread = threading.Thread(
+        target=_send_slowly, args=(plan, stop, seconds, failures), name="headwater-feed"
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _send_slowly(
+    plan: Plan, stop: threading.Event, seconds: float, failures: list[Exception]
+) -> None:
+    """The thread that feeds; with a log of its own, because a log is for one thread."""
+    from consumers.commands.produce import send
+    from consumers.transports import open_log
+
+    # Timestamps are at least 1 ms apart; those of a long feed therefore begin in the past.
+    step = max(1.0, 1000 * seconds / plan.observations)
+    span = step * plan.observations
+    start = _now() + round(1000 * seconds - span)
+
+    def due(timestamp: int) -> float:
+        return floor((timestamp - start) / span * seconds * CHUNKS_A_SECOND) / CHUNKS_A_SECOND
+
+    try:
+        log = open_log(plan.config.input.transport)
+        try:
+            records = takewhile(lambda _: not stop.is_set(), _outgoing(plan, start, step))
+            send(log, records, pace=due, sleep=lambda pause: stop.wait(pause) and None)
+        finally:
+            log.close()
+    except Exception as error:
+        failures.append(error)
+        stop.set()
+
+
+@contextmanager
+def _drawn(watch: Watch, *, live: bool) -> Iterator[None]:
+    """The live view: the newest picture, drawn by a thread of its own."""
+    if not live:
+        yield
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    from consumers.demo.view import frame
+
+    console = Console()
+    # One row less than the terminal has: the cursor stands below the last one.
+    view = Live(
+        get_renderable=lambda: frame(watch.picture, console.width, console.height - 1),
+        console=console,
+        refresh_per_second=FRAMES_A_SECOND,
+    )
+    with view:
+        yield
+
+
+def _line_by_line(total: int) -> Callable[[Watch], None]:
+    """Says a line each time another tenth is done."""
+    from consumers.demo.summary import progress
+
+    said = 0
+
+    def tell(watch: Watch) -> None:
+        nonlocal said
+        tenths = LINES * watch.picture.observations // max(total, 1)
+        if tenths > said:
+            said = tenths
+            typer.echo(progress(watch.picture))
+
+    return tell
+
+
+def _introduce(plan: Plan) -> None:
+    late = f"labels {plan.delay:,} records later" if plan.delay > 1 else "labels at once"
+    typer.echo(f"feed: {plan.observations:,} {plan.feed.origin}; {late}")
+
+
+def _conclude(plan: Plan, watch: Watch, *, live: bool) -> None:
+    from consumers.demo.summary import files, outcome
+
+    for line in ("", *outcome(watch.picture, seen=live), "", *files(plan.config, plan.path)):
+        typer.echo(line)
+
+
+def _free_port(host: str) -> int:
+    """The usual port, or 0, any free one, where something listens there already."""
+    try:
+        socket.create_server((host, PORT)).close()
+    except OSError:
+        return 0
+    return PORT
+
+
+def _can_draw() -> bool:
+    """Whether the terminal moves its cursor and shows the characters of the view."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    return os.environ.get("TERM", "dumb") != "dumb" and encoding.startswith("utf")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

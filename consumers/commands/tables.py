@@ -1,0 +1,128 @@
+"""The report of a replay for people: tables that fit 80 columns.
+
+Rule: what came from records (labels, names) is shown as data: no markup, no control codes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["renderable", "show"]
+
+MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
+LONGEST_LABEL = 24
+WINDOWS = {"all": "all", "last_1000": "last 1,000", "fading": "fading"}
+
+
+def show(told: Mapping[str, Any]) -> None:
+    """Print the report on stdout."""
+    # rich's own guess where there is no terminal, 80 columns, would fold a confusion matrix.
+    width = None if sys.stdout.isatty() else 200
+    Console(file=sys.stdout, width=width, highlight=False).print(renderable(told))
+
+
+def renderable(told: Mapping[str, Any]) -> RenderableType:
+    """The report of `consumers.replay.report`, as rich can print it."""
+    parts: list[RenderableType] = [_head(told), _scores(told["scores"])]
+    classes = told["classes"]
+    if classes:
+        parts.append(_classes(classes))
+    if 0 < len(classes) <= MOST_CLASSES:
+        parts.append(_confusion(told["confusion"]))
+    elif classes:
+        parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
+    return Group(*parts, *_counts(told))
+
+
+def _head(told: Mapping[str, Any]) -> Text:
+    source = told["source"]
+    if "journal" in source:
+        of = f"journal {source['journal']} to position {source['position']:,}"
+    else:
+        late = source["delay"]
+        when = "inside their observations" if late is None else "right after their observation"
+        if late not in (None, 0, "0", "1"):
+            when = f"{late} late" if not str(late).isdigit() else f"{int(late):,} records late"
+        of = f"{source['file']}, labels from {source['label']!r}, {when}"
+    rate = told["records_per_second"]
+    labels = told["records"] - told["observations"]
+    speed = f" in {told['seconds']:.2f} s: {rate:,.0f} records/s" if rate else ""
+    return Text(
+        f"{told['name']} ({told['model']}) on {of}\n"
+        f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"
+        f"{speed}"
+    )
+
+
+def _scores(scores: Mapping[str, Any]) -> Table:
+    table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
+    for window, name in WINDOWS.items():
+        row = scores[window]
+        shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
+        accuracy, majority, no_change = (_share(value) for value in shares)
+        loss = "-" if row["log_loss"] is None else f"{row['log_loss']:.4f}"
+        table.add_row(name, f"{row['scored']:,.0f}", accuracy, loss, majority, no_change)
+    return table
+
+
+def _classes(classes: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table("class", "precision", "recall", "F1", "support")
+    shown = sorted(classes, key=lambda c: -c["support"])[:MOST_CLASSES]
+    for row in classes if len(classes) <= MOST_CLASSES else shown:
+        shares = (_share(row[name]) for name in ("precision", "recall", "f1"))
+        table.add_row(_plain(row["label"]), *shares, f"{row['support']:,}")
+    if len(classes) > MOST_CLASSES:
+        table.add_row(f"{len(classes) - MOST_CLASSES} more", "", "", "", "")
+    return table
+
+
+def _confusion(confusion: Mapping[str, Any]) -> Table:
+    names = [_plain(label) for label in confusion["labels"]]
+    table = _table("true \\ predicted", *names)
+    for name, counts in zip(names, confusion["counts"], strict=True):
+        table.add_row(name, *(f"{count:,}" for count in counts))
+    return table
+
+
+def _counts(told: Mapping[str, Any]) -> list[Text]:
+    labels = {**told["labels"], "pending": told["pending"]}
+    lines = {
+        "labels": labels,
+        "dead letters": told["dead_letters"],
+        "beyond bounds": {k: v for k, v in told["overflows"].items() if v},
+    }
+    out = [
+        Text(f"{name}: " + (", ".join(f"{k} {v:,}" for k, v in counts.items()) or "none"))
+        for name, counts in lines.items()
+        if counts or name != "beyond bounds"
+    ]
+    if told["unscored"]:
+        out.append(Text(f"unscored: {told['unscored']:,} (no class was known yet)"))
+    mark = told["fingerprint"] or "none (the state of this model cannot be saved)"
+    return [*out, Text(f"fingerprint: {mark}")]
+
+
+def _table(first: str, *others: str | Text) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(Text(first))
+    for name in others:
+        table.add_column(name if isinstance(name, Text) else Text(name), justify="right")
+    return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def _plain(label: object) -> Text:
+    text = str(label)
+    if not text.isprintable() or not text:
+        text = repr(text)
+    return Text(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…")

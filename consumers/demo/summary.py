@@ -1,0 +1,116 @@
+"""What the demo says in plain lines: while it goes on without a terminal, and at its end. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+from rich.console import Console
+
+from consumers.config import Config
+from consumers.demo.picture import Picture
+from consumers.demo.view import confusion, label_text, percent
+from stream.evaluate.quality import WINDOWS
+
+__all__ = ["files", "outcome", "progress"]
+
+_WINDOWS = dict(zip(WINDOWS, ("all", "last 1,000", "fading"), strict=True))
+
+
+def progress(picture: Picture) -> str:
+    """One line for now."""
+    line = f"{picture.observations:>7,} of {picture.total:,} observations"
+    if not picture.points:
+        return f"{line}   no labels yet"
+    point = picture.points[-1]
+    return (
+        f"{line}   accuracy {percent(point.model)}   majority {percent(point.majority)}   "
+        f"no-change {percent(point.no_change)}"
+    )
+
+
+def outcome(picture: Picture, *, seen: bool) -> Iterator[str]:
+    """What came of it, line by line.
+
+    Parameters
+    ----------
+    seen
+        Whether confusion and the pair of records stand on the terminal already.
+    """
+    view = picture.view
+    if view is None:
+        yield "stopped before the first record"
+        return
+    scores = view.quality.scores
+    yield (
+        f"{view.observations:,} observations predicted and {view.learned:,} labels learned "
+        f"in {picture.seconds:.1f} s, each prediction before its label"
+    )
+    if view.observations < picture.total:
+        yield f"stopped after {view.observations:,} of {picture.total:,} observations"
+    yield ""
+    width = max(len(view.model), 10)
+    yield f"{'accuracy':<{width}}" + "".join(f"{name:>12}" for name in _WINDOWS.values())
+    yield f"{view.model:<{width}}" + "".join(
+        f"{percent(scores[window].accuracy):>12}" for window in _WINDOWS
+    )
+    for baseline, name in (("majority", "majority"), ("no_change", "no-change")):
+        values = (scores[window].baselines[baseline] for window in _WINDOWS)
+        yield f"{name:<{width}}" + "".join(f"{percent(value):>12}" for value in values)
+    losses = (scores[window].log_loss for window in _WINDOWS)
+    shown = ("-" if loss is None else f"{loss:.3f}" for loss in losses)
+    yield f"{'log loss':<{width}}" + "".join(f"{loss:>12}" for loss in shown)
+    if view.quality.unscored:
+        yield f"not scored: {view.quality.unscored:,} asked before any label was known"
+    for reason, count in sorted(view.dead_letters.items()):
+        yield f"dead letters: {count:,} {reason}"
+    if not seen:
+        yield from _details(picture)
+
+
+def _details(picture: Picture) -> Iterator[str]:
+    view, turn = picture.view, picture.turn
+    if view is not None and view.quality.classes:
+        yield ""
+        yield "confusion (rows: true, columns: predicted)"
+        console = Console(file=StringIO(), width=80, color_system=None, legacy_windows=False)
+        with console.capture() as capture:
+            console.print(confusion(view.quality, 76, 20))
+        yield from (line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+    if turn is not None:
+        yield ""
+        for word, said in (("wrong", turn.wrong), ("right", turn.right)):
+            named = ", ".join(f"{label_text(y)} {100 * p:.0f} %" for y, p in said.probabilities[:3])
+            yield (
+                f"{word}: observation {said.number:,} is {label_text(turn.truth)}, "
+                f"said {label_text(said.label)} ({named})"
+            )
+        yield f"       {turn.same} of {turn.fields} fields of the two are equal"
+
+
+def files(config: Config, path: Path) -> Iterator[str]:
+    """The files that were written, and the next commands to try.
+
+    Parameters
+    ----------
+    config
+        Of the service.
+    path
+        Of its file.
+    """
+    directory, quoted = path.parent, shlex.quote(str(path))
+    log = config.input.transport.removeprefix("sqlite:")
+    yield f"files in {directory}"
+    yield f"  {path.name:<16} the configuration, to change and run"
+    yield f"  {Path(log).name:<16} the log: {', '.join(config.topics.values())}"
+    yield f"  {config.snapshots.directory.name + '/':<16} the model, saved"
+    yield ""
+    yield "next"
+    yield (
+        f"  headwater tail {config.predictions_topic} "
+        f"--transport {shlex.quote('sqlite:' + log)} --from-beginning --drain"
+    )
+    yield f"  headwater replay {quoted} --journal"
+    yield f"  headwater run {quoted}"

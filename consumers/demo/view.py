@@ -1,0 +1,281 @@
+"""How the demo looks: a picture and a size in, something rich can print out. Pure.
+
+Rule: it fits into 80 x 24, needs no colour to be understood, and narrower terminals lose parts,
+never lines that wrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from consumers.demo.chart import LINES, curve, lowest
+from consumers.demo.picture import Picture
+from consumers.demo.turns import Said, Turn
+from stream.evaluate.quality import QualityView
+from stream.schema import Label
+
+__all__ = ["confusion", "frame", "label_text", "percent"]
+
+WIDEST = 110  # beyond it lines are hard to follow
+BESIDE = 66  # columns from which the confusion matrix fits beside the curve
+AROUND = 9  # rows of the frame that are neither curve nor records
+TURN_ROWS = 6
+GOOD, BAD, QUIET = "bold #56b4e9", "#e69f00", "dim"
+
+
+def frame(picture: Picture, width: int, height: int) -> RenderableType:
+    """The whole picture in at most `height` rows of at most `width` columns."""
+    width = min(width, WIDEST)
+    with_turn = height >= AROUND + TURN_ROWS + 4 and width >= 50
+    rows = height - AROUND - (TURN_ROWS if with_turn else 0)
+    parts: list[RenderableType] = [_header(picture, width)]
+    if rows >= 3 and width >= 30:
+        parts.append(_scores(picture, width, min(rows, 14)))
+    else:
+        parts.append(_figures(picture))
+    if with_turn:
+        parts.append(_turn(picture.turn, width))
+    return Group(*parts)
+
+
+def percent(value: float | None) -> str:
+    """A share for a person.
+
+    Examples
+    --------
+    >>> percent(0.8917), percent(None)
+    ('89.2 %', '-')
+    """
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def label_text(label: Label | None) -> str:
+    """A label as its record has it.
+
+    Examples
+    --------
+    >>> label_text("sky"), label_text(True), label_text(None)
+    ('sky', 'true', 'nothing')
+    """
+    if label is None:
+        return "nothing"
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+def _header(picture: Picture, width: int) -> RenderableType:
+    done, total = picture.observations, picture.total
+    pending = 0 if picture.view is None else picture.view.pending
+    title = Text.assemble((picture.name, "bold"), f"  {picture.model}", no_wrap=True)
+    count = Text(f"{done:,} of {total:,} observations", no_wrap=True, justify="right")
+    facts = f"{picture.rate:,.0f} records/s   {pending:,} labels pending"
+    top = Table.grid(expand=False, padding=(0, 1))
+    top.add_column(width=max(width - 2 - len(count), 8), overflow="ellipsis", no_wrap=True)
+    top.add_column(justify="right", no_wrap=True)
+    top.add_row(title, count)
+    bar = Table.grid(expand=False, padding=(0, 1))
+    bar.add_column()
+    bar.add_column(no_wrap=True, justify="right")
+    bar.add_row(
+        ProgressBar(
+            total=max(total, 1),
+            completed=done,
+            width=max(width - 2 - len(facts), 8),
+            complete_style="#56b4e9",
+            finished_style="#56b4e9",
+        ),
+        facts,
+    )
+    return Group(top, bar)
+
+
+def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
+    """The curve, and beside it the confusion matrix where there is room."""
+    quality = None if picture.view is None else picture.view.quality
+    matrix = None
+    if quality is not None and quality.classes and width >= BESIDE:
+        matrix = confusion(quality, width // 2 - 4, rows + 1)
+    title = "accuracy, last 1,000" if picture.observations > 1000 else "accuracy so far"
+    # A grid measures its cells first, so the widths are known before the curve is drawn.
+    beside = 0 if matrix is None else _width(matrix) + 4
+    chart = Panel(
+        _curve(picture, width - beside - 4, rows),
+        title=title,
+        title_align="left",
+        box=box.ROUNDED,
+        border_style=QUIET,
+        width=width - beside,
+        height=rows + 5,
+    )
+    if matrix is None:
+        return chart
+    table = Panel(
+        matrix,
+        title="confusion",
+        title_align="left",
+        box=box.ROUNDED,
+        border_style=QUIET,
+        width=beside,
+        height=rows + 5,
+    )
+    both = Table.grid(expand=False)
+    both.add_row(chart, table)
+    return both
+
+
+def _width(table: Table) -> int:
+    return sum((column.width or 0) for column in table.columns) + 2 * (len(table.columns) - 1)
+
+
+def _curve(picture: Picture, width: int, rows: int) -> RenderableType:
+    low = lowest(picture.points)
+    across = max(width - 6, 4)
+    lines = [_legend(picture, width)]
+    for number, row in enumerate(curve(picture.points, picture.total, across, rows)):
+        mark = ""
+        if number in (0, rows - 1) or (rows >= 7 and number == rows // 2):
+            mark = f"{100 * (1 - (1 - low) * number / (rows - 1)):.0f} %"
+        lines.append(Text.assemble((f"{mark:>5} ", QUIET), row))
+    end = f"{picture.total:,} labels"
+    lines.append(Text(" " * 6 + "0" + end.rjust(across - 1), style=QUIET, no_wrap=True))
+    return Text("\n", no_wrap=True, overflow="crop").join(lines)
+
+
+def _legend(picture: Picture, width: int) -> Text:
+    """The name and value of each line; in a narrow place the values of the baselines go."""
+    point = picture.points[-1] if picture.points else None
+    for values, samples in ((3, True), (3, False), (1, False)):
+        legend = Text(no_wrap=True, overflow="crop")
+        for number, line in enumerate(LINES):
+            value = percent(line.of(point)) if point is not None else "-"
+            words = [line.name] + ([value] if number < values else [])
+            words = ([line.sample] if samples else []) + words
+            legend.append("   " * (number > 0))
+            legend.append(" ".join(words), line.style)
+        if len(legend) <= width:
+            break
+    return legend
+
+
+def _figures(picture: Picture) -> RenderableType:
+    """What is left where there is no room for a curve."""
+    point = picture.points[-1] if picture.points else None
+    table = Table.grid(padding=(0, 2))
+    for line in LINES:
+        table.add_row(line.name, percent(line.of(point)) if point is not None else "-")
+    return table
+
+
+def confusion(quality: QualityView, width: int, rows: int) -> Table:
+    """True classes down, predicted classes across; what does not fit becomes "others".
+
+    Parameters
+    ----------
+    width
+        Columns it may take.
+    rows
+        Classes it may list.
+    """
+    names, counts = _folded(quality, max(min(rows, 1 + (width - 12) // 6), 2))
+    digits = max(len(f"{n:,}") for row in counts for n in row)
+    longest = max(len(name) for name in names)
+    first = min(max(longest, 5), max(width - (digits + 2) * len(names), 5), 24)
+    room = (width - first) // len(names) - 2
+    cell = max(digits, min(longest, room))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=True)
+    table.add_column(Text("true", style=QUIET), width=first, no_wrap=True)
+    for name in names:
+        heading = name if len(name) <= cell else name[: max(cell, 1)]
+        table.add_column(Text(heading, style=QUIET), justify="right", width=cell, no_wrap=True)
+    for i, name in enumerate(names):
+        cells = [
+            Text(f"{n:,}", style=GOOD if i == j else BAD if n else QUIET)
+            for j, n in enumerate(counts[i])
+        ]
+        table.add_row(name if len(name) <= first else name[: first - 1] + "…", *cells)
+    return table
+
+
+def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]]:
+    """The largest classes by name, and the counts with all other classes in one."""
+    counts = quality.confusion
+    names = [label_text(label) for label in quality.classes[: len(counts)]]
+    if not names:
+        return ["-"], [[0]]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    if len(names) > most:
+        kept = sorted(order, key=lambda c: -int(counts[c].sum()))[: most - 1]
+        kept.sort(key=names.__getitem__)
+        groups = [[c] for c in kept] + [[c for c in order if c not in kept]]
+    else:
+        groups = [[c] for c in order]
+    folded = [
+        [sum(int(counts[t, p]) for t in true for p in said) for said in groups] for true in groups
+    ]
+    return [names[g[0]] if len(g) == 1 else "others" for g in groups], folded
+
+
+def _turn(turn: Turn | None, width: int) -> RenderableType:
+    body: RenderableType
+    if turn is None:
+        body = Text("waiting for a record it gets wrong, and a similar one it gets right", QUIET)
+    else:
+        table = Table.grid(padding=(0, 2), expand=False)
+        for _ in range(4):
+            table.add_column(no_wrap=True, overflow="ellipsis")
+        for word, style, said in (("wrong", BAD, turn.wrong), ("right", GOOD, turn.right)):
+            table.add_row(f"#{said.number:,}", Text(word, style), *_says(said, turn.truth, width))
+        body = Group(table, Text(_likeness(turn, width - 4), no_wrap=True, overflow="ellipsis"))
+    return Panel(
+        body,
+        title="wrong, then right",
+        title_align="left",
+        box=box.ROUNDED,
+        border_style=QUIET,
+        width=width,
+        height=TURN_ROWS - 1,
+    )
+
+
+def _says(said: Said, truth: Label, width: int) -> tuple[Text, Text]:
+    """The probability of the truth as a bar, and the most probable labels."""
+    p = said.probability(truth)
+    bar = Text.assemble((_bar(p, 10 if width >= 70 else 5), GOOD), f" {100 * p:3.0f} %")
+    named = ", ".join(f"{label_text(label)} {100 * q:.0f} %" for label, q in said.probabilities[:3])
+    return bar, Text(f"said {label_text(said.label)}   ({named})")
+
+
+def _bar(share: float, width: int) -> str:
+    """A bar in eighths of a character on a ground of dots."""
+    eighths = round(share * width * 8)
+    full, rest = divmod(eighths, 8)
+    return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width, "·")
+
+
+def _likeness(turn: Turn, width: int) -> str:
+    later = f"{turn.right.number - turn.wrong.number:,} records later"
+    if turn.distance == 0:
+        alike = f"the same {turn.fields} fields"
+    else:
+        alike = f"{turn.same} of {turn.fields} fields equal, the others near"
+    text = f"both {label_text(turn.truth)}; {alike}, {later}"
+    return text + _shown(turn, width - len(text) - 2)
+
+
+def _shown(turn: Turn, width: int) -> str:
+    """As many fields of the later record as fit, those that are equal first."""
+    a, b = turn.wrong.features, turn.right.features
+    names: Sequence[str] = sorted(b, key=lambda name: a.get(name) != b[name])
+    out = ""
+    for name in names:
+        more = f"{name}={b[name]}"
+        if len(out) + len(more) + 2 > width:
+            break
+        out += (", " if out else "") + more
+    return f": {out}" if out else ""

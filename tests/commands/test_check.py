@@ -1,0 +1,162 @@
+"""`headwater check`: one line a thing, and nothing is changed without --create."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumers.commands.check import check
+from consumers.errors import ConfigError
+from consumers.transports import open_log
+
+CONFIG = """
+name = "shop"
+[input]
+transport = "sqlite:log.db"
+observations = "orders"
+labels = "paid"
+[model]
+type = "gaussian_nb"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def configure(text: str = CONFIG) -> Path:
+    path = Path("shop.toml")
+    path.write_text(text)
+    return path
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_missing_topics_are_one_line_each_and_no_log_is_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Looking leaves no trace."""
+    with pytest.raises(ConfigError, match=r"2 things are wrong with shop\.toml") as caught:
+        check(configure())
+
+    assert caught.value.exit_code == 2
+    assert [line for line in lines(capsys) if line.startswith("wrong")] == [
+        "wrong    [input] observations: no topic orders; "
+        "`headwater check shop.toml --create` makes it",
+        "wrong    [input] labels: no topic paid; `headwater check shop.toml --create` makes it",
+    ]
+    assert not Path("log.db").exists()
+
+
+def test_create_shows_and_makes_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Predictions spread like the observations; everything else has one partition."""
+    log = open_log("sqlite:log.db")
+    log.create_topic("orders", 3)
+
+    check(configure(), create=True)
+
+    shown = lines(capsys)
+    assert "create   shop-predictions: 3 partitions" in shown
+    assert "ok       [journal] topic: shop-journal, 1 partition" in shown
+    assert not any(line.startswith("wrong") for line in shown)
+    assert log.topics() == {
+        "orders": 3,
+        "paid": 1,
+        "shop-predictions": 3,
+        "shop-dead-letters": 1,
+        "shop-journal": 1,
+    }
+    log.close()
+
+
+def test_create_again_makes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may stand in a start script."""
+    check(configure(), create=True)
+    capsys.readouterr()
+
+    check(configure(), create=True)
+
+    assert not any(line.startswith("create") for line in lines(capsys))
+
+
+def test_own_topics_of_the_embedded_log_may_be_missing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`headwater run` makes them, so this is right."""
+    log = open_log("sqlite:log.db")
+    log.create_topic("orders", 1)
+    log.create_topic("paid", 1)
+    log.close()
+
+    check(configure())
+
+    assert "note     [journal] topic: no topic shop-journal yet; `headwater run` makes it" in lines(
+        capsys
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            '"gaussian_nb"',
+            '"gaussian_nb"\nparameters = {var_smoothing = -1}',
+            "wrong    model: [model] gaussian_nb: var_smoothing must be finite and >= 0, got -1",
+        ),
+        (
+            '"gaussian_nb"',
+            '"gaussian_nb"\nparameters = {alpha = 1}',
+            "wrong    model: [model] gaussian_nb: ",
+        ),
+        (
+            '"gaussian_nb"',
+            '"multinomial_nb"\nmax_state_bytes = "1MiB"',
+            "wrong    model: [model] max_state_bytes = 1,048,576 holds 0 classes",
+        ),
+        (
+            '"gaussian_nb"',
+            '"river:tree.HoeffdingTreeKlassifier"',
+            "wrong    model: ",
+        ),
+        (
+            "[model]",
+            '[snapshots]\ndirectory = "shop.toml/x"\n[model]',
+            "wrong    snapshots: shop.toml is no directory; change [snapshots] directory",
+        ),
+        ("sqlite:log.db", "sqlite:shop.toml", "wrong    transport: "),
+    ],
+)
+def test_each_thing_that_is_wrong_is_one_line(
+    old: str, new: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All are shown, not only the first."""
+    with pytest.raises(ConfigError):
+        check(configure(CONFIG.replace(old, new)))
+
+    assert sum(line.startswith(expected) for line in lines(capsys)) == 1
+
+
+def test_service_without_labels_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
+    """Predicting without ever learning is allowed, and hardly ever meant."""
+    check(configure(CONFIG.replace('labels = "paid"', "")), create=True)
+
+    assert any("will never learn" in line for line in lines(capsys))
+
+
+@pytest.mark.kafka
+def test_missing_topics_of_a_broker_are_shown_then_made(
+    kafka_bootstrap: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On Kafka the service's own topics must exist too."""
+    text = CONFIG.replace("sqlite:log.db", f"kafka://{kafka_bootstrap}").replace("shop", "checked")
+    path = configure(text.replace("orders", "checked-orders").replace("paid", "checked-paid"))
+
+    with pytest.raises(ConfigError, match="5 things are wrong"):
+        check(path)
+    check(path, create=True)
+
+    assert "ok       [journal] topic: checked-journal, 1 partition" in lines(capsys)

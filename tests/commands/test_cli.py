@@ -1,0 +1,127 @@
+"""The command line: help, version, exit codes and one line for every error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from consumers.cli import COMMANDS, main
+from consumers.errors import ConfigError, FencedError, TransportError
+from stream.errors import SchemaError
+
+Said = pytest.CaptureFixture[str]
+
+
+def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `headwater run` raise `error`."""
+
+    def run() -> None:
+        raise error
+
+    monkeypatch.setitem(sys.modules, "consumers.commands.run", SimpleNamespace(run=run))
+
+
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    """All commands are listed in under a second, without the libraries they use."""
+    program = (
+        "import sys; from consumers.cli import main; code = main(['--help']);"
+        "print([m for m in ('numba', 'numpy', 'river', 'pydantic', 'kafka') if m in sys.modules]);"
+        "sys.exit(code)"
+    )
+    began = time.perf_counter()
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    seconds = time.perf_counter() - began
+    assert done.returncode == 0
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    assert done.stdout.endswith("[]\n")
+    assert seconds < 1.0
+
+
+def test_python_m_consumers_is_the_same_command() -> None:
+    """Same output, same exit codes."""
+    done = subprocess.run(
+        [sys.executable, "-m", "consumers", "tail", "t"], capture_output=True, text=True
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("headwater: expected --transport URL or --config CONFIG")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_has_an_example(name: str, capsys: Said) -> None:
+    """The example stands on a line of its own and calls this command."""
+    assert main([name, "--help"]) == 0
+
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert any(line.startswith(f"headwater {name}") for line in shown)
+
+
+def test_version_is_that_of_the_distribution(capsys: Said) -> None:
+    """`headwater --version`."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("headwater 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fly"], "No such command 'fly'"),
+        (["tail"], "Missing argument 'TOPIC'"),
+        (["tail", "t", "--nope"], "No such option"),
+        (["tail", "t", "-n", "0"], "Invalid value"),
+    ],
+)
+def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -> None:
+    """What is wrong and how to see the help, on stderr."""
+    assert main(arguments) == 2
+
+    out = capsys.readouterr()
+    assert said in out.err
+    assert out.out == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("expected a, got b"), 2, "headwater: expected a, got b\n"),
+        (TransportError("no broker"), 1, "headwater: no broker\n"),
+        (FencedError("another owner"), 3, "headwater: another owner\n"),
+        (SchemaError("two fields"), 2, "headwater: two fields\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (
+            ZeroDivisionError("by\nzero"),
+            1,
+            "headwater: ZeroDivisionError: by zero: this is a bug; "
+            "run with HEADWATER_DEBUG=1 for the traceback\n",
+        ),
+    ],
+)
+def test_error_is_one_line_and_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said, error: BaseException, code: int, line: str
+) -> None:
+    """Never a traceback."""
+    monkeypatch.delenv("HEADWATER_DEBUG", raising=False)
+    failing(error, monkeypatch)
+
+    assert main(["run"]) == code
+    assert capsys.readouterr().err == line
+
+
+def test_debug_shows_the_traceback_before_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """HEADWATER_DEBUG=1 is for whoever looks for the bug."""
+    monkeypatch.setenv("HEADWATER_DEBUG", "1")
+    failing(ZeroDivisionError("zero"), monkeypatch)
+
+    assert main(["run"]) == 1
+    err = capsys.readouterr().err
+    assert "Traceback (most recent call last)" in err
+    assert err.splitlines()[-1].startswith("headwater: ZeroDivisionError: zero: this is a bug")

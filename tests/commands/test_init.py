@@ -1,0 +1,191 @@
+"""`headwater init`: what it proposes, and that what it writes runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.commands.init import init
+from consumers.config import load
+from consumers.config.propose import choose
+from consumers.config.sample import Inferred
+from consumers.errors import ConfigError
+from consumers.models import build
+from consumers.records import Outgoing
+from consumers.transports import open_log
+
+ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]
+MESSAGES = [
+    {"body": f"meet me at {i} near the old w{i} bridge", "hops": i % 4 + 0.5, "spam": "no"}
+    for i in range(60)
+]
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test writes into a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, records: Iterable[Mapping[str, Any]]) -> str:
+    Path(name).write_text("".join(json.dumps(r) + "\n" for r in records))
+    return name
+
+
+def test_file_gives_a_configuration_of_the_embedded_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Numbers learn, the label gets a topic, the id is no feature; each has its reason."""
+    init(write("People (1).jsonl", ROWS), label="spam")
+
+    config = load(Path("People-1.toml"))
+    shown = capsys.readouterr().out
+    assert config.input.transport == "sqlite:People-1.db"
+    assert config.input_topics == ["People-1", "People-1-labels"]
+    assert config.features == {"age": "numeric"}
+    assert config.model.type == "gaussian_nb"
+    assert "90 of 90 values are numbers" in shown
+    assert "label spam: 2 classes: True 45, False 45" in shown
+    assert (
+        "headwater produce People-1 'People (1).jsonl' --config People-1.toml "
+        "--label-topic People-1-labels --label spam --delay 50" in shown
+    )
+    assert "--rate 50" in shown
+
+
+def test_categories_beside_numbers_are_named_with_the_way_to_use_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The file keeps the line, commented out, and the output says why."""
+    init(write("people.jsonl", ROWS), label="spam")
+
+    assert "gaussian_nb ignores the 1 field of categories" in capsys.readouterr().out
+    assert '# town = "categorical"  # 3 of 90 values distinct' in Path("people.toml").read_text()
+
+
+def test_text_chooses_multinomial_naive_bayes_and_leaves_numbers_out() -> None:
+    """A number would count as that many words."""
+    init(write("mail.jsonl", MESSAGES), label="spam")
+
+    config = load(Path("mail.toml"))
+    assert config.model.type == "multinomial_nb"
+    assert config.features == {"body": "text"}
+
+
+def test_categories_alone_choose_a_tree() -> None:
+    """No naive Bayes here takes categories yet."""
+    init(write("c.jsonl", [{"colour": f"c{i % 4}", "y": "a"} for i in range(50)]), label="y")
+
+    assert load(Path("c.toml")).model.type == "river:tree.HoeffdingTreeClassifier"
+
+
+@pytest.mark.parametrize("kind", ["numeric", "binary", "categorical", "text"])
+def test_every_choice_can_be_built(kind: Any) -> None:
+    """Whatever is proposed must start."""
+    model = choose([Inferred("x", kind, "because")]).model
+    Path("x.toml").write_text(
+        f'name = "x"\n[input]\ntransport = "memory:x"\nobservations = "o"\n'
+        f'[model]\ntype = "{model}"\n'
+    )
+
+    assert build(load(Path("x.toml")).model).classes == []
+
+
+def test_names_that_toml_must_quote_survive() -> None:
+    """Field names are the sender's; the file must parse whatever they are."""
+    odd = ['a "b"', "c\\d", "ü", "e f", "#g", "h\x7f"]
+    init(write("odd.jsonl", [dict.fromkeys(odd, i + 0.5) for i in range(30)]))
+
+    assert load(Path("odd.toml")).features == dict.fromkeys(odd, "numeric")
+
+
+def test_topic_is_sampled_and_its_url_is_written_relative_to_the_file(directory: Path) -> None:
+    """The configuration may live elsewhere than the command was typed."""
+    log = open_log("sqlite:feed.db")
+    log.create_topic("people", 2)
+    log.append([Outgoing("people", b"k", json.dumps(row).encode()) for row in ROWS])
+    log.close()
+    (directory / "conf").mkdir()
+
+    init("people", label="spam", transport="sqlite:feed.db", output=Path("conf/people.toml"))
+
+    config = load(Path("conf/people.toml"))
+    assert (directory / config.input.transport[7:]).resolve() == directory / "feed.db"
+    assert (config.input.observations, config.input.labels) == ("people", None)
+    assert config.input.label == "spam"
+    assert config.features == {"age": "numeric"}
+
+
+def test_bad_records_of_a_topic_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:
+    """A sample must not fail for what the service would put aside."""
+    log = open_log("memory:init-bad")
+    log.create_topic("t", 1)
+    log.append([Outgoing("t", None, b"{"), Outgoing("t", None, b'{"x": 1.5}')])
+
+    init("t", transport="memory:init-bad")
+
+    shown = capsys.readouterr().err
+    assert "1 records that are no JSON objects were passed over" in shown
+    assert "neither a field 'id' nor a key" in shown
+
+
+def test_existing_file_is_overwritten_only_by_force() -> None:
+    """A configuration somebody edited is not lost."""
+    write("p.jsonl", ROWS)
+    Path("p.toml").write_text("mine")
+
+    with pytest.raises(ConfigError, match=r"p\.toml exists; give --force"):
+        init("p.jsonl")
+    assert Path("p.toml").read_text() == "mine"
+    init("p.jsonl", force=True)
+    assert load(Path("p.toml")).name == "p"
+
+
+def test_likely_label_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a label the service only predicts."""
+    init(write("p.jsonl", [{"x": i + 0.5, "label": "a"} for i in range(30)]))
+
+    assert "is 'label' the label? then say --label label" in capsys.readouterr().out
+    assert load(Path("p.toml")).input_topics == ["p"]
+
+
+def test_decimal_labels_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """They would all become dead letters."""
+    init(write("p.jsonl", [{"x": i + 0.5, "y": 0.5} for i in range(30)]), label="y")
+
+    assert "30 of 30 values are neither text, integer nor truth" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"source": "nope.csv"}, "no file nope.csv; if it is a topic, say where: --transport"),
+        ({"source": "."}, "expected a file or a topic, got the directory"),
+        ({"source": "p.jsonl", "label": "spa"}, "no field 'spa' .* did you mean 'spam'"),
+        ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
+        ({"source": "empty.jsonl"}, "empty.jsonl holds no records"),
+        ({"source": "useless.jsonl"}, "no field of the sample can be learned from"),
+        ({"source": "p.jsonl", "name": "a b"}, "got 'a b'; for example --name a-b"),
+        ({"source": "p.jsonl", "output": Path("no/p.toml")}, "cannot write no/p.toml"),
+        ({"source": "t", "transport": "memory:init-none"}, "no topic 't' on memory:init-none"),
+        ({"source": "t", "transport": "sqlite:none.db"}, "sqlite:none.db: no such file"),
+        ({"source": "t", "transport": "redis:x"}, "expected a transport"),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: dict[str, Any], expected: str) -> None:
+    """What was expected, what came, what to do; nothing is written."""
+    write("p.jsonl", ROWS)
+    write("empty.jsonl", [])
+    write("useless.jsonl", [{"id": i} for i in range(9)])
+
+    with pytest.raises(ConfigError, match=expected) as caught:
+        init(**arguments)
+
+    assert "\n" not in str(caught.value)
+    assert not list(Path().glob("*.toml"))
+    assert not list(Path().glob("*.db"))

@@ -1,0 +1,283 @@
+"""`headwater produce`: what is in the log afterwards, and what it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumers.cli import main
+from consumers.commands.produce import send
+from consumers.feed import due_seconds
+from consumers.records import Outgoing, Partition, Record
+from consumers.transports import open_log
+from consumers.transports.memory import MemoryLog
+
+Said = pytest.CaptureFixture[str]
+Produce = Callable[..., int]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """An embedded log that is not there yet."""
+    return f"sqlite:{tmp_path / 'log.db'}"
+
+
+@pytest.fixture
+def produce(tmp_path: Path, url: str) -> Produce:
+    """Write a file of this content and produce it."""
+
+    def run(topic: str, content: str, *options: str, name: str = "a.jsonl") -> int:
+        path = tmp_path / name
+        path.write_text(content)
+        return main(["produce", topic, str(path), "--transport", url, *options])
+
+    return run
+
+
+def jsonl(records: Sequence[dict[str, Any]]) -> str:
+    """Records as lines."""
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def stored(url: str, *topics: str) -> list[Record]:
+    """What these topics hold, partition by partition."""
+    log = open_log(url)
+    try:
+        have = log.topics()
+        starts = {Partition(t, n): 0 for t in topics for n in range(have[t])}
+        return [
+            Record(*part.partition, *column)
+            for part in log.read(starts, log.end_offsets(list(starts)))
+            for column in zip(part.offsets, part.timestamps, part.keys, part.values, strict=True)
+        ]
+    finally:
+        log.close()
+
+
+def test_observations_and_late_labels_are_in_their_topics(
+    produce: Produce, url: str, capsys: Said
+) -> None:
+    """Topics are made, timestamps end in the present, the summary counts both."""
+    records = [{"id": f"r{i}", "x": i, "y": i % 2} for i in range(1250)]
+
+    code = produce("obs", jsonl(records), "--label-topic", "lab", "--label", "y", "--delay", "50")
+
+    out = capsys.readouterr()
+    observations, labels = stored(url, "obs"), stored(url, "lab")
+    assert code == 0
+    assert out.out.startswith("1,250 observations to obs, 1,250 labels to lab in ")
+    assert [json.loads(r.value or b"") for r in observations] == [
+        {"id": f"r{i}", "x": i} for i in range(1250)
+    ]
+    assert [r.key for r in observations] == [r.key for r in labels]
+    assert json.loads(labels[7].value or b"") == {"id": "r7", "label": 1}
+    assert labels[7].timestamp == observations[7 + 49].timestamp
+    assert labels[-1].timestamp == observations[0].timestamp + 1249 + 49
+
+
+def test_observations_and_labels_are_written_interleaved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that runs beside it sees a label right when it became known."""
+    written: list[str] = []
+    monkeypatch.setattr(
+        MemoryLog, "append", lambda _, chunk: written.extend(r.topic for r in chunk)
+    )
+    path = tmp_path / "a.jsonl"
+    path.write_text(jsonl([{"y": 1}] * 4))
+
+    labels = ["--label-topic", "l", "--label", "y", "--delay", "2"]
+    code = main(["produce", "o", str(path), "--transport", "memory:interleaved", *labels])
+
+    assert code == 0
+    assert "".join(written) == "oolololl"
+
+
+def test_key_puts_observation_and_label_into_partitions_of_one_number(
+    produce: Produce, url: str
+) -> None:
+    """Both topics are made with as many partitions, and several of them are used."""
+    options = ["--label-topic", "lab", "--label", "y", "--partitions", "3"]
+
+    assert produce("obs", jsonl([{"id": i, "y": 1} for i in range(50)]), *options) == 0
+
+    places = {r.key: r.partition for r in stored(url, "obs")}
+    assert {r.key: r.partition for r in stored(url, "lab")} == places
+    assert set(places.values()) == {0, 1, 2}
+
+
+def test_csv_types_are_obeyed(produce: Produce, url: str) -> None:
+    """Two options or one with a comma are the same."""
+    content = "zip,size,note\n53111,1,5\n"
+    options = ["--types", "zip=categorical,size=text", "--types", "note=text"]
+
+    assert produce("obs", content, *options, name="a.csv") == 0
+
+    (record,) = stored(url, "obs")
+    assert json.loads(record.value or b"") == {"zip": "53111", "size": "1", "note": "5", "id": "0"}
+
+
+def test_time_field_sorts_a_file_that_is_not_in_order(produce: Produce, url: str) -> None:
+    """Records lie in the log in order of the time they have."""
+    records = [{"id": 0, "t": 1709294460}, {"id": 1, "t": 1709294400}, {"id": 2, "t": 1709294400}]
+
+    assert produce("obs", jsonl(records), "--time-field", "t") == 0
+
+    found = [(r.key, r.timestamp - 1709294400000) for r in stored(url, "obs")]
+    assert found == [(b"1", 0), (b"2", 0), (b"0", 60_000)]
+
+
+def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
+    """`--config` takes the transport of a configuration, relative to the file."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "obs"\n'
+        '[model]\ntype = "gaussian_nb"\n'
+    )
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"x": 1}\n')
+
+    assert main(["produce", "obs", str(path), "--config", str(config)]) == 0
+    assert len(stored(url, "obs")) == 1
+    assert capsys.readouterr().out.startswith("1 observations to obs in ")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "said"),
+    [
+        ('{"a": 1}\n{"a": \n', [], "line 2 is not JSON"),
+        ("\n", [], "expected records, got none; nothing was written"),
+        ('{"id": 1.5}', [], "an id is text or an integer; name another field with --id-field"),
+        ('{"a": 1}', ["--label-topic", "l"], "labels need --label-topic T and --label FIELD"),
+        ('{"a": 1}', ["--delay", "5"], "labels need --label-topic T and --label FIELD"),
+        ('{"a": 1}', ["--label", "a", "--label-topic", "obs"], "both go to 'obs'"),
+        ('{"a": 1}', ["--label", "b", "--label-topic", "l"], "no record has a label in field 'b'"),
+        ('{"a": 1}', ["--delay", "soon"], "expected --delay as a number of records or a duration"),
+        ('{"a": 1}', ["--rate", "0"], "expected --rate above 0, got 0"),
+        ('{"a": 1}', ["--rate", "1", "--time-field", "a"], "give one"),
+        ('{"a": "soon"}', ["--time-field", "a"], "expected a time since 1970"),
+        ('{"a": 1}', ["--types", "a=text"], "--types is for CSV"),
+        ('{"a": 1}', ["--types", "a"], "expected --types FIELD=KIND, got 'a'"),
+        ('{"a": 1}', ["--config", "c.toml"], "got both"),
+    ],
+)
+def test_wrong_use_is_one_line_and_leaves_no_trace(
+    produce: Produce, url: str, capsys: Said, content: str, options: list[str], said: str
+) -> None:
+    """Exit code 2; the log is not even made."""
+    code = produce("obs", content, *options)
+
+    out = capsys.readouterr()
+    assert code == 2
+    assert said in out.err
+    assert out.err.count("\n") == 1
+    assert not Path(url.removeprefix("sqlite:")).exists()
+
+
+def test_other_number_of_partitions_than_the_topic_has_is_refused(
+    produce: Produce, capsys: Said
+) -> None:
+    """A topic cannot be re-divided by producing to it."""
+    assert produce("obs", '{"a": 1}', "--partitions", "2") == 0
+
+    assert produce("obs", '{"a": 1}', "--partitions", "3") == 2
+    assert "topic 'obs' has 2 partitions" in capsys.readouterr().err
+    assert produce("obs", '{"a": 1}') == 0
+
+
+def test_topic_is_made_on_kafka_only_when_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Said
+) -> None:
+    """Topics of a shared broker belong to its operator."""
+    log = MemoryLog("as-kafka")
+    monkeypatch.setattr("consumers.transports.open_log", lambda url, kafka: log)
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a": 1}')
+    command = ["produce", "obs", str(path), "--transport", "kafka://broker:9092"]
+
+    assert main(command) == 2
+    assert "has no topic 'obs'; make it, or give --create" in capsys.readouterr().err
+    assert main([*command, "--create"]) == 0
+    assert log.topics() == {"obs": 1}
+
+
+def test_rate_gives_real_time_steps(produce: Produce, url: str) -> None:
+    """Timestamps at 500 a second are 2 ms apart."""
+    assert produce("obs", jsonl([{"a": 1}] * 20), "--rate", "500") == 0
+
+    times = [r.timestamp for r in stored(url, "obs")]
+    assert [b - a for a, b in pairwise(times)] == [2] * 19
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize("rate", [2.0, 300.0, 20_000.0])
+def test_paced_records_are_written_when_due(rate: float) -> None:
+    """None later than its time, none more than 10 ms (and a rounded ms) before it."""
+    clock = Clock()
+    log = MemoryLog(f"paced-{rate}")
+    log.create_topic("t", 1)
+    step = max(1.0, 1000 / rate)
+    records = [Outgoing("t", None, b"{}", 5000 + int(i * step)) for i in range(100)]
+    moments: list[float] = []
+
+    send(
+        log,
+        records,
+        pace=due_seconds(5000, rate),
+        wrote=lambda chunk: moments.extend([clock.now] * len(chunk)),
+        clock=clock,
+        sleep=clock.sleep,
+    )
+
+    early = [i / rate - moment for i, moment in enumerate(moments)]
+    assert len(moments) == 100
+    assert min(early) >= -1e-9
+    assert max(early) <= 0.0115
+
+
+def test_interrupted_feed_says_what_was_written(
+    produce: Produce, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """Ctrl-C ends with 130 and a count that is true."""
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        "consumers.commands.produce.send",
+        lambda log, outgoing, **options: send(log, outgoing, sleep=interrupted, **options),
+    )
+
+    assert produce("obs", jsonl([{"a": 1}] * 5), "--rate", "1") == 130
+    assert capsys.readouterr().out == "stopped: 1 observations to obs\n"
+
+
+def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:
+    """After a second a line on stderr, then one every five; nothing before."""
+    from consumers.commands.meter import Meter
+
+    clock = Clock()
+    with Meter("records written", 1200, clock=clock) as meter:
+        for _ in range(12):
+            clock.sleep(0.6)
+            meter.advance(100)
+
+    err = capsys.readouterr().err
+    assert err == "200 of 1,200 records written\n1,100 of 1,200 records written\n"

@@ -1,0 +1,154 @@
+"""`headwater tail`: what is printed, and the ways it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consumers.cli import main
+from consumers.records import Outgoing
+from consumers.transports import open_log
+from consumers.transports.protocol import Log
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """An embedded log."""
+    return f"sqlite:{tmp_path / 'log.db'}"
+
+
+@pytest.fixture
+def log(url: str) -> Iterator[Log]:
+    """The log, with a topic `t` of two partitions and three records."""
+    opened = open_log(url)
+    opened.create_topic("t", 2)
+    opened.append(
+        [
+            Outgoing("t", b"a", '{"x": "é"}'.encode(), 1000, (("h", b"\xff"),), 0),
+            Outgoing("t", None, b"\xffplain", 1001, (), 1),
+            Outgoing("t", b"c", None, 1002, (), 1),
+        ]
+    )
+    yield opened
+    opened.close()
+
+
+def lines(capsys: Said) -> list[str]:
+    """What was printed to stdout."""
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.usefixtures("log")
+def test_values_are_printed_one_a_line(url: str, capsys: Said) -> None:
+    """UTF-8 as it is, other bytes escaped, nothing as null."""
+    code = main(["tail", "t", "--transport", url, "--from-beginning", "--drain"])
+
+    assert code == 0
+    assert sorted(lines(capsys)) == ["\\xffplain", "null", '{"x": "é"}']
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("ending", [["--drain"], ["-n", "3"]])
+def test_envelope_has_everything_of_a_record(url: str, capsys: Said, ending: list[str]) -> None:
+    """JSON values are JSON, others text; headers keep their order."""
+    code = main(["tail", "t", "--transport", url, "--from-beginning", "--envelope", *ending])
+
+    shown = sorted((json.loads(line) for line in lines(capsys)), key=lambda r: r["timestamp"])
+    assert code == 0
+    assert shown[0] == {
+        "topic": "t",
+        "partition": 0,
+        "offset": 0,
+        "timestamp": 1000,
+        "key": "a",
+        "headers": [["h", "\\xff"]],
+        "value": {"x": "é"},
+    }
+    assert [r["value"] for r in shown[1:]] == ["\\xffplain", None]
+    assert [(r["partition"], r["offset"], r["key"]) for r in shown[1:]] == [
+        (1, 0, None),
+        (1, 1, "c"),
+    ]
+
+
+@pytest.mark.usefixtures("log")
+def test_drain_without_beginning_prints_nothing(url: str, capsys: Said) -> None:
+    """The present end is where it starts and stops."""
+    assert main(["tail", "t", "--transport", url, "--drain"]) == 0
+    assert main(["tail", "t", "--transport", url, "--drain", "--envelope"]) == 0
+    assert lines(capsys) == []
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize("drain", [[], ["--drain"]])
+def test_max_ends_it(url: str, capsys: Said, drain: list[str]) -> None:
+    """So many records, then exit 0."""
+    assert main(["tail", "t", "--transport", url, "--from-beginning", "-n", "2", *drain]) == 0
+    assert len(lines(capsys)) == 2
+
+
+def test_numbers_beyond_64_bits_are_shown_as_they_are(url: str, log: Log, capsys: Said) -> None:
+    """What is printed is what was sent."""
+    log.create_topic("big", 1)
+    log.append([Outgoing("big", None, b"[123456789012345678901234567890, 1.50]")])
+
+    main(["tail", "big", "--transport", url, "--from-beginning", "--drain", "--envelope"])
+    assert '"value":[123456789012345678901234567890,1.5]' in lines(capsys)[0]
+
+
+@pytest.mark.usefixtures("log")
+def test_missing_topic_and_missing_file_are_one_line(url: str, capsys: Said) -> None:
+    """The topics that are there are named; a mistyped file is not made."""
+    other = f"{url}x"
+
+    assert main(["tail", "u", "--transport", url]) == 2
+    assert capsys.readouterr().err == f"headwater: {url} has no topic 'u'; topics are t\n"
+    assert main(["tail", "t", "--transport", other]) == 2
+    assert "no such file" in capsys.readouterr().err
+    assert not Path(other.removeprefix("sqlite:")).exists()
+
+
+def following(url: str, *options: str) -> subprocess.Popen[str]:
+    """A `tail` of topic t in a process of its own."""
+    command = [sys.executable, "-m", "consumers", "tail", "t", "--transport", url, *options]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def test_new_records_are_printed_as_they_come_until_ctrl_c(url: str, log: Log) -> None:
+    """A record written while it runs appears at once; Ctrl-C ends with 0 and without a word."""
+    with following(url, "--from-beginning") as process:
+        assert process.stdout is not None
+        before = [process.stdout.readline() for _ in range(3)]
+        log.append([Outgoing("t", None, b"new", 1003)])
+        new = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, err = process.communicate(timeout=20)
+
+    assert '{"x": "é"}\n' in before
+    assert new == "new\n"
+    assert (rest, err, process.returncode) == ("", "", 0)
+
+
+@pytest.mark.parametrize("options", [["--drain"], []])
+def test_closed_pipe_ends_it_with_success(url: str, log: Log, options: list[str]) -> None:
+    """As in `headwater tail … | head -1`."""
+    log.append([Outgoing("t", None, b"x" * 1000, 1003) for _ in range(2000)])
+    with following(url, "--from-beginning", *options) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(timeout=20)
+        assert process.stderr is not None
+        err = process.stderr.read()
+
+    assert (code, err) == (0, "")
