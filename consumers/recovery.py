@@ -110,7 +110,9 @@ def recover(
         Called with the records replayed and the records to replay.
     """
     end = log.end_offsets([found.journal])[found.journal]
-    if end == log.beginning_offsets([found.journal])[found.journal] == 0:
+    first = log.beginning_offsets([found.journal])[found.journal]
+    # On Kafka an aborted first commit leaves offsets without a record behind.
+    if first == 0 and next(_entries(log, found.journal, 0, end), None) is None:
         end = _first_start(config, log, owner, found, now)
     live = rebuild(config, log, found, store, end=end, progress=progress)
     owner.seek(live.shard.positions)

@@ -257,5 +257,5 @@ def _next_steps(origin: Source, file: Path | None, label: str | None, output: Pa
         f"{check}    # makes the topics",
         f"{produce}    # all at once",
         f"{run}    # learns, and waits for more",
-        f"{produce} --rate 50    # meanwhile, in another terminal: 50 records a second",
+        f"{produce} --rate 50    # or this instead, in another terminal, to watch it learn",
     ]
