@@ -99,8 +99,12 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
     lower.set_xlabel("observations")
     lower.set_xlim(0, points[-1].observations)
     lower.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    figure.suptitle(title.replace("$", r"\$"))  # a dollar sign would begin mathematics
-    figure.legend(*upper.get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    figure.align_ylabels()
+    # A dollar sign would begin mathematics.
+    upper.set_title(title.replace("$", r"\$"), loc="left", pad=30, fontweight="bold")
+    upper.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.01), ncols=4, frameon=False, borderaxespad=0
+    )
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:

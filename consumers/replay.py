@@ -7,7 +7,7 @@ of each batch, so the same feed gives the same bits whenever it is replayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ __all__ = ["batches", "file_shard", "late_labels", "replay", "report"]
 
 
 def late_labels(
-    config: Config, *, label: str | None, delay: int | timedelta | None, has_label: bool
+    config: Config, *, label: str | None, delay: int | timedelta | None, fields: Collection[str]
 ) -> LateLabels | None:
     """How the labels come; None: inside their observations, as the configuration says.
 
@@ -34,8 +34,8 @@ def late_labels(
     ----------
     label, delay
         What the user asked for, if anything: either makes labels records of their own.
-    has_label
-        Whether the feed has a field `label`, which is taken where none is named.
+    fields
+        The feed's; `label` is taken where none is named.
 
     Raises
     ------
@@ -45,11 +45,11 @@ def late_labels(
     inside = config.input.label
     if inside is not None and delay is None and label in (None, inside):
         return None
-    field = label or inside or ("label" if has_label else None)
+    field = label or inside or ("label" if "label" in fields else None)
     if field is None:
         raise ConfigError(
-            "expected the field that holds the label, neither the command nor [input] label "
-            "names one; give --label FIELD"
+            "expected --label FIELD, for [input] label names none; fields are "
+            f"{', '.join(sorted(fields)[:20])}"
         )
     # Without a topic of its own in the configuration: any name that is not the observations'.
     topic = config.input.labels or f"{config.input.observations}-labels"

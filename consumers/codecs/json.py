@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import inf
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -34,10 +35,11 @@ __all__ = [
 LONGEST_ID = 512
 
 Number = float | None
+Small = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]  # larger ones may be out of range
 KIND_TYPES: dict[str, Any] = {
     "numeric": Number,
     "binary": bool | float | None,
-    "categorical": bool | int | str | None,
+    "categorical": bool | Small | str | None,
     "text": str | None,
 }
 
@@ -235,7 +237,7 @@ class JsonLabels:
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
-        if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(w):
+        if isinstance(w, bool) or not isinstance(w, int | float) or not _usable(_float(w)):
             raise RecordError("bad_weight", '"w" expects a number above 0 and at most 2**53')
         return _id(document.get("id"), key), label, float(w)
 
@@ -262,6 +264,13 @@ def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:
             return None
         found = found.get(name)
     return found
+
+
+def _float(w: float) -> float:
+    try:
+        return float(w)
+    except OverflowError:
+        return inf
 
 
 def _usable(w: float) -> bool:

@@ -79,7 +79,7 @@ def demo(
         raise ConfigError("--label names a field of --from FILE; give both or neither")
     source = bundled(feed) if file is None else from_file(file, label)
     live = sys.stdout.isatty() and _can_draw()
-    plan = prepare(source, file or Path(feed), delay, directory, port)
+    plan = prepare(source, str(file or feed), delay, directory, port)
     watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live)
     _conclude(plan, watch, live=live)
 
@@ -96,7 +96,7 @@ class Plan:
     labels: int
 
 
-def prepare(feed: Feed, origin: Path, delay: int, directory: Path, port: int | None) -> Plan:
+def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | None) -> Plan:
     """Read the feed once, and write the configuration into a fresh directory.
 
     Raises
@@ -151,7 +151,7 @@ def perform(plan: Plan, *, seconds: float, live: bool) -> Watch:
             for topic in config.input_topics:
                 log.create_topic(topic, 1)
             make_own_topics(config, log)
-            watch = Watch(config, log, plan.observations, time.monotonic)
+            watch = Watch(config, log, plan.feed.label, plan.observations, time.monotonic)
             tell = (lambda _: None) if live else _line_by_line(plan.observations)
 
             def committed(event: Committed, view: ShardView) -> None:
@@ -234,7 +234,7 @@ def _send_slowly(
         log = open_log(plan.config.input.transport)
         try:
             records = takewhile(lambda _: not stop.is_set(), _outgoing(plan, start, step))
-            send(log, records, pace=due, sleep=lambda pause: stop.wait(pause) and None)
+            send(log, records, pace=due, sleep=stop.wait)
         finally:
             log.close()
     except Exception as error:
@@ -281,8 +281,8 @@ def _line_by_line(total: int) -> Callable[[Watch], None]:
 
 
 def _introduce(plan: Plan) -> None:
-    late = f"labels {plan.delay:,} records later" if plan.delay > 1 else "labels at once"
-    typer.echo(f"feed: {plan.observations:,} {plan.feed.origin}; {late}")
+    late = f"{plan.delay:,} records later" if plan.delay > 1 else "at once"
+    typer.echo(f"{plan.observations:,} {plan.feed.origin}; labels come {late}")
 
 
 def _conclude(plan: Plan, watch: Watch, *, live: bool) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from consumers.records import Outgoing
     from consumers.transports.protocol import Log
 
-__all__ = ["make_topics", "produce", "send"]
+__all__ = ["make_topics", "produce", "send", "survey"]
 
 CHUNK = 5000  # records an append: a commit costs milliseconds, so few a second are enough
 AHEAD_SECONDS = 0.01  # a paced feed may run ahead so far, rather than write each record by itself
@@ -100,7 +100,7 @@ def produce(
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     feed = Feed(file, kinds, topic, labels, id_field, time_field)
-    found = survey(feed)
+    found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
         make_topics(log, url, feed.topics, partitions, create=create)
@@ -141,38 +141,49 @@ class Survey:
     in_order: bool = True
 
 
-def survey(feed: Feed) -> Survey:
-    """Read everything once, so that what is wrong is known before the first record is written."""
+def survey(
+    records: Iterable[Mapping[str, object]],
+    origin: str | Path,
+    labels: LateLabels | None,
+    time_field: str | None,
+    id_field: str = "id",
+) -> Survey:
+    """Read everything once, so that what is wrong is known before the first record is written.
+
+    Raises
+    ------
+    ConfigError
+        No records, none with a label, a time or an id that is none; it names `origin`.
+    """
     from consumers.errors import ConfigError
     from consumers.feed import field_of, id_of, timestamp_ms
 
     found = Survey()
     latest = 0
     names: set[str] = set()
-    label = None if feed.labels is None else feed.labels.field
     with Meter("records read") as meter:
-        for record in feed.records():
-            id_of(found.records, record, feed.id_field)
+        for record in records:
+            id_of(found.records, record, id_field)
             found.records += 1
             meter.advance(1)
-            if label is not None:
-                found.labels += field_of(record, label) is not None
+            if labels is not None:
+                found.labels += field_of(record, labels.field) is not None
                 if not found.labels:
                     names.update(record)
-            if feed.time_field is not None:
+            if time_field is not None:
                 try:
-                    timestamp = timestamp_ms(field_of(record, feed.time_field))
+                    timestamp = timestamp_ms(field_of(record, time_field))
                 except ValueError as error:
-                    where = f"{feed.file}: record {found.records}, field {feed.time_field!r}"
+                    where = f"{origin}: record {found.records}, field {time_field!r}"
                     raise ConfigError(f"{where}: {error}") from None
                 found.in_order &= timestamp >= latest
                 latest = timestamp
     if not found.records:
-        raise ConfigError(f"{feed.file}: expected records, got none; nothing was written")
-    if label is not None and not found.labels:
+        raise ConfigError(f"{origin}: expected records, got none; nothing was written")
+    if labels is not None and not found.labels:
         shown = ", ".join(sorted(names)[:20])
         raise ConfigError(
-            f"{feed.file}: no record has a label in field {label!r}; fields are {shown}"
+            f"{origin}: no record has a label in field {labels.field!r}; fields are {shown}"
         )
     return found
 
@@ -283,7 +294,7 @@ def send(
     pace: Callable[[int], float] | None = None,
     wrote: Callable[[list[Outgoing]], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> None:
     """Write records in chunks, as they come or each when it is due.
 
@@ -303,7 +314,7 @@ def _chunks(
     outgoing: Iterable[Outgoing],
     pace: Callable[[int], float] | None,
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    sleep: Callable[[float], object],
 ) -> Iterator[list[Outgoing]]:
     began = clock()
     chunk: list[Outgoing] = []

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,15 +18,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.produce import Feed, parse_types, survey
+from consumers.commands.produce import parse_types, survey
 
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.events import ShardView
+    from consumers.feed import LateLabels
     from consumers.records import Outgoing
     from consumers.shard import Shard
 
 __all__ = ["replay"]
+
+LOOKED_AT = 500  # records whose fields count as those of the file
+LONGEST_NAME = 60  # of a file, in the title of a picture
 
 
 def replay(
@@ -111,13 +116,21 @@ def replay(
 
 
 @dataclass(frozen=True, slots=True)
-class _Head(Feed):
+class _Feed:
     """The first records of a file, as `produce` would write them."""
 
-    limit: int | None = None
+    file: Path
+    kinds: Mapping[str, str]
+    limit: int | None
+    topic: str
+    id_field: str
+    time_field: str | None
+    labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
-        return islice(Feed.records(self), self.limit)
+        from consumers.files import read_records
+
+        return islice(read_records(self.file, self.kinds), self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
         from consumers.feed import timed
@@ -157,12 +170,12 @@ def _from_file(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     topic, id_field = config.input.observations, config.input.id
-    feed = _Head(file, kinds, topic, None, id_field, time_field, limit)
-    has_label = any(field_of(record, "label") is not None for record in islice(feed.records(), 500))
-    late = late_labels(config, label=label, delay=delay, has_label=has_label)
+    feed = _Feed(file, kinds, limit, topic, id_field, time_field)
+    fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
+    late = late_labels(config, label=label, delay=delay, fields=fields)
     feed = replace(feed, labels=late)
     inside = late or LateLabels("", str(config.input.label))
-    found = survey(replace(feed, labels=inside))
+    found = survey(feed.records(), file, inside, time_field, id_field)
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and time_field is not None:
         # Everything is in memory then.
@@ -172,11 +185,12 @@ def _from_file(
     shard = _shard(config, feed, read())
     total = found.records + (found.labels if late is not None else 0)
     told = _run(config, shard, feed.outgoing(read()), total, picture, file.name)
-    source = {"file": str(file), "label": inside.field}
-    return {"source": {**source, "delay": (delay_text or 0) if late else None}, **told}
+    lateness = delay_text if isinstance(delay, timedelta) else delay or 0
+    source = {"file": str(file), "label": inside.field, "delay": lateness if late else None}
+    return {"source": source, **told}
 
 
-def _shard(config: Config, feed: _Head, records: Iterable[Mapping[str, object]]) -> Shard:
+def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
     """The empty shard, its features inferred from the first observations where not declared."""
     from consumers.recovery import SAMPLE, schema_from
     from consumers.replay import file_shard
@@ -225,8 +239,8 @@ def _run(
 
 def _title(view: ShardView, data: str) -> str:
     accuracy = view.quality.scores["all"].accuracy
-    right = "nothing scored" if accuracy is None else f"{100 * accuracy:.2f} % right"
-    return f"{view.name} ({view.model}) on {data}: {right}"
+    right = "nothing scored" if accuracy is None else f"accuracy {100 * accuracy:.2f} %"
+    return f"{view.name} ({view.model}) on {data[-LONGEST_NAME:]}: {right}"
 
 
 def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:

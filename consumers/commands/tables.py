@@ -46,10 +46,7 @@ def _head(told: Mapping[str, Any]) -> Text:
     if "journal" in source:
         of = f"journal {source['journal']} to position {source['position']:,}"
     else:
-        late = source["delay"]
-        when = "inside their observations" if late is None else "right after their observation"
-        if late not in (None, 0, "0", "1"):
-            when = f"{late} late" if not str(late).isdigit() else f"{int(late):,} records late"
+        when = _when(source["delay"])
         of = f"{source['file']}, labels from {source['label']!r}, {when}"
     rate = told["records_per_second"]
     labels = told["records"] - told["observations"]
@@ -59,6 +56,21 @@ def _head(told: Mapping[str, Any]) -> Text:
         f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"
         f"{speed}"
     )
+
+
+def _when(delay: int | str | None) -> str:
+    """When the labels come.
+
+    Examples
+    --------
+    >>> _when(None), _when(0), _when(100), _when("7d")
+    ('inside', 'right after', '100 records late', '7d late')
+    """
+    if delay is None:
+        return "inside"
+    if isinstance(delay, str):
+        return f"{delay} late"
+    return f"{delay:,} records late" if delay > 1 else "right after"
 
 
 def _scores(scores: Mapping[str, Any]) -> Table:

@@ -26,6 +26,8 @@ RAREST_BINARY = 0.1  # of 0 and 1 the rarer; a counter that rarely leaves 0 pass
 _ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
 _TIME_NAME = re.compile(r"(^|[._-])(ts|time|timestamp|date|datetime|at)$", re.IGNORECASE)
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
+
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
@@ -120,8 +122,8 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
         if truths or (total >= 20 and rarer >= RAREST_BINARY * total):
             return "binary", f"all {total} values are 0 or 1, {ones} of them 1"
         return "numeric", (
-            f"all {total} values are 0 or 1, but only {rarer} the rarer one: "
-            "numeric takes other numbers too"
+            f"all {total} values are 0 or 1, {ones} of them 1: one too rare, or too few values, "
+            "to rule out other numbers"
         )
     why = f"{len(numbers)} of {total} values are numbers"
     return "numeric", why + _rejects(total - len(numbers))
@@ -129,6 +131,9 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
 
 def _string_kind(values: list[Any], strings: list[str], *, text: bool) -> tuple[Kind | None, str]:
     total, distinct = len(strings), len(set(strings))
+    dates = sum(1 for s in strings if _DATE.match(s))
+    if dates * 2 > total:
+        return None, f"{dates} of {total} values are dates, and only new ones are to come"
     words = sum(len(s.split()) for s in strings) / total
     figures = f"{distinct} of {total} values distinct"
     if words >= TEXT_WORDS and distinct * 2 > total:

@@ -35,9 +35,9 @@ class Line:
 # Colours from Okabe and Ito's palette, which those who see red and green alike can tell apart.
 # In a character that several lines cross the first one gives the colour.
 LINES = (
-    Line("model", "⠤⠤", "bold #56b4e9", lambda p: p.model),
-    Line("majority", "⠤ ⠤", "#e69f00", lambda p: p.majority, 6, 3),
-    Line("no-change", "⠄ ⠄", "#999999", lambda p: p.no_change, 4, 1),
+    Line("model", "━", "bold #56b4e9", lambda p: p.model),
+    Line("majority", "╌", "#e69f00", lambda p: p.majority, 6, 3),
+    Line("no-change", "·", "#999999", lambda p: p.no_change, 4, 1),
 )
 
 

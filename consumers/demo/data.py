@@ -1,7 +1,6 @@
 """The feeds of the demo: data sets that ship with river, or a file. Real records, in their order.
 
-Rule: nothing is made up and nothing is left out; of the phishing feed only the label is spelt
-out, because `true` says little in a confusion matrix.
+Rule: nothing is made up, renamed or left out.
 """
 
 from __future__ import annotations
@@ -21,10 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["FEEDS", "Feed", "bundled", "fresh_directory", "from_file", "settings"]
 
-FEEDS = ("phishing", "bananas", "segments")
+# Name to the class in river.datasets, what its records are, and what to call the label.
+FEEDS = {
+    "phishing": ("Phishing", "web pages, phishing or not (Phishing)", "is_phishing"),
+    "bananas": ("Bananas", "points of two shapes like bananas (Bananas)", "banana"),
+    "segments": ("ImageSegments", "3 x 3 pixels of photographs (ImageSegments)", "category"),
+}
 ID = "id"
 
-_PHISHING = {True: "phishing", False: "legitimate"}
 _COMMITS = 50  # so many points the curve has at least, also where everything comes at once
 _FEWEST_RECORDS, _MOST_RECORDS = 50, 5_000
 
@@ -58,24 +61,14 @@ def bundled(name: str) -> Feed:
     --------
     >>> feed = bundled("phishing")
     >>> next(feed.records())["is_phishing"], feed.origin
-    ('phishing', 'web pages, phishing or legitimate (Phishing)')
+    (True, 'web pages, phishing or not (Phishing)')
     """
+    if name not in FEEDS:
+        raise ConfigError(f"expected --feed as one of {', '.join(FEEDS)}, got {name!r}")
     from river import datasets  # loads every data set's module: only for those who want one
 
-    if name == "phishing":
-        of = "web pages, phishing or legitimate (Phishing)"
-        return Feed(name, of, "is_phishing", _records(datasets.Phishing(), "is_phishing"))
-    if name == "bananas":
-        return Feed(
-            name,
-            "points of two shapes like bananas (Bananas)",
-            "banana",
-            _records(datasets.Bananas(), "banana"),
-        )
-    if name == "segments":
-        of = "3 x 3 pixels of outdoor images, in 7 classes (ImageSegments)"
-        return Feed(name, of, "category", _records(datasets.ImageSegments(), "category"))
-    raise ConfigError(f"expected --feed as one of {', '.join(FEEDS)}, got {name!r}")
+    dataset, origin, label = FEEDS[name]
+    return Feed(name, origin, label, _records(getattr(datasets, dataset)(), label))
 
 
 def from_file(path: Path, label: str | None) -> Feed:
@@ -173,6 +166,6 @@ def fresh_directory(wanted: Path) -> Path:
 def _records(dataset: Dataset, label: str) -> Callable[[], Iterator[Mapping[str, Any]]]:
     def records() -> Iterator[Mapping[str, Any]]:
         for x, y in dataset:
-            yield {**x, label: _PHISHING[y] if label == "is_phishing" else y}
+            yield {**x, label: y}
 
     return records

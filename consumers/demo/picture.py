@@ -7,8 +7,8 @@ back from the topics. The clock is an argument.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -43,8 +43,8 @@ class Picture:
 
     Parameters
     ----------
-    name, model
-        The feed, and what learns.
+    name, model, label
+        The feed, what learns, and the field it learns to predict.
     total
         How many observations there will be.
     rate
@@ -61,6 +61,7 @@ class Picture:
 
     name: str
     model: str
+    label: str
     total: int
     rate: float = 0.0
     seconds: float = 0.0
@@ -84,6 +85,8 @@ class Watch:
         Of the service that is watched.
     log
         Its log, to be read in the runner's thread.
+    label
+        The field that holds the label in the feed.
     total
         How many observations there will be.
     clock
@@ -92,6 +95,7 @@ class Watch:
 
     config: Config
     log: Log
+    label: str
     total: int
     clock: Callable[[], float]
     picture: Picture = field(init=False)
@@ -102,7 +106,8 @@ class Watch:
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.picture = Picture(self.config.name, self.config.model.type, self.total)
+        name, model = self.config.name, self.config.model.type
+        self.picture = Picture(name, model, self.label, self.total)
         self.begin()
 
     def begin(self) -> None:
@@ -116,15 +121,13 @@ class Watch:
         now = self.clock()
         self._read_back(view)
         self._extend(view)
-        self.picture = Picture(
-            self.config.name,
-            self.config.model.type,
-            self.total,
-            self._rate(now, view.observations),
-            now - self._began,
-            tuple(self._points),
-            view,
-            self._turns.best,
+        self.picture = replace(
+            self.picture,
+            rate=self._rate(now, view.observations),
+            seconds=now - self._began,
+            points=tuple(self._points),
+            view=view,
+            turn=self._turns.best,
         )
 
     def _rate(self, now: float, observations: int) -> float:
@@ -179,7 +182,7 @@ class Watch:
         return list(self.log.read({partition: start}, {partition: end}))
 
 
-def _objects(fetched: Fetched) -> list[tuple[str, Mapping[str, Any]]]:
+def _objects(fetched: Fetched) -> list[tuple[str, dict[str, Any]]]:
     """Key and JSON object of each record that is one; the feed's file may hold others."""
     found = []
     for key, value in zip(fetched.keys, fetched.values, strict=True):

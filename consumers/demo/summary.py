@@ -11,7 +11,7 @@ from rich.console import Console
 
 from consumers.config import Config
 from consumers.demo.picture import Picture
-from consumers.demo.view import confusion, label_text, percent
+from consumers.demo.view import confusion, label_text, likely, percent
 from stream.evaluate.quality import WINDOWS
 
 __all__ = ["files", "outcome", "progress"]
@@ -45,8 +45,8 @@ def outcome(picture: Picture, *, seen: bool) -> Iterator[str]:
         return
     scores = view.quality.scores
     yield (
-        f"{view.observations:,} observations predicted and {view.learned:,} labels learned "
-        f"in {picture.seconds:.1f} s, each prediction before its label"
+        f"{view.observations:,} observations predicted, {view.learned:,} labels learned "
+        f"in {picture.seconds:.1f} s"
     )
     if view.observations < picture.total:
         yield f"stopped after {view.observations:,} of {picture.total:,} observations"
@@ -77,17 +77,18 @@ def _details(picture: Picture) -> Iterator[str]:
         yield "confusion (rows: true, columns: predicted)"
         console = Console(file=StringIO(), width=80, color_system=None, legacy_windows=False)
         with console.capture() as capture:
-            console.print(confusion(view.quality, 76, 20))
+            console.print(confusion(view.quality, picture.label, 76, 20))
         yield from (line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
     if turn is not None:
         yield ""
+        yield "wrong, then right"
         for word, said in (("wrong", turn.wrong), ("right", turn.right)):
-            named = ", ".join(f"{label_text(y)} {100 * p:.0f} %" for y, p in said.probabilities[:3])
-            yield (
-                f"{word}: observation {said.number:,} is {label_text(turn.truth)}, "
-                f"said {label_text(said.label)} ({named})"
-            )
-        yield f"       {turn.same} of {turn.fields} fields of the two are equal"
+            named = ", ".join(f"{label_text(y)} {likely(p)}" for y, p in said.probabilities[:3])
+            yield f"  #{said.number:<6,} {word}: said {label_text(said.label)} ({named})"
+        yield (
+            f"  both {picture.label} = {label_text(turn.truth)}, "
+            f"{turn.same} of {turn.fields} fields equal"
+        )
 
 
 def files(config: Config, path: Path) -> Iterator[str]:
@@ -104,7 +105,7 @@ def files(config: Config, path: Path) -> Iterator[str]:
     log = config.input.transport.removeprefix("sqlite:")
     yield f"files in {directory}"
     yield f"  {path.name:<16} the configuration, to change and run"
-    yield f"  {Path(log).name:<16} the log: {', '.join(config.topics.values())}"
+    yield f"  {Path(log).name:<16} the log: what came in, predictions, the journal"
     yield f"  {config.snapshots.directory.name + '/':<16} the model, saved"
     yield ""
     yield "next"

@@ -21,27 +21,31 @@ from consumers.demo.turns import Said, Turn
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["confusion", "frame", "label_text", "percent"]
+__all__ = ["confusion", "frame", "label_text", "likely", "percent"]
 
 WIDEST = 110  # beyond it lines are hard to follow
+MOST_ROWS = 15
 BESIDE = 66  # columns from which the confusion matrix fits beside the curve
-AROUND = 9  # rows of the frame that are neither curve nor records
-TURN_ROWS = 6
+ABOVE = 3  # rows left to what was printed before, the address of the metrics above all
+AROUND = 6  # rows of the frame beside those of the curve itself
+TURN_ROWS = 5
 GOOD, BAD, QUIET = "bold #56b4e9", "#e69f00", "dim"
 
 
 def frame(picture: Picture, width: int, height: int) -> RenderableType:
     """The whole picture in at most `height` rows of at most `width` columns."""
     width = min(width, WIDEST)
-    with_turn = height >= AROUND + TURN_ROWS + 4 and width >= 50
-    rows = height - AROUND - (TURN_ROWS if with_turn else 0)
+    room = height - ABOVE - AROUND
+    with_turn = room >= TURN_ROWS + 3 and width >= 50
+    rows = min(room - (TURN_ROWS if with_turn else 0), MOST_ROWS)
+    rows -= 1 - rows % 2  # odd, so that the axis has a middle
     parts: list[RenderableType] = [_header(picture, width)]
     if rows >= 3 and width >= 30:
-        parts.append(_scores(picture, width, min(rows, 14)))
+        parts.append(_scores(picture, width, rows))
     else:
         parts.append(_figures(picture))
     if with_turn:
-        parts.append(_turn(picture.turn, width))
+        parts.append(_turn(picture.turn, picture.label, width))
     return Group(*parts)
 
 
@@ -54,6 +58,19 @@ def percent(value: float | None) -> str:
     ('89.2 %', '-')
     """
     return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def likely(p: float) -> str:
+    """A probability for a person; only certainty is called 0 or 100 %.
+
+    Examples
+    --------
+    >>> likely(0.972), likely(0.9999), likely(1e-9)
+    ('97 %', '>99 %', '<1 %')
+    """
+    if 0 < p < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < p < 1 else f"{100 * p:.0f} %"
 
 
 def label_text(label: Label | None) -> str:
@@ -100,7 +117,7 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
     quality = None if picture.view is None else picture.view.quality
     matrix = None
     if quality is not None and quality.classes and width >= BESIDE:
-        matrix = confusion(quality, width // 2 - 4, rows + 1)
+        matrix = confusion(quality, picture.label, width // 2 - 4, rows - 1)
     title = "accuracy, last 1,000" if picture.observations > 1000 else "accuracy so far"
     # A grid measures its cells first, so the widths are known before the curve is drawn.
     beside = 0 if matrix is None else _width(matrix) + 4
@@ -111,22 +128,34 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
         box=box.ROUNDED,
         border_style=QUIET,
         width=width - beside,
-        height=rows + 5,
+        height=rows + 4,
     )
     if matrix is None:
         return chart
     table = Panel(
-        matrix,
-        title="confusion",
+        Group(matrix, *_losses(picture, rows - len(matrix.rows))),
+        title="confusion: truth down",
         title_align="left",
         box=box.ROUNDED,
         border_style=QUIET,
         width=beside,
-        height=rows + 5,
+        height=rows + 4,
     )
     both = Table.grid(expand=False)
     both.add_row(chart, table)
     return both
+
+
+def _losses(picture: Picture, room: int) -> list[RenderableType]:
+    """The log loss below the matrix, where there is room."""
+    if picture.view is None or room < 3:
+        return []
+    scores = picture.view.quality.scores
+    shown = [("log loss", scores["all"]), ("last 1,000", scores["last_1000"])]
+    table = Table.grid(padding=(0, 2))
+    for name, score in shown if picture.observations > 1000 else shown[:1]:
+        table.add_row(name, "-" if score.log_loss is None else f"{score.log_loss:.3f}")
+    return ["", table]
 
 
 def _width(table: Table) -> int:
@@ -156,7 +185,7 @@ def _legend(picture: Picture, width: int) -> Text:
             value = percent(line.of(point)) if point is not None else "-"
             words = [line.name] + ([value] if number < values else [])
             words = ([line.sample] if samples else []) + words
-            legend.append("   " * (number > 0))
+            legend.append("  " * (number > 0))
             legend.append(" ".join(words), line.style)
         if len(legend) <= width:
             break
@@ -172,11 +201,13 @@ def _figures(picture: Picture) -> RenderableType:
     return table
 
 
-def confusion(quality: QualityView, width: int, rows: int) -> Table:
+def confusion(quality: QualityView, label: str, width: int, rows: int) -> Table:
     """True classes down, predicted classes across; what does not fit becomes "others".
 
     Parameters
     ----------
+    label
+        What the classes are of, for the corner.
     width
         Columns it may take.
     rows
@@ -185,21 +216,26 @@ def confusion(quality: QualityView, width: int, rows: int) -> Table:
     names, counts = _folded(quality, max(min(rows, 1 + (width - 12) // 6), 2))
     digits = max(len(f"{n:,}") for row in counts for n in row)
     longest = max(len(name) for name in names)
-    first = min(max(longest, 5), max(width - (digits + 2) * len(names), 5), 24)
+    wanted = max(longest, min(len(label), 16), 5)
+    first = min(wanted, max(width - (digits + 2) * len(names), 5), 24)
     room = (width - first) // len(names) - 2
     cell = max(digits, min(longest, room))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=True)
-    table.add_column(Text("true", style=QUIET), width=first, no_wrap=True)
+    table.add_column(Text(_cut(label, first), style=QUIET), width=first, no_wrap=True)
     for name in names:
-        heading = name if len(name) <= cell else name[: max(cell, 1)]
-        table.add_column(Text(heading, style=QUIET), justify="right", width=cell, no_wrap=True)
+        heading = Text(name[: max(cell, 1)], style=QUIET)
+        table.add_column(heading, justify="right", width=cell, no_wrap=True)
     for i, name in enumerate(names):
         cells = [
             Text(f"{n:,}", style=GOOD if i == j else BAD if n else QUIET)
             for j, n in enumerate(counts[i])
         ]
-        table.add_row(name if len(name) <= first else name[: first - 1] + "…", *cells)
+        table.add_row(_cut(name, first), *cells)
     return table
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]]:
@@ -221,7 +257,7 @@ def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]
     return [names[g[0]] if len(g) == 1 else "others" for g in groups], folded
 
 
-def _turn(turn: Turn | None, width: int) -> RenderableType:
+def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     body: RenderableType
     if turn is None:
         body = Text("waiting for a record it gets wrong, and a similar one it gets right", QUIET)
@@ -231,7 +267,9 @@ def _turn(turn: Turn | None, width: int) -> RenderableType:
             table.add_column(no_wrap=True, overflow="ellipsis")
         for word, style, said in (("wrong", BAD, turn.wrong), ("right", GOOD, turn.right)):
             table.add_row(f"#{said.number:,}", Text(word, style), *_says(said, turn.truth, width))
-        body = Group(table, Text(_likeness(turn, width - 4), no_wrap=True, overflow="ellipsis"))
+        body = Group(
+            table, Text(_likeness(turn, label, width - 4), no_wrap=True, overflow="ellipsis")
+        )
     return Panel(
         body,
         title="wrong, then right",
@@ -239,7 +277,7 @@ def _turn(turn: Turn | None, width: int) -> RenderableType:
         box=box.ROUNDED,
         border_style=QUIET,
         width=width,
-        height=TURN_ROWS - 1,
+        height=TURN_ROWS,
     )
 
 
@@ -248,7 +286,7 @@ def _says(said: Said, truth: Label, width: int) -> tuple[Text, Text]:
     p = said.probability(truth)
     bar = Text.assemble((_bar(p, 10 if width >= 70 else 5), GOOD), f" {100 * p:3.0f} %")
     named = ", ".join(f"{label_text(label)} {100 * q:.0f} %" for label, q in said.probabilities[:3])
-    return bar, Text(f"said {label_text(said.label)}   ({named})")
+    return bar, Text(f"said {label_text(said.label)} ({named})")
 
 
 def _bar(share: float, width: int) -> str:
@@ -258,13 +296,13 @@ def _bar(share: float, width: int) -> str:
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width, "·")
 
 
-def _likeness(turn: Turn, width: int) -> str:
+def _likeness(turn: Turn, label: str, width: int) -> str:
     later = f"{turn.right.number - turn.wrong.number:,} records later"
     if turn.distance == 0:
         alike = f"the same {turn.fields} fields"
     else:
         alike = f"{turn.same} of {turn.fields} fields equal, the others near"
-    text = f"both {label_text(turn.truth)}; {alike}, {later}"
+    text = f"both {_cut(label, 16)} = {label_text(turn.truth)}; {alike}, {later}"
     return text + _shown(turn, width - len(text) - 2)
 
 

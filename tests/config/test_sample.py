@@ -41,6 +41,8 @@ def kind(values: list[Any], *, name: str = "x", text: bool = True) -> str | None
         (["a", 3, "b"] * 60, "categorical"),
         (SENTENCES, "text"),
         ([f"user {i}" for i in range(N)], None),
+        (["2024-03-01", "2024-03-02T10:00:00Z"] * 50, None),
+        (["31.12.1999", "1/2/2000"] * 50, None),
         ([[1, 2]] * N, None),
         ([None] * N, None),
         ([float("nan")] * N, None),

@@ -1,0 +1,286 @@
+"""JSON to columns: the fast way is the slow way, and no bytes are an exception."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
+from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
+from consumers.errors import DEAD_LETTER_REASONS, RecordError
+from stream import Field, Schema
+from tests.consumers.hostile import nested, observations
+
+SCHEMA = Schema.of(price="numeric", urgent="binary", colour="categorical", text="text")
+CORPUS = list(observations(seed=11, count=4000))
+
+
+def decoder(schema: Schema = SCHEMA, label: str | None = "label") -> JsonObservations:
+    """A decoder with `id` and a label inside."""
+    return JsonObservations(schema, "id", label)
+
+
+def slowly(codec, key: bytes | None, value: bytes | None):
+    """What the slow way makes of a record: ("ok", …) or its reason."""
+    try:
+        return "ok", codec.slow(key, value)
+    except RecordError as error:
+        return error.reason, None
+
+
+def bits(number: float) -> bytes:
+    """Equal numbers with equal bits; every NaN alike."""
+    return b"nan" if math.isnan(number) else np.float64(number).tobytes()
+
+
+def cells(rows, i: int) -> list[Any]:
+    """One row, by column."""
+    return [*map(bits, rows.numeric[i].tolist()), *rows.categorical[i], *rows.text[i]]
+
+
+def one(value: Any, *, key: bytes | None = None, schema: Schema = SCHEMA):
+    """One record, a text or an object, decoded."""
+    raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return decoder(schema).decode([key], [raw])
+
+
+@pytest.mark.parametrize("batch", [1, 97, len(CORPUS)])
+def test_fast_way_is_the_slow_way_on_hostile_observations(batch) -> None:
+    """A row or a reason of the list, the same both ways, alone or in a batch."""
+    codec = decoder()
+    accepted = 0
+    for start in range(0, len(CORPUS), batch):
+        part = CORPUS[start : start + batch]
+        found = codec.decode([k for k, _ in part], [v for _, v in part])
+        for i, (key, value) in enumerate(part):
+            reason, slow = slowly(codec, key, value)
+            told = found.rejected[i].reason if i in found.rejected else "ok"
+            assert told == reason, value and value[:200]
+            assert told == "ok" or told in DEAD_LETTER_REASONS
+            if slow is None:
+                continue
+            accepted += 1
+            (price, urgent, colour, text), id_, label = slow
+            expected = [bits(price), bits(urgent), colour, text]
+            assert cells(found.rows, i) == expected, value and value[:200]
+            assert (found.ids[i], found.labels[i]) == (id_, label)
+            assert type(found.labels[i]) is type(label)
+
+    assert 0.2 < accepted / len(CORPUS) < 0.8
+
+
+def test_hostile_observations_leave_only_finite_numbers_or_missing() -> None:
+    """Nothing that could poison a model passes (I4)."""
+    found = decoder().decode([k for k, _ in CORPUS], [v for _, v in CORPUS])
+    numeric = found.rows.numeric
+
+    assert not np.isinf(numeric).any()
+    assert np.nanmax(np.abs(numeric)) <= 1e100
+    assert not np.signbit(numeric[numeric == 0]).any()
+    reasons = {error.reason for error in found.rejected.values()}
+    assert reasons == {"unparsable", "oversize", "no_id", "wrong_kind", "infinite", "out_of_range"}
+
+
+def test_fast_way_is_the_slow_way_on_hostile_labels() -> None:
+    """Label records: ids, labels and weights agree, or the reasons do."""
+    codec = JsonLabels()
+    corpus = [(k, v and v.replace(b'"price"', b'"w"', 1)) for k, v in CORPUS]
+    found = codec.decode([k for k, _ in corpus], [v for _, v in corpus])
+    reasons = set()
+    for i, (key, value) in enumerate(corpus):
+        reason, slow = slowly(codec, key, value)
+        told = found.rejected[i].reason if i in found.rejected else "ok"
+        assert told == reason, value and value[:200]
+        reasons.add(reason)
+        if slow is not None:
+            assert (found.ids[i], found.labels[i], found.weights[i]) == slow, value
+            assert type(found.labels[i]) is type(slow[1])
+            assert 0 < found.weights[i] <= 2.0**53
+
+    assert reasons == {"ok", "unparsable", "oversize", "no_id", "no_label", "bad_weight"}
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        ('"price":1e999', "infinite"),
+        ('"price":-Infinity', "infinite"),
+        ('"price":"1"', "wrong_kind"),
+        ('"price":true', "wrong_kind"),
+        ('"price":[1]', "wrong_kind"),
+        ('"price":1e101', "out_of_range"),
+        (f'"price":{"9" * 310}', "out_of_range"),
+        (f'"price":{"9" * 5000}', "infinite"),
+        ('"urgent":2', "wrong_kind"),
+        ('"colour":{}', "wrong_kind"),
+        (f'"colour":{"9" * 200}', "out_of_range"),
+        ('"text":5', "wrong_kind"),
+        ('"other":"\\ud800"', "unparsable"),
+    ],
+)
+def test_value_that_no_field_can_hold_is_rejected_with_its_reason(cell, reason) -> None:
+    """One bad cell, in a record that is good otherwise."""
+    found = one(f'{{"id":"a",{cell}}}'.encode())
+
+    assert found.rejected[0].reason == reason
+
+
+@pytest.mark.parametrize("cell", ["", '"price":null,', '"price":NaN,'])
+def test_absent_null_and_nan_are_missing(cell) -> None:
+    """No evidence, and no dead letter (I4)."""
+    found = one(f'{{{cell}"id":"a"}}'.encode())
+
+    assert found.rejected == {}
+    assert np.isnan(found.rows.numeric).all()
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "id_"),
+    [
+        ('"id":"a"', b"k", "a"),
+        ('"id":7', b"k", "7"),
+        ('"id":-0', None, "0"),
+        ('"id":null', b"k", "k"),
+        ('"x":1', "é".encode(), "é"),
+    ],
+)
+def test_id_is_the_field_or_else_the_key(field, key, id_) -> None:
+    """As text: 7 and "7" are one id."""
+    assert one(f"{{{field}}}".encode(), key=key).ids == [id_]
+
+
+@pytest.mark.parametrize(
+    ("field", "key"),
+    [
+        ('"x":1', None),
+        ('"x":1', b""),
+        ('"x":1', b"\xff"),
+        ('"id":""', b"k"),
+        ('"id":true', b"k"),
+        ('"id":1.5', b"k"),
+        ('"id":["a"]', b"k"),
+        (f'"id":"{"x" * 513}"', b"k"),
+        (f'"id":{"9" * 513}', b"k"),
+        ('"x":1', b"k" * 513),
+    ],
+)
+def test_observation_without_a_usable_id_is_rejected(field, key) -> None:
+    """Neither the field nor the key is text or an integer of at most 512 characters."""
+    assert one(f"{{{field}}}".encode(), key=key).rejected[0].reason == "no_id"
+
+
+def test_dotted_field_is_a_path_into_nested_objects() -> None:
+    """Features, id and label alike; a path that leads nowhere is missing."""
+    schema = Schema((Field("shop.price", "numeric"), Field("shop.city", "categorical")))
+    codec = JsonObservations(schema, "meta.id", "meta.label")
+    value = {"shop": {"price": 3}, "meta": {"id": 5, "label": "x"}, "shop.city": "Bonn"}
+    found = codec.decode([None, b"k"], [json.dumps(value).encode(), b'{"shop":7}'])
+
+    assert (found.ids, found.labels, found.rejected) == (["5", "k"], ["x", None], {})
+    assert found.rows.numeric[0].tolist() == [3.0]
+    assert found.rows.categorical.tolist() == [[None], [None]]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "tab\there", "é", "f0", "a b", "class", "日本"])
+def test_field_of_any_name_is_found(name) -> None:
+    """Quotes, backslashes and other scripts are names like any other."""
+    schema = Schema((Field(name, "numeric"), Field("plain", "numeric")))
+    found = one({"id": 1, name: 2.5, "plain": 1}, schema=schema)
+
+    assert found.rejected == {}
+    assert found.rows.numeric.tolist() == [[2.5, 1.0]]
+
+
+def test_name_that_comes_twice_means_the_last_one() -> None:
+    """Both parsers agree on it, also where the first one is bad."""
+    good = one(b'{"id":"a","price":1,"price":2}')
+    bad_first = one(b'{"id":"a","price":"x","price":2}')
+
+    assert good.rows.numeric[0, 0] == bad_first.rows.numeric[0, 0] == 2.0
+
+
+@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+def test_other_encodings_of_unicode_are_read(codec) -> None:
+    """JSON in UTF-8 with a mark, UTF-16 or UTF-32 is JSON."""
+    found = one('{"id":"é","price":2}'.encode(codec))
+
+    assert (found.ids, found.rejected) == (["é"], {})
+
+
+@pytest.mark.parametrize(
+    "value", [None, b"", b"x", b"[]", b"null", b"\xff", b'{"id":1,"other":"\xff"}', b'{"id":1}x']
+)
+def test_value_that_is_no_json_object_is_unparsable(value) -> None:
+    """A tombstone, nothing, a list, half an object, bytes that are no text."""
+    assert decoder().decode([b"k"], [value]).rejected[0].reason == "unparsable"
+
+
+def test_largest_record_is_accepted_and_a_byte_more_is_oversize() -> None:
+    """1 MiB, before anything is parsed."""
+    value = b'{"id":1,"other":"' + b"x" * (LARGEST_RECORD - 19) + b'"}'
+    assert len(value) == LARGEST_RECORD
+
+    found = decoder().decode([None, None], [value, value + b" "])
+
+    assert {i: e.reason for i, e in found.rejected.items()} == {1: "oversize"}
+
+
+def test_nesting_is_refused_by_its_depth_and_not_by_the_depth_of_the_caller() -> None:
+    """A live run and its replay stand at different depths, and must decide alike (I2)."""
+
+    def from_below(frames: int, value: bytes):
+        if frames:
+            return from_below(frames - 1, value)
+        return [e.reason for e in one(value).rejected.values()]
+
+    for frames in (0, 300, 600):
+        assert from_below(frames, nested(DEEPEST, "other")) == []
+        assert from_below(frames, nested(DEEPEST + 1, "other")) == ["unparsable"]
+        assert from_below(frames, nested(900, "other")) == ["unparsable"]
+    assert one({"id": 1, "other": "[{" * 100_000}).rejected == {}
+
+
+def test_weights_are_the_senders_and_1_without() -> None:
+    """Finite, above 0, at most 2**53."""
+    values = [b'{"id":1,"label":"x"}', b'{"id":2,"label":"x","w":2}', b'{"id":3,"label":0,"w":0.5}']
+    found = JsonLabels().decode([None] * 3, values)
+
+    assert (found.weights, found.labels, found.rejected) == ([1.0, 2.0, 0.5], ["x", "x", 0], {})
+
+
+@pytest.mark.parametrize(
+    "w", ["0", "-1", "NaN", "Infinity", "1e999", '"1"', "true", "null", "1e17"]
+)
+def test_weight_that_is_no_weight_is_rejected(w) -> None:
+    """Half an update is none."""
+    found = JsonLabels().decode([None], [f'{{"id":1,"label":"x","w":{w}}}'.encode()])
+
+    assert found.rejected[0].reason == "bad_weight"
+
+
+def test_prediction_has_the_fields_of_the_wire_and_no_other() -> None:
+    """Labels keep their kind; the most probable come first, equals as they were learned."""
+    posterior = [(3, 0.2), (1, 0.3), (2, 0.3), (4, 0.2)]
+    value = PredictionEncoder("svc", "gaussian_nb", top=3).encode(
+        "é", 1, posterior, 17, ("topic", 2, 5), 99
+    )
+
+    assert json.loads(value) == {
+        "id": "é",
+        "prediction": 1,
+        "probabilities": [[1, 0.3], [2, 0.3], [3, 0.2]],
+        "model": {"name": "svc", "type": "gaussian_nb", "learned": 17},
+        "position": {"topic": "topic", "partition": 2, "offset": 5},
+        "ts": 99,
+    }
+
+
+def test_prediction_before_any_label_is_null() -> None:
+    """Nothing is known, and nothing is made up."""
+    value = PredictionEncoder("svc", "m").encode("a", None, [], 0, ("t", 0, 0), 1)
+
+    assert (json.loads(value)["prediction"], json.loads(value)["probabilities"]) == (None, [])
