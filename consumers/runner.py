@@ -106,7 +106,7 @@ class Runner:
         FencedError
             Another process owns the shard now.
         TransportError
-            It failed five times in a row.
+            It failed before anything worked, or five times in a row.
         """
         failures = 0
         while True:
@@ -120,7 +120,7 @@ class Runner:
                 raise
             except TransportError as error:
                 failures = 1 if self._committed() != before else failures + 1
-                if failures >= ATTEMPTS or self._stop.is_set() or before is None:
+                if failures >= ATTEMPTS or self._stop.is_set() or self._view is None:
                     self._health = Health("dead", str(error))
                     raise
                 pause = 0.2 * 2**failures
@@ -189,6 +189,8 @@ class Runner:
             if batch is None:
                 if until is not None and _reached(merge, until, owner.ends()):
                     break
+                if due(0):
+                    self._snapshot(live, writer)
                 continue
             started = time.perf_counter()
             event = advance(owner, live, found, batch, _now())
@@ -198,7 +200,7 @@ class Runner:
             self._tell("%d observations, %d learned", self._view.observations, self._view.learned)
             if self._on_commit is not None:
                 self._on_commit(event, self._view)
-            if due(live, len(batch)):
+            if due(len(batch)):
                 self._snapshot(live, writer)
         if due.changed:
             self._snapshot(live, writer)
@@ -230,14 +232,7 @@ class Runner:
             return
         state = live.shard.to_state()
         about = About(
-            self._config.name,
-            0,
-            live.position,
-            live.seq,
-            live.now,
-            live.identity,
-            "",
-            _versions(),
+            self._config.name, 0, live.position, live.seq, live.now, live.identity, _versions()
         )
         writer.submit(about, state)
 
@@ -268,9 +263,10 @@ class _Due:
     def changed(self) -> bool:
         return self._records > 0
 
-    def __call__(self, live: Live, records: int) -> bool:
+    def __call__(self, records: int) -> bool:
         self._records += records
-        if self._records < self._every and time.monotonic() - self._at < self._seconds:
+        late = self.changed and time.monotonic() - self._at >= self._seconds
+        if not late and self._records < self._every:
             return False
         self._records, self._at = 0, time.monotonic()
         return True

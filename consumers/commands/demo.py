@@ -24,7 +24,7 @@ import typer
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.demo.data import Feed
-    from consumers.demo.picture import Watch
+    from consumers.demo.picture import Picture, Watch
     from consumers.events import Committed, ShardView
     from consumers.records import Outgoing
     from consumers.transports.protocol import Log
@@ -36,6 +36,8 @@ CHUNKS_A_SECOND = 10  # a chunk is one transaction: smooth to look at, and light
 FRAMES_A_SECOND = 8
 LINES = 10  # of progress where there is no terminal
 PORT = 8321
+
+Tell = Callable[["Picture"], None]
 
 
 def demo(
@@ -80,7 +82,8 @@ def demo(
     source = bundled(feed) if file is None else from_file(file, label)
     live = sys.stdout.isatty() and _can_draw()
     plan = prepare(source, str(file or feed), delay, directory, port)
-    watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live)
+    tell = _nothing if live else _line_by_line(plan.observations)
+    watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live, tell=tell)
     _conclude(plan, watch, live=live)
 
 
@@ -123,7 +126,7 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     return Plan(feed, path, config, delay, found.records, found.labels)
 
 
-def perform(plan: Plan, *, seconds: float, live: bool) -> Watch:
+def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
     """Run the service on the feed until all of it is committed, or it is stopped.
 
     Parameters
@@ -131,7 +134,9 @@ def perform(plan: Plan, *, seconds: float, live: bool) -> Watch:
     seconds
         How long the feed takes; 0 sends everything before the service starts.
     live
-        Whether to draw, or to say how far it is in lines.
+        Whether to draw.
+    tell
+        Called with the newest picture after each commit.
 
     Raises
     ------
@@ -152,11 +157,10 @@ def perform(plan: Plan, *, seconds: float, live: bool) -> Watch:
                 log.create_topic(topic, 1)
             make_own_topics(config, log)
             watch = Watch(config, log, plan.feed.label, plan.observations, time.monotonic)
-            tell = (lambda _: None) if live else _line_by_line(plan.observations)
 
             def committed(event: Committed, view: ShardView) -> None:
                 watch.committed(event, view)
-                tell(watch)
+                tell(watch.picture)
                 if sum(view.positions.values()) >= everything:
                     stop.set()
 
@@ -264,20 +268,24 @@ def _drawn(watch: Watch, *, live: bool) -> Iterator[None]:
         yield
 
 
-def _line_by_line(total: int) -> Callable[[Watch], None]:
+def _line_by_line(total: int) -> Tell:
     """Says a line each time another tenth is done."""
     from consumers.demo.summary import progress
 
     said = 0
 
-    def tell(watch: Watch) -> None:
+    def tell(picture: Picture) -> None:
         nonlocal said
-        tenths = LINES * watch.picture.observations // max(total, 1)
+        tenths = LINES * picture.observations // max(total, 1)
         if tenths > said:
             said = tenths
-            typer.echo(progress(watch.picture))
+            typer.echo(progress(picture))
 
     return tell
+
+
+def _nothing(_: Picture) -> None:
+    """The live view draws by itself."""
 
 
 def _introduce(plan: Plan) -> None:

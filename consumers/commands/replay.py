@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumers.commands.meter import Meter
-from consumers.commands.produce import parse_types, survey
+from consumers.commands.produce import LabelField, TimeField, Types, parse_types, survey
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -33,46 +33,40 @@ LOOKED_AT = 500  # records whose fields count as those of the file
 LONGEST_NAME = 60  # of a file, in the title of a picture
 
 
+ConfigFile = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")
+]
+File = Annotated[Path | None, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")]
+Delay = Annotated[
+    str | None,
+    typer.Option("--delay", metavar="N|DURATION", help="How late labels are: 50, 90s, 7d."),
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N records.")
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", metavar="PNG", help="Draw accuracy and log loss over the file."),
+]
+Journal = Annotated[bool, typer.Option("--journal", help="Rebuild the service from its journal.")]
+At = Annotated[
+    int | None, typer.Option("--at", metavar="POSITION", help="With --journal: end there.")
+]
+
+
 def replay(
-    config: Annotated[
-        Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")
-    ],
-    file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
-    ] = None,
-    delay: Annotated[
-        str | None,
-        typer.Option("--delay", metavar="N|DURATION", help="How late labels are: 50, 90s, 7d."),
-    ] = None,
-    time_field: Annotated[
-        str | None,
-        typer.Option(
-            "--time-field", metavar="F", help="Field with the time (ISO 8601, epoch s or ms)."
-        ),
-    ] = None,
-    types: Annotated[
-        list[str] | None,
-        typer.Option("--types", metavar="F=KIND", help="Kind of a CSV column; may be repeated."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N records.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object instead of tables.")
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="PNG", help="Draw accuracy and log loss over the file."),
-    ] = None,
-    from_journal: Annotated[
-        bool, typer.Option("--journal", help="Rebuild the service from its journal.")
-    ] = False,
-    at: Annotated[
-        int | None, typer.Option("--at", metavar="POSITION", help="With --journal: end there.")
-    ] = None,
+    config: ConfigFile,
+    file: File = None,
+    label: LabelField = None,
+    delay: Delay = None,
+    time_field: TimeField = None,
+    types: Types = None,
+    limit: Limit = None,
+    as_json: Json = False,
+    plot: Plot = None,
+    from_journal: Journal = False,
+    at: At = None,
 ) -> None:
     """Progressive validation: predict each record of a file, score it, learn it, without a broker.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,11 @@ __all__ = ["FEEDS", "Feed", "bundled", "fresh_directory", "from_file", "settings
 FEEDS = {
     "phishing": ("Phishing", "web pages, phishing or not (Phishing)", "is_phishing"),
     "bananas": ("Bananas", "points of two shapes like bananas (Bananas)", "banana"),
-    "segments": ("ImageSegments", "3 x 3 pixels of photographs (ImageSegments)", "category"),
+    "segments": (
+        "ImageSegments",
+        "pieces of photographs, 3 x 3 pixels each (ImageSegments)",
+        "category",
+    ),
 }
 ID = "id"
 
@@ -147,10 +151,9 @@ def fresh_directory(wanted: Path) -> Path:
     ...     directory.name
     'demo-2'
     """
-    number = 1
-    while True:
-        directory = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
-        number += 1
+    wanted = wanted if wanted.name.strip(".") else wanted.resolve()
+    for number in count(1):
+        directory = wanted if number == 1 else Path(f"{wanted}-{number}")
         try:
             if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
                 continue
@@ -161,6 +164,7 @@ def fresh_directory(wanted: Path) -> Path:
                 "give another place with --directory DIR"
             ) from None
         return directory
+    raise AssertionError("numbers do not end")
 
 
 def _records(dataset: Dataset, label: str) -> Callable[[], Iterator[Mapping[str, Any]]]:

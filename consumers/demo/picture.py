@@ -74,6 +74,11 @@ class Picture:
         """How many have been predicted or refused."""
         return 0 if self.view is None else self.view.observations
 
+    @property
+    def scored(self) -> int:
+        """How many of them have been compared with their label."""
+        return 0 if self.view is None else round(self.view.quality.scores["all"].scored)
+
 
 @dataclass(slots=True)
 class Watch:

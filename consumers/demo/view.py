@@ -118,7 +118,7 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
     matrix = None
     if quality is not None and quality.classes and width >= BESIDE:
         matrix = confusion(quality, picture.label, width // 2 - 4, rows - 1)
-    title = "accuracy, last 1,000" if picture.observations > 1000 else "accuracy so far"
+    title = "accuracy, last 1,000" if picture.scored > 1000 else "accuracy so far"
     # A grid measures its cells first, so the widths are known before the curve is drawn.
     beside = 0 if matrix is None else _width(matrix) + 4
     chart = Panel(
@@ -153,13 +153,13 @@ def _losses(picture: Picture, room: int) -> list[RenderableType]:
     scores = picture.view.quality.scores
     shown = [("log loss", scores["all"]), ("last 1,000", scores["last_1000"])]
     table = Table.grid(padding=(0, 2))
-    for name, score in shown if picture.observations > 1000 else shown[:1]:
+    for name, score in shown if picture.scored > 1000 else shown[:1]:
         table.add_row(name, "-" if score.log_loss is None else f"{score.log_loss:.3f}")
     return ["", table]
 
 
 def _width(table: Table) -> int:
-    return sum((column.width or 0) for column in table.columns) + 2 * (len(table.columns) - 1)
+    return sum((column.width or 0) for column in table.columns) + len(table.columns) - 1
 
 
 def _curve(picture: Picture, width: int, rows: int) -> RenderableType:
@@ -202,7 +202,7 @@ def _figures(picture: Picture) -> RenderableType:
 
 
 def confusion(quality: QualityView, label: str, width: int, rows: int) -> Table:
-    """True classes down, predicted classes across; what does not fit becomes "others".
+    """True classes down, predicted classes across; what does not fit becomes "rest".
 
     Parameters
     ----------
@@ -213,14 +213,13 @@ def confusion(quality: QualityView, label: str, width: int, rows: int) -> Table:
     rows
         Classes it may list.
     """
-    names, counts = _folded(quality, max(min(rows, 1 + (width - 12) // 6), 2))
+    names, counts = _folded(quality, max(min(rows, (width - 8) // 5), 2))
     digits = max(len(f"{n:,}") for row in counts for n in row)
     longest = max(len(name) for name in names)
     wanted = max(longest, min(len(label), 16), 5)
-    first = min(wanted, max(width - (digits + 2) * len(names), 5), 24)
-    room = (width - first) // len(names) - 2
-    cell = max(digits, min(longest, room))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=True)
+    first = min(wanted, max(width - (digits + 1) * len(names), 5), 24)
+    cell = max(digits, min(longest, (width - first) // len(names) - 1))
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=True)
     table.add_column(Text(_cut(label, first), style=QUIET), width=first, no_wrap=True)
     for name in names:
         heading = Text(name[: max(cell, 1)], style=QUIET)
@@ -254,7 +253,7 @@ def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]
     folded = [
         [sum(int(counts[t, p]) for t in true for p in said) for said in groups] for true in groups
     ]
-    return [names[g[0]] if len(g) == 1 else "others" for g in groups], folded
+    return [names[g[0]] if len(g) == 1 else "rest" for g in groups], folded
 
 
 def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
@@ -262,14 +261,13 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     if turn is None:
         body = Text("waiting for a record it gets wrong, and a similar one it gets right", QUIET)
     else:
-        table = Table.grid(padding=(0, 2), expand=False)
-        for _ in range(4):
-            table.add_column(no_wrap=True, overflow="ellipsis")
-        for word, style, said in (("wrong", BAD, turn.wrong), ("right", GOOD, turn.right)):
-            table.add_row(f"#{said.number:,}", Text(word, style), *_says(said, turn.truth, width))
-        body = Group(
-            table, Text(_likeness(turn, label, width - 4), no_wrap=True, overflow="ellipsis")
-        )
+        inside = width - 4
+        lines = [
+            _said("wrong", BAD, turn.wrong, turn.truth, inside),
+            _said("right", GOOD, turn.right, turn.truth, inside),
+            Text(_likeness(turn, label, inside)),
+        ]
+        body = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
     return Panel(
         body,
         title="wrong, then right",
@@ -281,12 +279,17 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     )
 
 
-def _says(said: Said, truth: Label, width: int) -> tuple[Text, Text]:
-    """The probability of the truth as a bar, and the most probable labels."""
+def _said(word: str, style: str, said: Said, truth: Label, width: int) -> Text:
+    """One record: the probability it gave to the truth, and what it said."""
     p = said.probability(truth)
-    bar = Text.assemble((_bar(p, 10 if width >= 70 else 5), GOOD), f" {100 * p:3.0f} %")
-    named = ", ".join(f"{label_text(label)} {100 * q:.0f} %" for label, q in said.probabilities[:3])
-    return bar, Text(f"said {label_text(said.label)} ({named})")
+    line = Text(f"#{said.number:<7,} ")
+    line.append(f"{word}  ", style)
+    if width >= 60:
+        line.append(f"P({_cut(label_text(truth), 12)}) ")
+        line.append(_bar(p, 10), GOOD)
+        line.append(f" {likely(p):>5}   ")
+    named = ", ".join(f"{label_text(label)} {likely(q)}" for label, q in said.probabilities[:3])
+    return line.append(f"said {label_text(said.label)} ({named})")
 
 
 def _bar(share: float, width: int) -> str:
@@ -298,10 +301,8 @@ def _bar(share: float, width: int) -> str:
 
 def _likeness(turn: Turn, label: str, width: int) -> str:
     later = f"{turn.right.number - turn.wrong.number:,} records later"
-    if turn.distance == 0:
-        alike = f"the same {turn.fields} fields"
-    else:
-        alike = f"{turn.same} of {turn.fields} fields equal, the others near"
+    equal = f"the same {turn.fields} fields"
+    alike = equal if not turn.distance else f"similar, {turn.same} of {turn.fields} fields equal"
     text = f"both {_cut(label, 16)} = {label_text(turn.truth)}; {alike}, {later}"
     return text + _shown(turn, width - len(text) - 2)
 

@@ -33,7 +33,7 @@ class About(msgspec.Struct, frozen=True):
 
     `position` is the offset after the last journal entry it contains, `seq` and `now` that
     entry's number and clock, `identity` the hash of the service's identity, `versions` the
-    programs that made it.
+    programs that made it, `fingerprint` its state's.
     """
 
     name: str
@@ -42,8 +42,8 @@ class About(msgspec.Struct, frozen=True):
     seq: int
     now: int
     identity: str
-    fingerprint: str
     versions: dict[str, str]
+    fingerprint: str = ""
 
 
 class _Array(msgspec.Struct, array_like=True):
@@ -108,4 +108,7 @@ def _array(entry: _Array, body: memoryview) -> NDArray[Any]:
     if not 0 <= entry.start <= entry.start + size <= len(body):
         raise SnapshotError(f"damaged: array {entry.name!r} lies outside the file")
     raw = body[entry.start : entry.start + size]
-    return np.frombuffer(raw, dtype=entry.dtype, count=count).reshape(entry.shape)
+    try:
+        return np.frombuffer(raw, dtype=entry.dtype, count=count).reshape(entry.shape)
+    except ValueError as error:
+        raise SnapshotError(f"damaged: array {entry.name!r}: {error}") from None

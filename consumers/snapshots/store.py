@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from consumers.errors import SnapshotError
 from consumers.snapshots.format import About, from_bytes, to_bytes
 from stream.state import State
@@ -47,6 +49,7 @@ class SnapshotStore:
         SnapshotError
             It could not be written or does not read back; older ones are untouched.
         """
+        about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
         path = self.directory / f"snap-{about.position:020d}.hws"
         temporary = path.with_suffix(".tmp")
         try:
@@ -62,7 +65,7 @@ class SnapshotStore:
             _sync(self.directory)
         except OSError as error:
             raise SnapshotError(f"cannot write {path}: {error.strerror or error}") from None
-        self._collect()
+        self._collect(path.stem)
         return path
 
     def newest(self, accepts: Callable[[About], str | None]) -> Iterator[tuple[About, State]]:
@@ -77,6 +80,7 @@ class SnapshotStore:
         -----
         One that is damaged or not accepted is left where it is and told by `refused`.
         """
+        self.refused = []
         for path in reversed(self.paths()):
             try:
                 about, state = from_bytes(path.read_bytes())
@@ -96,8 +100,10 @@ class SnapshotStore:
             return []
         return sorted(p for p in entries if NAME.fullmatch(p.name))
 
-    def _collect(self) -> None:
-        for path in self.paths()[: -self.keep]:
+    def _collect(self, newest: str) -> None:
+        """Remove what is too old, and what a killed process left half-written."""
+        left = [p for p in self.directory.glob("snap-*.tmp") if p.stem < newest]
+        for path in [*self.paths()[: -self.keep], *left]:
             with contextlib.suppress(OSError):
                 path.unlink()
 

@@ -106,7 +106,7 @@ class Service:
 
     def wait_said(self, pattern: str, seconds: float = 30) -> re.Match[str]:
         """Wait for a line that the pattern finds."""
-        return self.wait_until(lambda: re.search(pattern, self.output), seconds)  # type: ignore[return-value]
+        return self.wait_until(lambda: re.search(pattern, self.output), seconds)
 
     def wait(self, seconds: float = 60) -> int:
         """Wait for its end; the exit code."""
@@ -126,7 +126,7 @@ class Service:
         """A page of its HTTP server."""
         address = self.wait_said(r"metrics on http://(\S+)/metrics")[1]
         with urlopen(f"http://{address}{path}", timeout=10) as answer:  # this machine only
-            return answer.read().decode()  # type: ignore[no-any-return]
+            return answer.read().decode()
 
     def metric(self, series: str) -> float | None:
         """The value of one series of /metrics as it is written there; None where it is absent."""

@@ -1,0 +1,382 @@
+"""`headwater replay`: a file through the shard gives river's scores, a journal gives its bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from river import datasets, evaluate, metrics
+
+from consumers.cli import main
+from consumers.commands.run import make_own_topics
+from consumers.config import load
+from consumers.files import read_records
+from consumers.records import Outgoing, Partition
+from consumers.recovery import rebuild, sources
+from consumers.runner import Runner
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports import open_log
+from stream import GaussianNB
+
+ROOT = Path(__file__).parents[2]
+ELECTRICITY = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared"))
+ELECTRICITY = ELECTRICITY / "data" / "elec2" / "elecNormNew.csv.gz"
+RECORDS = 400
+CONFIG = """
+name = "pages"
+input = {{ transport = "{transport}", observations = "seen", {label} }}
+model = {{ type = "{model}" }}
+commit = {{ max_records = {size} }}
+http = {{ enabled = false }}
+"""
+LATE = 'labels = "told"'
+
+
+@pytest.fixture
+def pages(tmp_path) -> Path:
+    """The first records of river's Phishing, a minute apart, with their label."""
+    path = tmp_path / "pages.jsonl"
+    with path.open("w") as file:
+        for i, (x, y) in enumerate(islice(datasets.Phishing(), RECORDS)):
+            record = {"id": f"p{i}", **x, "at": f"2024-03-01T{i // 60:02}:{i % 60:02}:00Z", "y": y}
+            file.write(json.dumps(record) + "\n")
+    return path
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A function that writes a configuration and tells its path."""
+
+    def write(
+        label: str = LATE,
+        *,
+        size: int = 100,
+        model: str = "gaussian_nb",
+        transport: str = "sqlite:log.db",
+        more: str = "",
+    ) -> str:
+        path = tmp_path / f"{size}.toml"
+        text = CONFIG.format(label=label, size=size, model=model, transport=transport) + more
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def told(capsys):
+    """A function that runs `headwater replay … --json` and tells what it printed."""
+
+    def run(*arguments: object) -> dict:
+        code = main(["replay", *map(str, arguments), "--json"])
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        assert out.count("\n") == 1, "nothing else on stdout"
+        return json.loads(out)
+
+    return run
+
+
+def without_times(report: dict) -> dict:
+    """The report without what is another each time."""
+    return {k: v for k, v in report.items() if k not in ("seconds", "records_per_second")}
+
+
+@pytest.fixture
+def serve(pages, capsys):
+    """A function that writes the file to its topics, labels 7 late, and runs the service."""
+
+    def run(config: str) -> None:
+        late = ["--label-topic", "told", "--label", "y", "--delay", "7", "--time-field", "at"]
+        assert main(["produce", "seen", str(pages), "--config", config, *late]) == 0
+        settings = load(Path(config))
+        log = open_log(settings.input.transport)
+        make_own_topics(settings, log)
+        Runner(settings, log, threading.Event(), drain=True).run()
+        log.close()
+        capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def electricity() -> list[tuple[dict, str]]:
+    """Elec2 as river wants it, read as the command reads it."""
+    if not ELECTRICITY.exists():
+        pytest.skip("Elec2 is not there; set HEADWATER_SHARED to the shared data")
+    return [
+        ({k: v for k, v in row.items() if k != "class"}, str(row["class"]))
+        for row in read_records(ELECTRICITY)
+    ]
+
+
+def river_accuracy(dataset: list[tuple[dict, str]]) -> float:
+    """Accuracy of our learner by river's own loop, labels 100 records late."""
+    metric = metrics.Accuracy()
+    evaluate.progressive_val_score(dataset, GaussianNB(), metric, delay=100)
+    return metric.get()
+
+
+@pytest.fixture(scope="module")
+def rivers(electricity) -> dict[int, float]:
+    """River's accuracy on the first 2,000 records, and on all."""
+    return {n: river_accuracy(electricity[:n]) for n in (2_000, len(electricity))}
+
+
+@pytest.mark.parametrize(
+    ("size", "limit"), [(1, 2_000), (7, 2_000), (500, 45_312), (5_000, 45_312)]
+)
+def test_electricity_gives_rivers_accuracy_to_the_last_digit(
+    electricity, rivers, config, told, size, limit
+) -> None:
+    """Labels 100 records late, on a topic of their own, whatever the size of a commit."""
+    names = "".join(f'{name} = "numeric"\n' for name in electricity[0][0])
+    path = config(size=size, more=f"[features]\n{names}")
+
+    report = told(path, ELECTRICITY, "--label", "class", "--delay", 100, "--limit", limit)
+
+    assert report["observations"] == limit
+    assert report["scores"]["all"]["accuracy"] == rivers[limit]
+
+
+def test_the_size_of_a_commit_changes_no_bit(pages, config, told) -> None:
+    """The fingerprint is the same too (I1)."""
+    asked = (pages, "--label", "y", "--delay", 20)
+    first, *others = (without_times(told(config(size=s), *asked)) for s in (1, 7, 100, 5_000))
+
+    assert first["scores"]["all"]["scored"] == RECORDS - 20
+    assert others == [first] * 3
+
+
+def test_labels_inside_score_as_labels_right_after(pages, config, told) -> None:
+    """The prediction is made before the label is seen, either way."""
+    inside = told(config('label = "y"'), pages)
+    after = told(config('label = "y"'), pages, "--delay", 0)
+
+    assert (inside["records"], after["records"]) == (RECORDS, 2 * RECORDS)
+    assert (inside["source"]["delay"], after["source"]["delay"]) == (None, 0)
+    assert inside["scores"] == after["scores"]
+    assert inside["scores"]["all"]["accuracy"] > 0.7
+
+
+def test_a_duration_is_measured_in_the_time_of_the_file(pages, config, told) -> None:
+    """An hour and a bit, with a record a minute, is 61 records."""
+    path = config()
+    asked = (pages, "--label", "y", "--time-field", "at")
+    hour, records = told(path, *asked, "--delay", "3601s"), told(path, *asked, "--delay", "61")
+
+    assert hour["unscored"] == records["unscored"] == 61
+    assert hour["scores"] == records["scores"]
+    assert hour["source"]["delay"] == "3601s"
+
+
+def test_a_file_out_of_order_is_replayed_in_order_of_time(pages, config, told, tmp_path) -> None:
+    """As `produce` would write it."""
+    shuffled = tmp_path / "shuffled.jsonl"
+    shuffled.write_text("".join(reversed(pages.read_text().splitlines(keepends=True))))
+    asked = ("--label", "y", "--time-field", "at")
+    ordered, sorted_ = told(config(), pages, *asked), told(config(), shuffled, *asked)
+
+    assert sorted_["fingerprint"] == ordered["fingerprint"]
+    assert told(config(), shuffled, "--label", "y")["fingerprint"] != ordered["fingerprint"]
+
+
+def test_a_file_gives_the_bits_the_service_gets(pages, config, told, serve) -> None:
+    """File, journal and running service agree, features inferred by each for itself."""
+    path = config(size=90)
+    serve(path)
+    late = ("--label", "y", "--delay", 7, "--time-field", "at")
+    file, journal = told(path, pages, *late), told(path, "--journal")
+    settings = load(Path(path))
+    log = open_log(settings.input.transport)
+    store = SnapshotStore(settings.snapshots.directory / settings.name / "shard-0")
+    found, position = sources(settings, log), journal["source"]["position"]
+    live = rebuild(settings, log, found, store, end=position)
+    log.close()
+
+    assert live.replayed == 0, "it was loaded, not replayed"
+    assert live.shard.fingerprint() == journal["fingerprint"] == file["fingerprint"]
+    assert without_times(journal) | {"source": 0} == without_times(file) | {"source": 0}
+
+
+def test_a_journal_is_replayed_up_to_a_position(config, told, serve) -> None:
+    """Entry 0 is the identity, each further one a commit."""
+    path = config(size=90)
+    serve(path)
+    whole = told(path, "--journal")
+    start, some = (told(path, "--journal", "--at", at) for at in (1, 3))
+
+    assert (start["records"], whole["records"]) == (0, 2 * RECORDS)
+    assert 0 < some["records"] <= 180
+    assert some["source"] == {"journal": "pages-journal", "position": 3, "entries": 2}
+
+
+def test_a_replayed_journal_leaves_log_and_owner_alone(config, told, serve) -> None:
+    """Nothing is written, and the service that runs meanwhile still owns its shard."""
+    path = config(transport="memory:replay-leaves-alone")
+    serve(path)
+    settings = load(Path(path))
+    log = open_log(settings.input.transport)
+    found = sources(settings, log)
+    owner = log.owner(settings.name, 0, found.inputs)
+    everything = [Partition(topic, 0) for topic in log.topics()]
+    before = log.end_offsets(everything)
+    told(path, "--journal")
+
+    assert log.end_offsets(everything) == before
+    assert owner.commit([], Outgoing("pages-journal", None, b"{}"), {}) >= 0
+
+
+def test_bad_records_are_counted_by_their_reason(pages, config, told) -> None:
+    """The bytes go through the service's codec and its join."""
+    good = pages.read_text().splitlines(keepends=True)
+    bad = json.loads(good[0])
+    wrong_kind = {**bad, "id": "kind", "ip_in_url": [1]}
+    other_label = {**bad, "id": "label", "y": "yes"}
+    lines = [json.dumps(record) + "\n" for record in (wrong_kind, other_label)]
+    infinite = good[1].replace('"age_of_domain": ', '"age_of_domain": 1e999, "was": ')
+    pages.write_text("".join([*good[:50], *lines, infinite.replace('"p1"', '"infinite"')]))
+    fields = '[features]\nip_in_url = "numeric"\nage_of_domain = "numeric"'
+
+    report = told(config(more=fields), pages, "--label", "y")
+    assert report["dead_letters"] == {"wrong_kind": 1, "infinite": 1, "label_kind": 1}
+    assert report["labels"]["joined"] == 50
+
+
+def test_classes_are_measured_by_river_from_the_confusion_counts(pages, config, told) -> None:
+    """Precision, recall, F1 and support of each, as river says on the same pairs."""
+    report = told(config(), pages, "--label", "y")
+    labels, counts = report["confusion"]["labels"], report["confusion"]["counts"]
+    f1 = metrics.F1(pos_val=True)
+    for t, row in zip(labels, counts, strict=True):
+        for p, n in zip(labels, row, strict=True):
+            for _ in range(n):
+                f1.update(t, p)
+
+    (positive,) = [c for c in report["classes"] if c["label"] is True]
+    assert positive["f1"] == f1.get()
+    assert positive["precision"] == f1.precision.get()
+    assert positive["support"] == sum(counts[labels.index(True)])
+    assert sum(map(sum, counts)) == report["scores"]["all"]["scored"]
+
+
+def test_people_get_tables_of_the_same_numbers(pages, config, told, capsys) -> None:
+    """Scores beside the baselines, classes, confusion, outcomes and fingerprint."""
+    path = config()
+    report = told(path, pages, "--label", "y", "--delay", 3)
+    assert main(["replay", path, str(pages), "--label", "y", "--delay", "3"]) == 0
+    shown = capsys.readouterr().out
+    scores = report["scores"]["all"]
+
+    for share in (scores["accuracy"], scores["baselines"]["majority"], report["classes"][1]["f1"]):
+        assert f"{100 * share:.2f} %" in shown
+    assert f"{scores['log_loss']:.4f}" in shown
+    assert f"joined {RECORDS}, pending 0" in shown
+    assert "3 records late" in shown
+    assert report["fingerprint"] in shown
+
+
+def test_a_label_cannot_command_the_terminal(config, tmp_path, capsys) -> None:
+    """Control codes and markup are shown, not obeyed."""
+    path = tmp_path / "evil.jsonl"
+    records = [{"x": i, "y": "\x1b[31mred" if i % 2 else "[b]bold"} for i in range(9)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    assert main(["replay", config(), str(path), "--label", "y"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "[b]bold" in shown
+    assert "\\x1b[31mred" in shown
+
+
+def test_a_model_that_cannot_be_saved_has_no_fingerprint(pages, config, told) -> None:
+    """A river model without trust_pickle is scored all the same."""
+    report = told(config(model="river:naive_bayes.GaussianNB"), pages, "--label", "y")
+
+    assert report["fingerprint"] is None
+    assert report["scores"]["all"]["accuracy"] > 0.7
+
+
+def test_the_curve_is_drawn_and_changes_no_score(pages, config, told, tmp_path) -> None:
+    """A picture, whose finer steps leave every bit as it was."""
+    picture = tmp_path / "curve.png"
+    asked = (config(size=5_000), pages, "--label", "y")
+    with_curve = told(*asked, "--plot", picture)
+
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert without_times(with_curve) == without_times(told(*asked))
+
+
+def test_curves_have_axes_named_and_a_title(pages, config, told, tmp_path) -> None:
+    """In an SVG the words can be read."""
+    picture = tmp_path / "curve.svg"
+    told(config(), pages, "--label", "y", "--limit", 30, "--plot", picture)
+    drawn = picture.read_text()
+
+    for words in ("accuracy", "log loss (nats)", "observations", "majority, last 1,000"):
+        assert f"<!-- {words} -->" in drawn
+    assert "<!-- pages (gaussian_nb) on pages.jsonl: accuracy " in drawn
+
+
+def test_a_curve_without_matplotlib_says_what_to_install(
+    pages, config, monkeypatch, capsys
+) -> None:
+    """Before any work is done."""
+    monkeypatch.setattr("consumers.plot.find_spec", lambda _: None)
+
+    assert main(["replay", config(), str(pages), "--label", "y", "--plot", "x.png"]) == 2
+    assert capsys.readouterr().err.count("pip install 'headwater[plot]'\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected FILE, or --journal"),
+        (["FILE", "--at", "3"], "expected FILE, or --journal"),
+        (["FILE", "--journal"], "leave out FILE"),
+        (["--journal", "--limit", "9"], "leave out FILE and its options"),
+        (["--journal"], "no such file"),
+        (["FILE"], "expected --label FIELD, for [input] label names none; fields are "),
+        (["FILE", "--label", "why"], "no record has a label in field 'why'"),
+        (["FILE", "--label", "y", "--delay", "soon"], "expected --delay as a number of records"),
+        (["FILE", "--label", "y", "--time-field", "id"], "expected a time since 1970"),
+        (["FILE", "--label", "y", "--types", "id=text"], "--types is for CSV"),
+        (["FILE", "--label", "y", "--plot", "no/such.png"], "no directory 'no'"),
+        (["FILE", "--label", "y", "--plot", "curve.bmp"], "ending in .pdf, .png, .svg"),
+        (["gone.csv", "--label", "y"], "gone.csv: no such file"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(pages, config, capsys, arguments, message) -> None:
+    """Exit code 2, the message on stderr, nothing on stdout."""
+    given = [str(pages) if a == "FILE" else a for a in arguments]
+
+    assert main(["replay", config(), *given]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("at", [0, 99])
+def test_a_position_outside_the_journal_is_refused(config, serve, capsys, at) -> None:
+    """The message says where the journal ends."""
+    path = config(transport=f"memory:replay-outside-{at}")
+    serve(path)
+
+    assert main(["replay", path, "--journal", "--at", str(at)]) == 2
+    assert "--at expects a position from 1 to " in capsys.readouterr().err
+
+
+def test_an_empty_journal_says_how_to_fill_it(config, capsys) -> None:
+    """The topics are there, the service never ran."""
+    path = config(transport="memory:replay-empty")
+    log = open_log("memory:replay-empty")
+    for topic in ("seen", "told", "pages-predictions", "pages-dead-letters", "pages-journal"):
+        log.create_topic(topic, 1)
+
+    assert main(["replay", path, "--journal"]) == 2
+    assert "the journal pages-journal is empty; `headwater run" in capsys.readouterr().err

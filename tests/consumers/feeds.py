@@ -1,0 +1,191 @@
+"""What the tests of the heart feed it with: seeded streams of records, batches, configurations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from river import datasets
+
+from consumers.config import Config, parse
+from consumers.records import Batch, Outgoing, Partition, Record
+from consumers.shard import Shard, Spec
+from consumers.transports.protocol import Log
+from stream import GaussianNB, Learner, Schema
+
+SCHEMA = Schema.of(a="numeric", b="numeric", urgent="binary", colour="categorical")
+NOW = 1_800_000_000_000
+
+
+def spec(**changes: Any) -> Spec:
+    """A service `svc` with observations in `obs` and labels in `ans`."""
+    told: dict[str, Any] = {
+        "name": "svc",
+        "model": "gaussian_nb",
+        "schema": SCHEMA,
+        "id_field": "id",
+        "label_field": None,
+        "label_topics": frozenset({"ans"}),
+        "predictions": "out",
+        "dead_letters": "dead",
+        "predictions_partitions": 2,
+    }
+    return Spec(**{**told, **changes})
+
+
+def shard(learner: Learner | None = None, **changes: Any) -> Shard:
+    """A fresh shard."""
+    return Shard(spec(**changes), learner or GaussianNB())
+
+
+def batch(records: Sequence[Record]) -> Batch:
+    """The records, in this order, as one batch."""
+    partitions = sorted({Partition(r.topic, r.partition) for r in records})
+    ranges: dict[Partition, tuple[int, int, int]] = {}
+    for r in records:
+        first, _, count = ranges.get(Partition(r.topic, r.partition), (r.offset, 0, 0))
+        ranges[Partition(r.topic, r.partition)] = (first, r.offset + 1, count + 1)
+    source = [partitions.index(Partition(r.topic, r.partition)) for r in records]
+    return Batch(
+        partitions,
+        np.array(source, dtype=np.int64),
+        np.array([r.offset for r in records], dtype=np.int64),
+        np.array([r.timestamp for r in records], dtype=np.int64),
+        [r.key for r in records],
+        [r.value for r in records],
+        ranges,
+    )
+
+
+def seen(id_: str, offset: int = 0, *, ts: int = NOW, **fields: Any) -> Record:
+    """An observation."""
+    return Record("obs", 0, offset, ts, None, json.dumps({"id": id_, **fields}).encode())
+
+
+def told(id_: str, label: Any, offset: int = 0, *, ts: int = NOW, **more: Any) -> Record:
+    """A label."""
+    value = json.dumps({"id": id_, "label": label, **more}).encode()
+    return Record("ans", 0, offset, ts, None, value)
+
+
+GARBAGE = [
+    None, b"", b"{", b'{"a":1e999,"id":1}', b'{"a":"x","id":1}', b'{"urgent":3,"id":1}', b'{"a":1}',
+    b"[" * 5000, b'{"id":"\\ud800"}', b"x" * (1 << 20) + b"x", b'{"a":1e300,"id":1}',
+]  # fmt: skip
+BAD_LABELS = [b'{"id":"3"}', b'{"id":"4","label":"x","w":0}', b'{"id":"5","label":7}', b"nothing"]
+
+
+def stream(n: int, seed: int) -> list[Record]:
+    """n observations over two partitions, labels late, early, twice or never, garbage between."""
+    rng = np.random.default_rng(seed)
+    timed: list[tuple[float, str, int, bytes | None]] = []
+    for i in range(n):
+        c = int(rng.integers(3 if i > n // 3 else 2))
+        x: dict[str, Any] = {"id": str(i), "a": rng.normal(c), "b": rng.normal(1e6 - c)}
+        x |= {"urgent": bool(rng.random() < 0.3), "colour": "red"}
+        if rng.random() < 0.2:
+            x[rng.choice(["a", "b", "urgent"])] = None
+        timed.append((i, "obs", i % 2, json.dumps(x).encode()))
+        label = json.dumps({"id": str(i), "label": "pqr"[c], "w": rng.choice([1.0, 0.5])}).encode()
+        if rng.random() < 0.9:
+            timed.append((i + rng.choice([0.1, 20.2, -5.2]), "ans", 0, label))
+        if rng.random() < 0.1:
+            timed.append((i + 30.3, "ans", 0, label))
+        if rng.random() < 0.1:
+            timed.append((i + 0.4, "obs", i % 2, GARBAGE[rng.integers(len(GARBAGE))]))
+        if rng.random() < 0.1:
+            timed.append((i + 0.5, "ans", 0, BAD_LABELS[rng.integers(len(BAD_LABELS))]))
+    timed.sort(key=lambda r: r[0])
+    offsets: dict[tuple[str, int], int] = {}
+    out = []
+    for at, topic, partition, value in timed:
+        offset = offsets.get((topic, partition), 0)
+        offsets[topic, partition] = offset + 1
+        ts = NOW + int(at * 1000)
+        out.append(Record(topic, partition, offset, ts, b"k" if value else None, value))
+    return out
+
+
+CONFIG = """
+name = "svc"
+[input]
+transport = "{transport}"
+observations = "obs"
+labels = "ans"
+max_wait_ms = 60000
+[features]
+{features}
+[model]
+type = "gaussian_nb"
+[commit]
+max_records = {max_records}
+max_delay_ms = 20
+[snapshots]
+every_records = {every_records}
+[http]
+enabled = false
+{more}
+"""
+
+
+def config(
+    directory: Path,
+    transport: str,
+    *,
+    features: Sequence[str] = ("a", "b"),
+    max_records: int = 50,
+    every_records: int = 300,
+    more: str = "",
+) -> Config:
+    """A configuration whose snapshots lie under `directory`."""
+    return parse(
+        config_text(transport, features, max_records, every_records, more), directory=directory
+    )
+
+
+def config_text(
+    transport: str,
+    features: Sequence[str],
+    max_records: int = 50,
+    every_records: int = 300,
+    more: str = "",
+) -> str:
+    """The same as TOML."""
+    return CONFIG.format(
+        transport=transport,
+        features="\n".join(f'{name} = "numeric"' for name in features),
+        max_records=max_records,
+        every_records=every_records,
+        more=more,
+    )
+
+
+Labelled = list[tuple[dict[str, Any], Any]]
+
+
+def phishing(n: int = 1250) -> Labelled:
+    """Phishing, as many of its 1,250 records."""
+    return list(islice(datasets.Phishing(), n))
+
+
+def feed(records: Labelled, delay: int, partitions: int = 1) -> Iterator[Outgoing]:
+    """Observations, then all their labels: each comes just before the record `delay` later."""
+    for i, (x, _) in enumerate(records):
+        value = json.dumps({"id": str(i), **x}).encode()
+        yield Outgoing("obs", b"%d" % i, value, NOW + 10 * i, (), i % partitions)
+    for i, (_, y) in enumerate(records):
+        value = json.dumps({"id": str(i), "label": y}).encode()
+        yield Outgoing("ans", b"%d" % i, value, NOW + 10 * (i + delay) - 5, (), 0)
+
+
+def fill(log: Log, records: Labelled, delay: int = 50, partitions: int = 1) -> None:
+    """Make the service's topics and put everything into its inputs."""
+    for topic, count in (("obs", partitions), ("ans", 1), ("svc-predictions", partitions)):
+        log.create_topic(topic, count)
+    log.create_topic("svc-dead-letters", 1)
+    log.create_topic("svc-journal", 1)
+    log.append(list(feed(records, delay, partitions)))

@@ -1,0 +1,300 @@
+"""The heart: same bits for any cut, every bad record a dead letter, the wire's fields exactly."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+
+from consumers.errors import DEAD_LETTER_REASONS, DeadLetterReason
+from consumers.records import Partition, Record
+from stream import GaussianNB, MultinomialNB, Schema
+from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
+
+YEARS = 10 * 365 * 86_400_000
+
+
+def run(machine, records: list[Record], cuts=(), now: int = NOW):
+    """All records in batches that end at `cuts`: predictions and dead letters, as written."""
+    predictions, dead = [], []
+    for start, stop in pairwise([0, *sorted(cuts), len(records)]):
+        outcome = machine.process(batch(records[start:stop]), now)
+        predictions += outcome.predictions()
+        dead += outcome.dead_letters()
+    return predictions, dead
+
+
+CUTS = {
+    "halves": [200],
+    "sevens": list(range(7, 400, 7)),
+    "single": list(range(1, 400)),
+    "empty": [0, 0, 100, 100],
+}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A stream in one batch: its records, output and final shard."""
+    records = stream(250, seed=4)
+    machine = shard()
+    return records, run(machine, records), machine
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+def test_any_cut_of_a_merged_stream_writes_the_same_bytes(whole, cuts) -> None:
+    """Predictions, dead letters, counts and the whole state (I1)."""
+    records, output, machine = whole
+    cut = shard()
+
+    assert run(cut, records, cuts) == output
+    assert cut.fingerprint() == machine.fingerprint()
+    assert cut.view().labels == machine.view().labels
+
+
+def test_stream_of_the_tests_meets_every_turn(whole) -> None:
+    """What the cuts are tested on is worth it: many outcomes, many reasons, three classes."""
+    records, (predictions, dead), machine = whole
+    view = machine.view()
+
+    assert {"joined", "early", "duplicate"} <= set(view.labels)
+    assert len({dict(d.headers)["reason"] for d in dead}) >= 6
+    assert len(view.quality.classes) == 3
+    assert len(predictions) == view.observations - sum(
+        dict(d.headers)["topic"] == b"obs" for d in dead
+    )
+    assert len(records) > 400
+
+
+def test_restored_shard_goes_on_bit_for_bit(whole) -> None:
+    """At several places, through JSON-able headers and arrays (I2)."""
+    records, output, machine = whole
+    for at in (1, 130, 399):
+        before, after = shard(), shard()
+        predictions, dead = run(before, records[:at])
+        after.load_state(before.to_state())
+        assert after.positions == before.positions
+        more, worse = run(after, records[at:])
+
+        assert (predictions + more, dead + worse) == output
+        assert after.fingerprint() == machine.fingerprint()
+
+
+def test_saved_state_does_not_change_with_the_shard(whole) -> None:
+    """The snapshot writer works on a copy while the loop goes on."""
+    records, _, _ = whole
+    going = shard()
+    run(going, records[:100])
+    state = going.to_state()
+    before = state.fingerprint()
+
+    run(going, records[100:])
+
+    assert state.fingerprint() == before
+
+
+BAD: dict[str, Record] = {
+    "wrong_kind": seen("x", a="text"),
+    "infinite": Record("obs", 0, 0, NOW, b"k", b'{"id":"x","a":1e999}'),
+    "out_of_range": seen("x", a=1e101),
+    "label_kind": told("g", 5),
+    "max_classes": told("g", "third"),
+    "unparsable": Record("obs", 0, 0, NOW, b"\xff", b"\x00\xffno json"),
+    "oversize": Record("obs", 0, 0, NOW, None, b"x" * (1 << 20) + b"x"),
+    "no_id": Record("obs", 0, 0, NOW, None, b'{"a":1}'),
+    "no_label": Record("ans", 0, 0, NOW, None, b'{"id":"g"}'),
+    "bad_weight": told("g", "first", w=-1),
+}
+
+
+def test_every_reason_has_an_example() -> None:
+    """The list of reasons is the list tested here."""
+    assert {*BAD, "negative_count"} == set(DEAD_LETTER_REASONS) == set(flat(DeadLetterReason))
+
+
+def flat(literal) -> list[str]:
+    return [name for arg in get_args(literal) for name in (flat(arg) if get_args(arg) else [arg])]
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_bad_record_becomes_a_dead_letter_and_teaches_nothing(reason) -> None:
+    """Original key and bytes, reason and source in the headers; the learner is unchanged (I3)."""
+    machine = shard(max_classes=2)
+    run(machine, [seen("1", a=1), told("1", "first"), seen("2", a=2), told("2", "second")])
+    run(machine, [seen("g", a=1.0)])
+    before = machine.learner.fingerprint()
+    bad = BAD[reason]._replace(offset=77, partition=3)
+    predictions, (dead,) = run(machine, [bad])
+
+    assert predictions == []
+    assert (dead.topic, dead.key, dead.value) == ("dead", bad.key, bad.value)
+    assert dead.timestamp == bad.timestamp
+    headers = dict(dead.headers)
+    assert headers.pop("detail")
+    assert headers == {
+        "reason": reason.encode(),
+        "topic": bad.topic.encode(),
+        "partition": b"3",
+        "offset": b"77",
+    }
+    assert machine.learner.fingerprint() == before
+    assert machine.view().dead_letters == {reason: 1}
+
+
+def test_negative_count_becomes_a_dead_letter() -> None:
+    """A model of counts cannot take it, though it fits the schema; its neighbours are taken."""
+    machine = shard(MultinomialNB(), schema=Schema.of(n="numeric"))
+    predictions, dead = run(machine, [seen("1", n=1), seen("2", 1, n=-1), seen("3", 2, n=2)])
+
+    assert [json.loads(p.value)["id"] for p in predictions] == ["1", "3"]
+    assert [dict(d.headers)["reason"] for d in dead] == [b"negative_count"]
+
+
+def test_bad_records_leave_the_good_ones_of_their_batch_alone() -> None:
+    """With and without them, the same predictions and the same learner."""
+    good = [seen("1", a=1), told("1", "x"), seen("2", a=2), told("2", "y"), seen("3", a=3)]
+    clean, dirty = shard(), shard()
+    expected, _ = run(clean, good)
+    worst = [BAD[reason] for reason in ("infinite", "oversize", "wrong_kind", "no_id", "no_label")]
+    mixed = [record for pair in zip(worst, good, strict=True) for record in pair]
+    found, dead = run(dirty, mixed)
+
+    assert [(p.key, json.loads(p.value)["probabilities"]) for p in found] == [
+        (p.key, json.loads(p.value)["probabilities"]) for p in expected
+    ]
+    assert len(dead) == 5
+    assert dirty.learner.fingerprint() == clean.learner.fingerprint()
+
+
+def test_prediction_record_has_exactly_the_fields_of_the_wire() -> None:
+    """Nothing in it depends on the wall clock; its partition is that of its observation."""
+    machine = shard()
+    run(machine, [seen("1", a=0), told("1", "x"), seen("2", 1, a=5), told("2", "y", 1)])
+    asked = Record("obs", 3, 9, NOW + 7, b"key", b'{"id":"q","a":0}')
+    (early,), _ = run(machine, [asked], now=NOW)
+    value = json.loads(early.value)
+
+    probabilities = value.pop("probabilities")
+    assert value == {
+        "id": "q",
+        "prediction": "x",
+        "model": {"name": "svc", "type": "gaussian_nb", "learned": 2},
+        "position": {"topic": "obs", "partition": 3, "offset": 9},
+        "ts": NOW + 7,
+    }
+    assert [label for label, _ in probabilities] == ["x", "y"]
+    assert sum(p for _, p in probabilities) == pytest.approx(1)
+    assert early[:2] == ("out", b"q")
+    assert (early.timestamp, early.headers, early.partition) == (NOW + 7, (), 1)
+
+
+def test_prediction_tells_how_many_labels_were_learned_before_it() -> None:
+    """Inside a batch and across batches."""
+    records = [seen("1", a=1), told("1", "x"), seen("2", a=1), told("2", "x"), seen("3", a=1)]
+    predictions, _ = run(shard(), records, cuts=[3])
+
+    assert [json.loads(p.value)["model"]["learned"] for p in predictions] == [0, 1, 2]
+
+
+def test_prediction_tells_the_most_probable_labels_up_to_top() -> None:
+    """All of them are known to the model, `top` are written."""
+    machine = shard(top=2)
+    records = [r for i in range(5) for r in (seen(f"{i}", a=i), told(f"{i}", f"c{i}"))]
+    predictions, _ = run(machine, [*records, seen("q", a=3)])
+    probabilities = json.loads(predictions[-1].value)["probabilities"]
+
+    assert len(probabilities) == 2
+    assert probabilities[0][1] >= probabilities[1][1]
+
+
+def test_label_inside_the_observation_is_learned_after_its_prediction() -> None:
+    """The first prediction knows nothing, the second knows the first label."""
+    machine = shard(label_field="y")
+    predictions, _ = run(machine, [seen("1", a=1, y="x"), seen("2", 1, a=1, y="z")])
+
+    assert [json.loads(p.value)["prediction"] for p in predictions] == [None, "x"]
+    assert machine.learner.classes == ["x", "z"]
+    assert machine.view().labels == {"joined": 2}
+
+
+def test_bad_label_inside_makes_the_observation_a_dead_letter() -> None:
+    """No prediction for what was not applied."""
+    machine = shard(label_field="y")
+    predictions, (dead,) = run(machine, [seen("1", a=1, y="x"), seen("2", 1, a=1, y=2)])
+
+    assert len(predictions) == 1
+    assert dict(dead.headers)["reason"] == b"label_kind"
+    assert machine.view().predictions == 1
+    assert machine.view().observations == 2
+
+
+def test_record_years_ahead_does_not_expire_what_waits() -> None:
+    """Stream time runs at most a minute ahead of the journaled clock."""
+    machine = shard(horizon=3_600_000)
+    run(machine, [seen("1", a=1), seen("2", 1, a=1, ts=NOW + YEARS)])
+
+    assert machine.stream_time == NOW + 60_000
+    assert machine.view().pending == 2
+    assert machine.view().labels == {}
+
+
+def test_stream_time_goes_on_with_the_journaled_clock() -> None:
+    """Expiry happens by the timestamps of later records, and never goes back."""
+    machine = shard(horizon=3_600_000)
+    run(machine, [seen("1", a=1)])
+    run(machine, [seen("2", 1, a=1, ts=NOW - YEARS)])
+    assert machine.stream_time == NOW
+
+    run(machine, [told("1", "x", ts=NOW + YEARS)], now=NOW + 3_600_001 - 60_000)
+
+    assert machine.view().labels == {"expired": 2, "late": 1}
+
+
+def test_clock_of_the_entry_decides_and_not_the_batch_it_came_in() -> None:
+    """The same records with the same clock, cut or not, give the same stream time (I1)."""
+    records = [seen(str(i), i, a=1, ts=NOW + i * YEARS // 3) for i in range(6)]
+    one, cut = shard(), shard()
+    run(one, records)
+    run(cut, records, cuts=[1, 2, 5])
+
+    assert one.fingerprint() == cut.fingerprint()
+
+
+def test_positions_move_past_dead_letters_too() -> None:
+    """Every record is consumed, whatever it was."""
+    machine = shard()
+    run(machine, [Record("obs", 0, 4, NOW, None, b"no"), Record("ans", 0, 8, NOW, None, b"no")])
+
+    assert machine.positions == {Partition("obs", 0): 5, Partition("ans", 0): 9}
+
+
+def test_view_counts_everything_of_all_time() -> None:
+    """What the metrics read: totals from the state, also after it was restored."""
+    records = stream(60, seed=9)
+    machine, restored = shard(), shard()
+    run(machine, records)
+    restored.load_state(machine.to_state())
+    before, after = machine.view(), restored.view()
+
+    assert before.observations == sum(r.topic == "obs" for r in records)
+    assert (
+        before.learned
+        == before.labels["joined"]
+        == before.quality.scores["all"].scored + (before.quality.unscored)
+    )
+    for name in ("observations", "predictions", "learned", "labels", "dead_letters", "pending"):
+        assert getattr(after, name) == getattr(before, name)
+    assert after.quality.scores == before.quality.scores
+
+
+def test_missing_features_are_no_evidence() -> None:
+    """Absent, null and NaN give the same prediction, and none is a dead letter (I4)."""
+    machine = shard(GaussianNB(), schema=SCHEMA)
+    run(machine, [seen("1", a=1, b=1), told("1", "x"), seen("2", 1, a=9, b=1), told("2", "y", 1)])
+    nan = Record("obs", 0, 4, NOW, None, b'{"id":"n","a":9,"b":NaN}')
+    predictions, dead = run(machine, [seen("p", 2, a=9), seen("q", 3, a=9, b=None), nan])
+    said = [json.loads(p.value)["probabilities"] for p in predictions]
+
+    assert dead == []
+    assert said == [said[0]] * 3
