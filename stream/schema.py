@@ -35,6 +35,7 @@ __all__ = [
 Kind = Literal["numeric", "binary", "categorical", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = str | int | bool
+_LABELS = frozenset((str, int, bool))
 
 # Weighted squares of such numbers, 2**53 of them, stay below the largest double.
 LARGEST = 1e100
@@ -233,6 +234,8 @@ def plain_label(value: Any) -> Label:
     InvalidRecordError
         Anything else: a label is a name, not a measurement.
     """
+    if type(value) in _LABELS:  # the common case first: this runs for every label
+        return value  # type: ignore[no-any-return]
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | bool | int):

@@ -102,7 +102,7 @@ class SnapshotStore:
 
     def _collect(self, newest: str) -> None:
         """Remove what is too old, and what a killed process left half-written."""
-        left = [p for p in self.directory.glob("snap-*.tmp") if p.stem < newest]
+        left = [p for p in self.directory.glob(f"snap-{'[0-9]' * 20}.tmp") if p.stem < newest]
         for path in [*self.paths()[: -self.keep], *left]:
             with contextlib.suppress(OSError):
                 path.unlink()

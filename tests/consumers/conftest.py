@@ -1,0 +1,115 @@
+"""Logs for the tests of recovery and the loop, and what a finished run looks like."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from consumers.config import Config
+from consumers.events import ShardView
+from consumers.records import Partition, Record
+from consumers.recovery import Live, rebuild, sources
+from consumers.runner import Listener, Runner
+from consumers.transports import open_log
+from consumers.transports.protocol import Log
+from tests.consumers import feeds
+
+FEATURES = tuple(sorted(feeds.phishing(1)[0][0]))
+
+
+class Service:
+    """One service over a log: run it, and look at what it wrote."""
+
+    def __init__(self, url: str, directory: Path) -> None:
+        self.url, self.directory = url, directory
+        self.log = open_log(url)
+
+    def config(self, **changes) -> Config:
+        """The configuration over Phishing's features."""
+        return feeds.config(self.directory, self.url, **{"features": FEATURES, **changes})
+
+    def run(
+        self,
+        log: Log | None = None,
+        *,
+        stop_after: int | None = None,
+        on_commit: Callable[[int], object] = lambda count: None,
+        **changes,
+    ) -> ShardView | None:
+        """Drain the inputs, or stop after that many commits."""
+        stop, count = threading.Event(), 0
+
+        def told(event, view) -> None:
+            nonlocal count
+            count += 1
+            on_commit(count)
+            if count == stop_after:
+                stop.set()
+
+        return self.runner(stop, told, log, **changes).run()
+
+    def runner(self, stop: threading.Event, told: Listener, log: Log | None, **changes) -> Runner:
+        """A runner that drains."""
+        config = self.config(**changes)
+        return Runner(config, log or self.log, stop, drain=True, on_commit=told)
+
+    def rebuilt(self, end: int | None = None, **changes) -> Live:
+        """The shard from the journal alone."""
+        config = self.config(**changes)
+        found = sources(config, self.log)
+        at = self.ends("svc-journal")[0] if end is None else end
+        return rebuild(config, self.log, found, None, end=at)
+
+    def fingerprint(self) -> str:
+        """Of the shard as the journal describes it."""
+        return self.rebuilt().shard.fingerprint()
+
+    def records(self, topic: str) -> list[Record]:
+        """Everything in a topic, partition by partition."""
+        parts = [Partition(topic, n) for n in range(self.log.topics()[topic])]
+        chunks = self.log.read(self.log.beginning_offsets(parts), self.log.end_offsets(parts))
+        records = [
+            Record(*chunk.partition, *columns)
+            for chunk in chunks
+            for columns in zip(
+                chunk.offsets, chunk.timestamps, chunk.keys, chunk.values, strict=True
+            )
+        ]
+        return sorted(records, key=lambda r: (r.partition, r.offset))
+
+    def predictions(self) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Partition, key and value of each prediction."""
+        return [(r.partition, r.key, r.value) for r in self.records("svc-predictions")]
+
+    def ends(self, topic: str) -> list[int]:
+        """The end of each partition of a topic."""
+        parts = [Partition(topic, n) for n in range(self.log.topics()[topic])]
+        return list(self.log.end_offsets(parts).values())
+
+    def snapshots(self) -> list[Path]:
+        """The files of the store."""
+        return sorted((self.directory / "headwater-state").rglob("*.hws"))
+
+
+MakeService = Callable[..., Service]
+
+
+@pytest.fixture
+def make_service(tmp_path: Path) -> Iterator[MakeService]:
+    """Make a service on a log of its own; all are closed at the end."""
+    services: list[Service] = []
+
+    def made(kind: str = "memory") -> Service:
+        directory = tmp_path / str(len(services))
+        directory.mkdir()
+        name = f"sqlite:{directory / 'log.db'}" if kind == "sqlite" else f"memory:{uuid4()}"
+        services.append(Service(name, directory))
+        return services[-1]
+
+    yield made
+    for service in services:
+        service.log.close()
