@@ -11,7 +11,7 @@ There is no undo code: whatever went wrong, the shard in memory is dropped and t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 from consumers import journal
 from consumers.codecs.json import parse
 from consumers.config import Config, identity_difference, infer, schema_of
+from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.journal import Entry, Identity, Merge
 from consumers.models import build, classes_that_fit
@@ -30,10 +31,9 @@ from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.schema import Field, Schema
 
-__all__ = ["SAMPLE", "Live", "Sources", "rebuild", "recover", "schema_from", "sources"]
+__all__ = ["Live", "Sources", "rebuild", "recover", "schema_from", "shard_of", "sources"]
 
 WINDOW = 100_000  # records read back at once in a replay
-SAMPLE = 500
 
 Progress = Callable[[int, int], None]
 
@@ -133,13 +133,25 @@ def rebuild(
     mark = _mark(identity)
     live = _from_snapshot(config, identity, mark, found, store, end)
     if live is None:
-        shard = _shard(config, identity, found)
+        shard = _empty(config, identity, found)
         shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
         live = Live(shard, 0, 0, 0, mark, _fields(identity))
     if store is not None:
         live.refused = tuple(store.refused)
+    _fit_inputs(live.shard, found)
     _replay(log, found, live, end, progress)
     return live
+
+
+def _fit_inputs(shard: Shard, found: Sources) -> None:
+    """Partitions added to a topic since the first start are consumed from their beginning."""
+    gone = sorted(set(shard.positions) - set(found.inputs))
+    if gone:
+        raise TransportError(
+            f"{gone[0]}, which was consumed, is gone; the model cannot be rebuilt without it: "
+            "bring the topic back, or give the service a new name"
+        )
+    shard.positions |= {p: 0 for p in found.inputs if p not in shard.positions}
 
 
 def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: int) -> int:
@@ -179,7 +191,7 @@ def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
         except RecordError:
             continue
     exclude = {config.input.id, config.input.label or config.input.id}
-    schema = schema_of(infer(records[:SAMPLE], exclude, text=False))
+    schema = schema_of(infer(records[:SAMPLE_SIZE], exclude, text=False))
     if not schema.fields:
         raise ConfigError(
             f"[features] is not given and the {len(records)} observations of "
@@ -192,7 +204,7 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
     """The first observations of each partition, read without consuming them."""
     parts = [p for p in found.inputs if p.topic == config.input.observations]
     starts, ends = log.beginning_offsets(parts), log.end_offsets(parts)
-    ends = {p: min(end, starts[p] + SAMPLE) for p, end in ends.items()}
+    ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
     for fetched in log.read(starts, ends):
         yield from fetched.values
 
@@ -238,7 +250,7 @@ def _from_snapshot(
         return None
 
     for about, state in store.newest(objection):
-        shard = _shard(config, identity, found)
+        shard = _empty(config, identity, found)
         try:
             shard.load_state(state)
         except (StateError, KeyError, TypeError, ValueError) as error:
@@ -311,24 +323,42 @@ def _entries(
         yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
 
 
-def _shard(config: Config, identity: Identity, found: Sources) -> Shard:
+def shard_of(
+    config: Config,
+    schema: Schema,
+    *,
+    label_field: str | None,
+    label_topics: Collection[str],
+    predictions_partitions: int = 1,
+) -> Shard:
+    """The empty shard of a configuration."""
     learner = build(config.model)
     spec = Spec(
         name=config.name,
         model=config.model.type,
-        schema=Schema(_fields(identity)),
+        schema=schema,
         id_field=config.input.id,
-        label_field=config.input.label,
-        label_topics=found.label_topics,
+        label_field=label_field,
+        label_topics=label_topics,
         predictions=config.predictions_topic,
         dead_letters=config.dead_letters_topic,
-        predictions_partitions=found.predictions_partitions,
+        predictions_partitions=predictions_partitions,
         top=config.output.top,
         max_pending=config.labels.max_pending,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),
     )
     return Shard(spec, learner)
+
+
+def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
+    return shard_of(
+        config,
+        Schema(_fields(identity)),
+        label_field=config.input.label,
+        label_topics=found.label_topics,
+        predictions_partitions=found.predictions_partitions,
+    )
 
 
 def _fields(identity: Identity) -> tuple[Field, ...]:

@@ -16,9 +16,9 @@ from consumers.errors import ConfigError
 from consumers.events import ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
-from consumers.models import build, classes_that_fit
 from consumers.records import Batch, Fetched, Outgoing, Partition
-from consumers.shard import Shard, Spec
+from consumers.recovery import shard_of
+from consumers.shard import Shard
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema
 
@@ -58,22 +58,12 @@ def late_labels(
 
 def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard:
     """The empty shard of the configuration, for a feed with these labels."""
-    learner = build(config.model)
-    spec = Spec(
-        name=config.name,
-        model=config.model.type,
-        schema=schema,
-        id_field=config.input.id,
+    return shard_of(
+        config,
+        schema,
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),
-        predictions=config.predictions_topic,
-        dead_letters=config.dead_letters_topic,
-        top=config.output.top,
-        max_pending=config.labels.max_pending,
-        horizon=config.labels.horizon_ms,
-        max_classes=classes_that_fit(config.model, learner),
     )
-    return Shard(spec, learner)
 
 
 def replay(

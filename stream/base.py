@@ -185,8 +185,11 @@ class Learner(base.Classifier, abc.ABC):
         Raises
         ------
         InvalidRecordError
-            A label of another kind or beyond the bound; nothing was executed.
+            A row this learner cannot take, a label of another kind or beyond the bound; nothing
+            was executed.
         """
+        for refusal in self.refusals(block.rows).values():
+            raise refusal
         before = len(self._classes)
         label = self._admit_labels(block)
         n = block.n_predictions

@@ -186,12 +186,13 @@ def _from_file(
 
 def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
     """The empty shard, its features inferred from the first observations where not declared."""
-    from consumers.recovery import SAMPLE, schema_from
+    from consumers.config.sample import SAMPLE_SIZE
+    from consumers.recovery import schema_from
     from consumers.replay import file_shard
 
     schema = config.declared_schema
     if schema is None:
-        first = feed.outgoing(islice(records, SAMPLE))
+        first = feed.outgoing(islice(records, SAMPLE_SIZE))
         schema = schema_from((r.value for r in first if r.topic == feed.topic), config)
     return file_shard(config, schema, feed.labels)
 

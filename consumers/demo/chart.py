@@ -55,8 +55,8 @@ def curve(points: Sequence[Point], total: int, width: int, height: int) -> list[
     >>> points = [Point(20, 0.5, 0.5, 0.5), Point(100, 1.0, 0.5, 0.5)]
     >>> for row in curve(points, 100, 8, 2):
     ...     print(row.plain.replace(chr(0x2800), "_"))
-    ____⣀⠤⠒⠉
-    _⣀⡤⢗⣒⣀⣀⣀
+    ____⢀⣠⠴⠚
+    _⢀⡴⣚⡉_⣀⡀
     """
     bits = [[0] * width for _ in range(height)]
     owner = [[len(LINES)] * width for _ in range(height)]

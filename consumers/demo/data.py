@@ -26,7 +26,7 @@ FEEDS = {
     "bananas": ("Bananas", "points of two shapes like bananas (Bananas)", "banana"),
     "segments": (
         "ImageSegments",
-        "pieces of photographs, 3 x 3 pixels each (ImageSegments)",
+        "patches of photographs (ImageSegments)",
         "category",
     ),
 }

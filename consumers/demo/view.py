@@ -25,10 +25,13 @@ __all__ = ["confusion", "frame", "label_text", "likely", "percent"]
 
 WIDEST = 110  # beyond it lines are hard to follow
 MOST_ROWS = 15
+LEAST_CURVE = 42  # columns, so that the legend fits
+LEAST_MATRIX = 23  # so that its title fits, and that it does not grow with its first digits
 BESIDE = 66  # columns from which the confusion matrix fits beside the curve
 ABOVE = 3  # rows left to what was printed before, the address of the metrics above all
 AROUND = 6  # rows of the frame beside those of the curve itself
 TURN_ROWS = 5
+SHORT = 4  # letters of a class that tell it from the others well enough
 GOOD, BAD, QUIET = "bold #56b4e9", "#e69f00", "dim"
 
 
@@ -117,10 +120,11 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
     quality = None if picture.view is None else picture.view.quality
     matrix = None
     if quality is not None and quality.classes and width >= BESIDE:
-        matrix = confusion(quality, picture.label, width // 2 - 4, rows - 1)
+        room = min(width // 2, width - LEAST_CURVE) - 4
+        matrix = confusion(quality, picture.label, room, rows - 1)
     title = "accuracy, last 1,000" if picture.scored > 1000 else "accuracy so far"
     # A grid measures its cells first, so the widths are known before the curve is drawn.
-    beside = 0 if matrix is None else _width(matrix) + 4
+    beside = 0 if matrix is None else max(_width(matrix), LEAST_MATRIX) + 4
     chart = Panel(
         _curve(picture, width - beside - 4, rows),
         title=title,
@@ -165,10 +169,11 @@ def _width(table: Table) -> int:
 def _curve(picture: Picture, width: int, rows: int) -> RenderableType:
     low = lowest(picture.points)
     across = max(width - 6, 4)
-    lines = [_legend(picture, width)]
+    lines = _legend(picture, width)
+    rows -= len(lines) - 1
     for number, row in enumerate(curve(picture.points, picture.total, across, rows)):
         mark = ""
-        if number in (0, rows - 1) or (rows >= 7 and number == rows // 2):
+        if number in (0, rows - 1) or (rows >= 7 and 2 * number == rows - 1):
             mark = f"{100 * (1 - (1 - low) * number / (rows - 1)):.0f} %"
         lines.append(Text.assemble((f"{mark:>5} ", QUIET), row))
     end = f"{picture.total:,} labels"
@@ -176,20 +181,15 @@ def _curve(picture: Picture, width: int, rows: int) -> RenderableType:
     return Text("\n", no_wrap=True, overflow="crop").join(lines)
 
 
-def _legend(picture: Picture, width: int) -> Text:
-    """The name and value of each line; in a narrow place the values of the baselines go."""
+def _legend(picture: Picture, width: int) -> list[Text]:
+    """The name and value of each line, in two rows where they do not fit into one."""
     point = picture.points[-1] if picture.points else None
-    for values, samples in ((3, True), (3, False), (1, False)):
-        legend = Text(no_wrap=True, overflow="crop")
-        for number, line in enumerate(LINES):
-            value = percent(line.of(point)) if point is not None else "-"
-            words = [line.name] + ([value] if number < values else [])
-            words = ([line.sample] if samples else []) + words
-            legend.append("  " * (number > 0))
-            legend.append(" ".join(words), line.style)
-        if len(legend) <= width:
-            break
-    return legend
+    words = [
+        Text(f"{line.sample} {line.name} {percent(line.of(point) if point else None)}", line.style)
+        for line in LINES
+    ]
+    one = Text("  ").join(words)
+    return [one] if len(one) <= width else [words[0], Text("  ").join(words[1:])]
 
 
 def _figures(picture: Picture) -> RenderableType:
@@ -213,23 +213,30 @@ def confusion(quality: QualityView, label: str, width: int, rows: int) -> Table:
     rows
         Classes it may list.
     """
-    names, counts = _folded(quality, max(min(rows, (width - 8) // 5), 2))
-    digits = max(len(f"{n:,}") for row in counts for n in row)
-    longest = max(len(name) for name in names)
-    wanted = max(longest, min(len(label), 16), 5)
-    first = min(wanted, max(width - (digits + 1) * len(names), 5), 24)
-    cell = max(digits, min(longest, (width - first) // len(names) - 1))
+    longest = max((len(label_text(label)) for label in quality.classes), default=1)
+    first = min(max(longest, min(len(label), 14), 5), 14)
+    for most in range(max(rows, 2), 1, -1):
+        names, counts = _folded(quality, most)
+        digits = [max(len(f"{row[i]:,}") for row in counts) for i in range(len(names))]
+        cells = [max(n, min(len(name), SHORT)) for n, name in zip(digits, names, strict=True)]
+        spare = width - first - sum(cells) - len(cells)
+        if spare >= 0:
+            break
+    cells = [
+        max(n, min(len(name), n + max(spare, 0) // len(cells)))
+        for n, name in zip(cells, names, strict=True)
+    ]
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=True)
     table.add_column(Text(_cut(label, first), style=QUIET), width=first, no_wrap=True)
-    for name in names:
-        heading = Text(name[: max(cell, 1)], style=QUIET)
+    for name, cell in zip(names, cells, strict=True):
+        heading = Text(name[:cell], style=QUIET)
         table.add_column(heading, justify="right", width=cell, no_wrap=True)
     for i, name in enumerate(names):
-        cells = [
+        shown = [
             Text(f"{n:,}", style=GOOD if i == j else BAD if n else QUIET)
             for j, n in enumerate(counts[i])
         ]
-        table.add_row(_cut(name, first), *cells)
+        table.add_row(_cut(name, first), *shown)
     return table
 
 

@@ -108,14 +108,7 @@ class MultinomialNB(Learner):
         return {i: _negative(rows, i) for i in bad}
 
     def prepare(self, rows: Rows) -> Rows:
-        """Replace each text by its buckets and counts, int64 (2, k), so that it is read once.
-
-        Raises
-        ------
-        InvalidRecordError
-            A negative count.
-        """
-        _refuse_negatives(rows)
+        """Replace each text by its buckets and counts, int64 (2, k), so that it is read once."""
         texts = rows.text.ravel().tolist()
         encoded = np.empty(len(texts), dtype=object)
         for i, value in enumerate(texts):
@@ -128,22 +121,6 @@ class MultinomialNB(Learner):
             rows.text_names,
             encoded.reshape(rows.text.shape),
         )
-
-    def progressive_many(self, block: Block) -> Predictions:
-        """Execute the steps of a block in order, whole or not at all.
-
-        Returns
-        -------
-        Predictions
-            Of the predicting steps, each made before its own step learned.
-
-        Raises
-        ------
-        InvalidRecordError
-            A negative count, a label of another kind or beyond the bound.
-        """
-        _refuse_negatives(block.rows)
-        return super().progressive_many(block)
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
@@ -251,12 +228,6 @@ def _bags(rows: Rows, used: NDArray[np.int64]) -> _Bags:
     order = np.lexsort((times, found, row))
     start = np.searchsorted(row[order], np.arange(used.size + 1)).astype(np.int64)
     return _Bags(start, found[order], times[order])
-
-
-def _refuse_negatives(rows: Rows) -> None:
-    below = (rows.numeric < 0).any(axis=1)
-    if below.any():
-        raise _negative(rows, int(np.argmax(below)))
 
 
 def _negative(rows: Rows, i: int) -> InvalidRecordError:

@@ -23,7 +23,18 @@ from consumers.feed import LateLabels, timed
 from consumers.records import Outgoing
 from consumers.transports import open_log
 
-__all__ = ["DELAY", "Feed", "committed", "configure", "elec2", "fill", "outgoing", "stored"]
+__all__ = [
+    "DELAY",
+    "START",
+    "Feed",
+    "Stream",
+    "committed",
+    "configure",
+    "elec2",
+    "fill",
+    "outgoing",
+    "stored",
+]
 
 DELAY = 100
 START = 1_700_000_000_000  # any moment that has passed: results do not depend on the wall clock

@@ -53,7 +53,7 @@ class Service:
 
     def __init__(self, config_path: Path, *arguments: str) -> None:
         self._said = tempfile.NamedTemporaryFile(prefix="headwater-said-")  # noqa: SIM115
-        self.started = time.monotonic()
+        self._last_words: str | None = None
         self._process = subprocess.Popen(
             [HEADWATER, "run", str(config_path), *arguments],
             stdin=subprocess.DEVNULL,
@@ -70,11 +70,14 @@ class Service:
         self.kill()
         if error is not None:
             error.add_note(f"headwater run had said:\n{self.output}")
+        self._last_words = self.output
         self._said.close()
 
     @property
     def output(self) -> str:
-        """Everything it has said so far, stdout and stderr as they came."""
+        """Everything it has said so far, stdout and stderr as they came; also after its `with`."""
+        if self._last_words is not None:
+            return self._last_words
         return Path(self._said.name).read_text(encoding="utf-8", errors="replace")
 
     @property

@@ -122,7 +122,7 @@ def test_slice_keeps_rows_and_labels() -> None:
 @pytest.mark.parametrize("w", [0.0, -1.0, float("nan"), float("inf"), [1.0, 0.0]])
 def test_weight_that_is_not_finite_and_positive_is_refused(w) -> None:
     """A weight says how often the record came."""
-    with pytest.raises(ValueError, match="finite and greater than 0"):
+    with pytest.raises(ValueError, match="greater than 0 and at most"):
         Block.of(Rows.from_dicts([{}, {}]), LEARN, "ab", w)
 
 

@@ -159,10 +159,10 @@ def test_negative_count_is_refused_whole(encoded: bool) -> None:
     model = learned()
     before = model.fingerprint()
     rows = Rows.from_dicts([{"free": 1}, {"fresh": 1, "money": -1}], strings="text")
-    block = Block.of(rows, PREDICT_THEN_LEARN, ["new", "new"])
+    block = Block.of(model.prepare(rows) if encoded else rows, PREDICT_THEN_LEARN, ["new", "new"])
 
     with pytest.raises(InvalidRecordError, match="negative_count: field 'money'"):
-        model.prepare(rows) if encoded else model.progressive_many(block)
+        model.progressive_many(block)
     assert model.fingerprint() == before
 
 

@@ -1,0 +1,193 @@
+"""kill -9 at any moment: every prediction exactly once, and the state is that of the journal.
+
+The embedded log, small commits and a snapshot at nearly every commit, so that a kill meets each
+of its steps. What is awaited before each kill is a fact in the files, never a time.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consumers import journal
+from consumers.config import load
+from consumers.journal import Entry
+from consumers.records import Partition
+from consumers.recovery import Live, rebuild, sources
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports import open_log
+from consumers.transports.protocol import Log
+from stream import GaussianNB
+from stream.evaluate.progressive import progressive
+from tests.acceptance.kafka_feed import elec2
+from tests.acceptance.service import Service
+from tests.consumers.feeds import Labelled, config_text, fill
+
+DELAY = 100
+SEED = 20
+RECORDS = 8_000
+
+
+@pytest.fixture(scope="module")
+def records() -> Labelled:
+    """The first records of Elec2."""
+    return list(elec2()[:RECORDS])
+
+
+class Files:
+    """What a service leaves on the disk, looked at from outside while it runs."""
+
+    def __init__(self, directory: Path, records: Labelled) -> None:
+        self.directory = directory
+        self.database = directory / "log.db"
+        self.config = directory / "svc.toml"
+        features = sorted(records[0][0])
+        self.config.write_text(config_text("sqlite:log.db", features, 50, 50))
+        with closing(open_log(f"sqlite:{self.database}")) as log:
+            fill(log, records, DELAY)
+
+    @property
+    def store(self) -> SnapshotStore:
+        return SnapshotStore(self.directory / "headwater-state" / "svc" / "shard-0")
+
+    def predictions(self) -> int:
+        """How many are committed."""
+        with closing(open_log(f"sqlite:{self.database}")) as log:
+            return log.end_offsets([Partition("svc-predictions", 0)]).popitem()[1]
+
+    def owners(self) -> int:
+        """How many have owned the shard so far."""
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as database:
+            return sum(epoch for (epoch,) in database.execute("SELECT epoch FROM owners"))
+
+    def writing(self) -> bool:
+        """Whether a snapshot is being written."""
+        return any(self.store.directory.glob("*.tmp"))
+
+    def clear_unfinished(self) -> None:
+        """Away with what an earlier kill left half-written, so that the next one can be seen."""
+        for path in self.store.directory.glob("*.tmp"):
+            path.unlink()
+
+    def values(self, log: Log, topic: str) -> Iterator[bytes | None]:
+        part = Partition(topic, 0)
+        for chunk in log.read({part: 0}, log.end_offsets([part])):
+            yield from chunk.values
+
+    def rebuilt(self, log: Log) -> Live:
+        """The shard from the journal alone."""
+        config = load(self.config)
+        found = sources(config, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        return rebuild(config, log, found, None, end=end)
+
+
+def kill_when(files: Files, happened: Callable[[], object]) -> None:
+    """Start the service, kill it -9 when something is true on the disk."""
+    with Service(files.config, "--drain") as service:
+        while not happened():  # no pause: some of what is awaited lasts milliseconds
+            assert service.alive, service.output
+        service.kill()
+        assert service.code == -9
+
+
+@pytest.fixture(scope="module")
+def survived(records: Labelled, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A service killed nine times, in the loop, while writing snapshots, and while starting."""
+    files = Files(tmp_path_factory.mktemp("killed"), records)
+    rng = np.random.default_rng(SEED)
+    moments = np.sort(rng.choice(np.arange(1, RECORDS * 3 // 4), size=5, replace=False)).tolist()
+    for count, moment in enumerate(moments):
+        kill_when(files, lambda at=moment: files.predictions() >= at)
+        assert files.predictions() < len(records)
+        if count in (1, 3):
+            files.clear_unfinished()
+            kill_when(files, files.writing)
+            owners = files.owners()
+            kill_when(files, lambda before=owners: files.owners() > before)
+    with Service(files.config, "--drain") as service:
+        assert service.wait(120) == 0, service.output
+        assert "Traceback" not in service.output
+    return files
+
+
+@pytest.fixture
+def log(survived: Files) -> Iterator[Log]:
+    """The log it left."""
+    with closing(open_log(f"sqlite:{survived.database}")) as opened:
+        yield opened
+
+
+def test_killed_service_predicts_every_observation_exactly_once_in_order(
+    survived, log, records
+) -> None:
+    """None lost, none doubled, whatever a kill interrupted."""
+    said = [json.loads(value) for value in survived.values(log, "svc-predictions")]
+
+    assert [p["id"] for p in said] == [str(i) for i in range(len(records))]
+    assert [p["position"]["offset"] for p in said] == list(range(len(records)))
+    assert survived.owners() == 10
+    assert list(survived.values(log, "svc-dead-letters")) == []
+
+
+def test_killed_service_has_the_state_of_its_journal(survived, log) -> None:
+    """Replayed from entry 0, without any snapshot, it is the last snapshot bit for bit (I2)."""
+    about, state = next(survived.store.newest(lambda _: None))
+    live = survived.rebuilt(log)
+
+    assert about.position == live.position
+    assert live.shard.fingerprint() == state.fingerprint()
+
+
+def test_killed_service_scores_as_one_that_was_never_killed(survived, log, records) -> None:
+    """Progressive validation over the same records, to the last count."""
+    *_, expected = progressive(records, GaussianNB(), delay=DELAY)
+    view = survived.rebuilt(log).shard.view()
+
+    assert (view.learned, view.pending) == (len(records), 0)
+    assert view.quality.classes == expected.classes
+    assert np.array_equal(view.quality.confusion, expected.confusion)
+    assert view.quality.scores == expected.scores
+
+
+def test_journal_of_a_killed_service_has_no_gap(survived, log, records) -> None:
+    """Entries in sequence, ranges that tile, as many predictions as there are."""
+    entries = [journal.decode(value) for value in survived.values(log, "svc-journal")][1:]
+    at = {"obs": 0, "ans": 0}
+    for seq, entry in enumerate(entries, 1):
+        assert isinstance(entry, Entry)
+        assert entry.seq == seq
+        for r in entry.ranges:
+            assert r.first == at[r.topic]
+            at[r.topic] = r.end
+
+    assert at == {"obs": len(records), "ans": len(records)}
+    assert sum(e.predictions for e in entries if isinstance(e, Entry)) == len(records)
+
+
+def test_snapshots_a_kill_left_unfinished_are_gone(survived) -> None:
+    """The next ones take their place; only whole ones are kept."""
+    names = sorted(p.suffix for p in survived.store.directory.iterdir())
+
+    assert names == [".hws"] * 3
+    assert len(list(survived.store.newest(lambda _: None))) == 3
+
+
+def test_sigterm_ends_with_0_and_a_snapshot_at_the_journals_end(tmp_path, records) -> None:
+    """The commit in hand is finished; the next start has nothing to replay."""
+    files = Files(tmp_path, records)
+    with Service(files.config, "--drain") as service:
+        service.wait_until(lambda: files.predictions() >= 500, 60)
+        assert service.terminate() == 0, service.output
+    with closing(open_log(f"sqlite:{files.database}")) as log:
+        end = log.end_offsets([Partition("svc-journal", 0)]).popitem()[1]
+
+    about, _ = next(files.store.newest(lambda _: None))
+    assert about.position == end
+    assert 500 <= files.predictions() < len(records)

@@ -1,0 +1,377 @@
+"""From the journal to a live shard: the same bits, or one line that says why not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from consumers import journal, recovery
+from consumers.errors import ConfigError, TransportError
+from consumers.journal import Entry, Identity
+from consumers.records import Outgoing, Partition, Record
+from consumers.recovery import rebuild, recover, sources
+from consumers.snapshots.format import from_bytes, to_bytes
+from consumers.snapshots.store import SnapshotStore
+from tests.consumers.conftest import FEATURES
+from tests.consumers.feeds import NOW, fill, phishing
+
+TOPICS = ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal")
+
+
+@pytest.fixture
+def ran(make_service):
+    """A service that drained 300 records, with snapshots on the way."""
+    service = make_service()
+    fill(service.log, phishing(300))
+    service.run(every_records=120)
+    return service
+
+
+def copied(make_service, of, change=lambda record: record, into=None):
+    """The same log once more, each record passed through `change`; None leaves it out."""
+    service = into or make_service()
+    for topic in TOPICS:
+        service.log.create_topic(topic, of.log.topics()[topic])
+        for record in of.records(topic):
+            new = change(record)
+            if new is not None:
+                _, number, _, ts, key, value, headers = new
+                service.log.append([Outgoing(topic, key, value, ts, headers, number)])
+    return service
+
+
+def store_of(service) -> SnapshotStore:
+    return SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
+
+
+def recovered(service, store: SnapshotStore | None = None, **changes):
+    """The shard by way of a new owner, as a start does."""
+    config = service.config(**changes)
+    found = sources(config, service.log)
+    owner = service.log.owner("svc", 0, found.inputs)
+    return recover(config, service.log, owner, found, store or store_of(service), now=NOW)
+
+
+def test_rebuilt_from_the_journal_is_what_ran(ran) -> None:
+    """The last snapshot's state, from entry 0 on, bit for bit (I2)."""
+    about, state = next(store_of(ran).newest(lambda _: None))
+    live = ran.rebuilt()
+
+    assert live.shard.fingerprint() == state.fingerprint() == about.fingerprint
+    assert (live.seq, live.position, live.now) == (about.seq, about.position, about.now)
+    assert live.replayed == 600
+
+
+@pytest.mark.parametrize("index", [0, 1, -1])
+def test_every_kept_snapshot_leads_to_the_same_state(ran, index, tmp_path) -> None:
+    """However much is replayed after it."""
+    data = ran.snapshots()[index].read_bytes()
+    store = SnapshotStore(tmp_path / "one")
+    store.write(*from_bytes(data))
+    live = recovered(ran, store)
+
+    assert live.shard.fingerprint() == ran.fingerprint()
+    assert live.refused == ()
+    assert (
+        live.replayed
+        == 600
+        - from_bytes(data)[1].nested("shard").header["positions"][0][2]
+        - (from_bytes(data)[1].nested("shard").header["positions"][1][2])
+    )
+
+
+@pytest.mark.parametrize("window", [1, 70, 10**6])
+def test_replay_in_any_windows_gives_the_same_bits(ran, window, monkeypatch) -> None:
+    """How much is read back at once is nobody's business."""
+    expected = ran.fingerprint()
+    monkeypatch.setattr(recovery, "WINDOW", window)
+
+    assert ran.fingerprint() == expected
+
+
+def test_journal_up_to_any_entry_rebuilds_that_moment(ran) -> None:
+    """A prefix of the journal is a run that ended there."""
+    entries = [journal.decode(r.value) for r in ran.records("svc-journal")]
+    for end in (1, 2, 5):
+        live = ran.rebuilt(end)
+        consumed = sum(r.count for e in entries[1:end] for r in e.ranges)
+
+        assert (live.seq, live.replayed) == (end - 1, consumed)
+        assert live.shard.view().predictions == sum(e.predictions for e in entries[1:end])
+
+
+def test_replay_writes_nothing(ran) -> None:
+    """Output is muted: predictions were made once."""
+    before = {topic: ran.ends(topic) for topic in TOPICS}
+    recovered(ran, SnapshotStore(ran.directory / "none"))
+
+    assert {topic: ran.ends(topic) for topic in TOPICS} == before
+
+
+def test_progress_of_a_replay_is_told(ran) -> None:
+    """From the first entry to the last."""
+    config = ran.config()
+    told = []
+    rebuild(
+        config,
+        ran.log,
+        sources(config, ran.log),
+        None,
+        end=ran.ends("svc-journal")[0],
+        progress=lambda done, total: told.append((done, total)),
+    )
+
+    assert told[-1] == (600, 600)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_snapshot_ahead_of_the_journal_is_refused(ran, make_service) -> None:
+    """The log lost its end: what the snapshot knows was never committed."""
+    end = ran.ends("svc-journal")[0]
+    store = store_of(ran)
+    shorter = copied(
+        make_service, ran, lambda r: None if r.topic == "svc-journal" and r.offset >= 4 else r
+    )
+    live = recovered(shorter, store)
+
+    assert (live.position, live.seq) == (4, 3)
+    assert f"snap-{end:020d}.hws: ahead of the journal, which ends at 4" in live.refused
+    assert live.shard.fingerprint() == ran.rebuilt(4).shard.fingerprint()
+
+
+def test_snapshot_of_another_identity_is_refused(ran) -> None:
+    """Same place, other service: passed over, rebuilt from the journal."""
+    store = store_of(ran)
+    about, state = next(store.newest(lambda _: None))
+    store.keep = 1
+    store.write(type(about)(**{**asdict(about), "identity": "other"}), state)
+    live = recovered(ran)
+
+    assert live.replayed == 600
+    assert live.refused == (f"{store.paths()[0].name}: of another service or configuration",)
+    assert live.shard.fingerprint() == state.fingerprint()
+
+
+def asdict(about) -> dict[str, object]:
+    return {name: getattr(about, name) for name in about.__struct_fields__}
+
+
+def test_snapshot_that_does_not_fit_the_model_is_refused(ran) -> None:
+    """A whole snapshot of a state that cannot be loaded: the journal has it all."""
+    store = store_of(ran)
+    about, state = next(store.newest(lambda _: None))
+    store.keep = 1
+    header = dict(state.header)
+    header["machine"] = {**header["machine"], "learner": {"learner": "OtherNB"}}
+    store.write(about, replace(state, header=header))
+    live = recovered(ran)
+
+    assert (live.replayed, len(live.refused)) == (600, 1)
+    assert live.shard.fingerprint() == state.fingerprint()
+
+
+def test_damaged_snapshots_cost_time_and_nothing_else(ran) -> None:
+    """All of them cut short: every record is replayed."""
+    for path in ran.snapshots():
+        path.write_bytes(path.read_bytes()[:1000])
+    live = recovered(ran)
+
+    assert (live.replayed, len(live.refused)) == (600, len(ran.snapshots()))
+    assert live.shard.fingerprint() == ran.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"features": FEATURES[:-1]}, FEATURES[-1]),
+        ({"more": "[labels]\nhorizon = '1d'"}, "labels.horizon"),
+        ({"more": "[model.parameters]\nvar_smoothing = 0.1"}, "model.parameters.var_smoothing"),
+        ({"more": "[scale]\nshards = 1\n[labels]\nmax_pending = 5"}, "labels.max_pending"),
+    ],
+)
+def test_changed_identity_is_one_line_that_names_the_key(ran, changes, key) -> None:
+    """What is learned may not change under the same name."""
+    with pytest.raises(ConfigError, match="change it back, or give this one a new name") as caught:
+        recovered(ran, **changes)
+    assert key in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_anything_but_the_identity_may_change(ran) -> None:
+    """Commits, snapshots, outputs: the state goes on."""
+    more = "[output]\ntop = 1\n[telemetry]\nmax_classes = 3"
+    live = recovered(ran, max_records=7, every_records=9, more=more)
+
+    assert live.shard.fingerprint() == ran.fingerprint()
+
+
+def test_missing_topics_are_one_line_with_what_to_do(make_service) -> None:
+    """All of them at once."""
+    service = make_service()
+    service.log.create_topic("obs", 1)
+
+    with pytest.raises(ConfigError, match=r"no topic ans, svc-predictions, .* --create") as caught:
+        service.run()
+    assert "\n" not in str(caught.value)
+
+
+def edited(make_service, ran, topic: str, offset: int, **fields):
+    """The log of `ran` with one record changed."""
+
+    def change(record: Record) -> Record:
+        here = (record.topic, record.offset) == (topic, offset)
+        return record._replace(**fields) if here else record
+
+    return copied(make_service, ran, change)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"value": b"{}"}, {"value": None}, {"key": b"other"}, {"timestamp": NOW - 1}]
+)
+def test_input_that_has_changed_since_stops_the_replay(ran, make_service, fields) -> None:
+    """A model that cannot be rebuilt is not guessed."""
+    service = edited(make_service, ran, "obs", 17, **fields)
+
+    with pytest.raises(TransportError, match=r"obs\[0\] .* have changed or expired"):
+        recovered(service)
+
+
+def test_journal_with_a_missing_entry_is_refused(ran, make_service) -> None:
+    """Somebody trimmed it in the middle."""
+    service = copied(
+        make_service, ran, lambda r: None if (r.topic, r.offset) == ("svc-journal", 3) else r
+    )
+
+    with pytest.raises(TransportError, match="jumps to entry 4 at 3; entries are missing"):
+        recovered(service)
+
+
+def test_journal_without_its_identity_is_refused(ran, make_service) -> None:
+    """Its beginning is gone, or it is not a journal of ours."""
+    service = copied(
+        make_service, ran, lambda r: None if (r.topic, r.offset) == ("svc-journal", 0) else r
+    )
+
+    with pytest.raises(TransportError, match="does not begin with the identity of svc"):
+        recovered(service)
+
+
+def test_journal_of_another_name_is_refused(ran, make_service) -> None:
+    """Two services must not share a journal topic."""
+    entry = journal.decode(ran.records("svc-journal")[0].value)
+    other = Identity("else", 0, entry.identity, entry.fields, entry.starts)
+    service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(other))
+
+    with pytest.raises(ConfigError, match="name: else -> svc"):
+        recovered(service)
+
+
+def test_partition_added_since_is_consumed_from_its_beginning(ran, make_service) -> None:
+    """An operator may grow a topic; the journal goes on."""
+    service = make_service()
+    service.log.create_topic("obs", 2)
+    copied(make_service, ran, into=service)
+    value = ran.records("obs")[0].value
+    service.log.append([Outgoing("obs", b"k", value, NOW, (), 1)])
+    before = recovered(service)
+    view = service.run()
+
+    assert before.shard.positions[Partition("obs", 1)] == 0
+    assert (before.replayed, view.observations) == (600, 301)
+    assert service.rebuilt().shard.positions[Partition("obs", 1)] == 1
+
+
+def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
+    """A topic deleted and made again smaller: what was learned from it cannot be rebuilt."""
+    entry = journal.decode(ran.records("svc-journal")[0].value)
+    starts = [*entry.starts, ("obs", 1, 0)]
+    wider = Identity("svc", 0, entry.identity, entry.fields, starts)
+    service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(wider))
+
+    with pytest.raises(TransportError, match=r"obs\[1\], which was consumed, is gone"):
+        recovered(service)
+
+
+def test_foreign_record_in_the_journal_is_refused(ran, make_service) -> None:
+    """Another program writes to the topic."""
+    service = edited(make_service, ran, "svc-journal", 2, value=b'{"hello": 1}')
+
+    with pytest.raises(TransportError, match="a record that is no entry"):
+        recovered(service)
+
+
+def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
+    """Fields and starting offsets are journaled: every later start sees the same."""
+    service = make_service()
+    fill(service.log, phishing(20))
+    live = recovered(service)
+    (entry,) = [journal.decode(r.value) for r in service.records("svc-journal")]
+
+    assert isinstance(entry, Identity)
+    assert [name for name, _ in entry.fields] == list(FEATURES)
+    assert entry.starts == [("ans", 0, 0), ("obs", 0, 0)]
+    assert (live.seq, live.position, live.replayed) == (0, 1, 0)
+    assert recovered(service).shard.fingerprint() == live.shard.fingerprint()
+    assert service.ends("svc-journal") == [1]
+
+
+def inferring(service, **changes) -> recovery.Live:
+    """Recovery of a configuration without [features]."""
+    config = service.config(**changes).model_copy(update={"features": None})
+    found = sources(config, service.log)
+    owner = service.log.owner("svc", 0, found.inputs)
+    return recover(config, service.log, owner, found, store_of(service), now=NOW)
+
+
+def test_inferred_fields_stay_what_they_were_at_the_first_start(make_service) -> None:
+    """New fields in later records do not change a model that runs."""
+    service = make_service()
+    fill(service.log, phishing(100))
+    fields = inferring(service).fields
+    assert {f.name for f in fields} == set(FEATURES)
+
+    service.log.append([Outgoing("obs", b"n", b'{"id":"n","new":1}', NOW, (), 0)] * 400)
+
+    assert inferring(service).fields == fields
+
+
+def test_inference_without_records_is_one_line(make_service) -> None:
+    """There is nothing to look at."""
+    service = make_service()
+    fill(service.log, [])
+
+    with pytest.raises(ConfigError, match=r"declare \[features\] or feed the topic first"):
+        inferring(service)
+
+
+@pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("latest", 30), ("time", 12)])
+def test_start_counts_for_an_empty_journal(make_service, start, first) -> None:
+    """At the beginning, the end, or the first record of a time."""
+    service = make_service()
+    fill(service.log, phishing(30))
+    config = service.config()
+    moment = "2023-11-14T22:13:20.120Z" if start == "time" else start
+    section = config.input.model_copy(update={"start": moment})
+    config = config.model_copy(update={"input": section})
+    found = sources(config, service.log)
+    owner = service.log.owner("svc", 0, found.inputs)
+    live = recover(config, service.log, owner, found, store_of(service), now=NOW)
+
+    assert live.shard.positions[Partition("obs", 0)] == first
+
+
+def test_entries_hold_ranges_and_counts_and_stay_small(ran) -> None:
+    """One a commit, its number rising, whatever was in the batch."""
+    records = ran.records("svc-journal")
+    entries = [journal.decode(r.value) for r in records]
+
+    assert [e.seq for e in entries[1:] if isinstance(e, Entry)] == list(range(1, len(entries)))
+    assert sum(e.predictions for e in entries[1:]) == 300
+    assert max(len(r.value) for r in records[1:]) < 300
+
+
+def test_snapshot_bytes_hold_the_whole_state(ran) -> None:
+    """Written again they are the same: nothing lives beside them."""
+    for path in ran.snapshots():
+        assert to_bytes(*from_bytes(path.read_bytes())) == path.read_bytes()
