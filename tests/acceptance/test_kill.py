@@ -104,7 +104,8 @@ def survived(records: Labelled, tmp_path_factory: pytest.TempPathFactory) -> Fil
     rng = np.random.default_rng(SEED)
     moments = np.sort(rng.choice(np.arange(1, RECORDS * 3 // 4), size=5, replace=False)).tolist()
     for count, moment in enumerate(moments):
-        kill_when(files, lambda at=moment: files.predictions() >= at)
+        further = max(moment, files.predictions() + 1)  # it has come to life again
+        kill_when(files, lambda at=further: files.predictions() >= at)
         assert files.predictions() < len(records)
         if count in (1, 3):
             files.clear_unfinished()
