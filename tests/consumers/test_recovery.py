@@ -14,7 +14,7 @@ from consumers.recovery import rebuild, recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.conftest import FEATURES
-from tests.consumers.feeds import NOW, fill, phishing
+from tests.consumers.feeds import NOW, feed, fill, phishing
 
 TOPICS = ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal")
 
@@ -99,6 +99,18 @@ def test_journal_up_to_any_entry_rebuilds_that_moment(ran) -> None:
 
         assert (live.seq, live.replayed) == (end - 1, consumed)
         assert live.shard.view().predictions == sum(e.predictions for e in entries[1:end])
+
+
+def test_replay_sees_the_clock_of_each_entry_and_not_its_own(make_service) -> None:
+    """Timestamps far ahead are clamped to the journaled clock, so a replay clamps alike (I2)."""
+    service = make_service()
+    fill(service.log, [])
+    ahead = [r._replace(timestamp=4 * 10**12 + i) for i, r in enumerate(feed(phishing(40), 5))]
+    service.log.append(ahead)
+    service.run(max_records=7)
+    _, state = next(store_of(service).newest(lambda _: None))
+
+    assert service.fingerprint() == state.fingerprint()
 
 
 def test_replay_writes_nothing(ran) -> None:

@@ -300,6 +300,7 @@ def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()):
             steps.append((OPS[op], of, y, None if y is None else w))
         owner |= {slot: first + row for slot, row in plan.waiting.items()}
         rejected |= plan.rejected
+        assert set(plan.waiting) <= set(join.waiting_slots().tolist())
         if stop in restart:
             again = LabelJoin(join.max_pending, join.horizon, join.labels.bound)
             again.load_state(join.to_state())

@@ -1,0 +1,84 @@
+"""The command line as a user has it: a directory, a command, what it said and its exit code.
+
+Rule: no command may ever show a traceback, whatever it was given; every command run here is
+looked at for one.
+"""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from river.datasets import Phishing
+
+from tests.acceptance.service import headwater
+
+__all__ = ["PAGES", "Shell"]
+
+PAGES = 1250  # records of river's Phishing
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A directory in which commands are typed."""
+
+    directory: Path
+
+    def __call__(
+        self, *arguments: str | Path, code: int = 0, seconds: float = 60
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `headwater …` to its end, which must be `code` and without a traceback."""
+        done = headwater(*arguments, directory=self.directory, seconds=seconds)
+        said = f"headwater {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in said, said
+        assert done.returncode == code, said
+        return done
+
+    def lines(self, *arguments: str | Path) -> list[str]:
+        """The lines it prints on stdout."""
+        return self(*arguments).stdout.splitlines()
+
+    def topic(self, topic: str, config: str, *options: str) -> list[str]:
+        """Every value of a topic, in order."""
+        return self.lines(
+            "tail", topic, "--config", config, "--from-beginning", "--drain", *options
+        )
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the directory."""
+        path = self.directory / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def edit(self, name: str, *changes: tuple[str, str]) -> str:
+        """Change a text file as with an editor; each text to change must be there once."""
+        text = (self.directory / name).read_text(encoding="utf-8")
+        for old, new in changes:
+            assert text.count(old) == 1, f"{old!r} is not once in {name}:\n{text}"
+            text = text.replace(old, new)
+        self.write(name, text)
+        return text
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """An empty directory."""
+    return Shell(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Phishing as somebody would have it in a CSV: with an id, and https as words."""
+    path = tmp_path_factory.mktemp("pages") / "pages.csv"
+    words = {0.0: "no", 0.5: "untrusted", 1.0: "trusted"}
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        for number, (x, y) in enumerate(Phishing()):
+            https = x.pop("https")
+            if number == 0:
+                rows.writerow(["id", *x, "https", "is_phishing"])
+            rows.writerow([f"page-{number}", *x.values(), words[https], "yes" if y else "no"])
+    return path
