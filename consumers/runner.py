@@ -11,11 +11,13 @@ The clock, the signals and the threads live here and in `commands`; nothing abov
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -34,6 +36,7 @@ from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.app import Health
+from stream.base import Learner
 from stream.bayes import GaussianNB
 from stream.evaluate.progressive import progressive
 
@@ -293,14 +296,25 @@ def _versions() -> dict[str, str]:
 
 
 def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
-    """Compile what the model runs, once a machine; says so where it takes over half a second."""
-    timer = threading.Timer(0.5, say, ("compiling kernels (once)",))
+    """Compile what the model runs, once a machine, and say so when it has to."""
+    own = not config.model.type.startswith("river:")
+    learner = build(config.model) if own else GaussianNB()
+    waited = 0.1 if not _compiled(learner) else 2.0
+    timer = threading.Timer(waited, say, ("compiling kernels (once)",))
     timer.daemon = True
     timer.start()
-    own = not config.model.type.startswith("river:")
     try:
-        learner = build(config.model) if own else GaussianNB()
         for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
             pass
     finally:
         timer.cancel()
+
+
+def _compiled(learner: Learner) -> bool:
+    """Whether the disk holds compiled kernels of the learner's family."""
+    kernel = sys.modules[type(learner).__module__].kernels.progressive
+    return any(
+        Path(kernel.stats.cache_path).glob(
+            f"{Path(kernel.py_func.__code__.co_filename).stem}.*.nbi"
+        )
+    )

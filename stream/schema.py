@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, isnan, nan
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -35,7 +35,7 @@ __all__ = [
 Kind = Literal["numeric", "binary", "categorical", "text"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = str | int | bool
-_LABELS = frozenset((str, int, bool))
+LONGEST_LABEL = 512  # characters
 
 # Weighted squares of such numbers, 2**53 of them, stay below the largest double.
 LARGEST = 1e100
@@ -232,16 +232,19 @@ def plain_label(value: Any) -> Label:
     Raises
     ------
     InvalidRecordError
-        Anything else: a label is a name, not a measurement.
+        Anything else, for a label is a name, not a measurement; or one no name is as long as.
     """
-    if type(value) in _LABELS:  # the common case first: this runs for every label
-        return value  # type: ignore[no-any-return]
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, str | bool | int):
-        return value
+    kind = type(value)
+    if (kind is str and len(value) <= LONGEST_LABEL) or kind is bool:
+        return cast("str | bool", value)
+    if kind is int and -(2**63) <= value < 2**63:
+        return cast("int", value)
     raise InvalidRecordError(
-        "label_kind", f"a label is text, an integer or a truth value, got {value!r}"
+        "label_kind",
+        f"a label is text of at most {LONGEST_LABEL} characters, a 64-bit integer or a truth "
+        f"value, got {_kind(value)}",
     )
 
 

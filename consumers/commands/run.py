@@ -36,26 +36,30 @@ def run(
 
         headwater run phishing.toml
     """
+    stop = threading.Event()
+    with stopping(stop):
+        _serve(config, drain, stop)
+
+
+def _serve(file: Path, drain: bool, stop: threading.Event) -> None:
     from consumers.config import load
     from consumers.runner import Runner, compile_kernels
     from consumers.telemetry.log import configure
     from consumers.transports import open_log
 
-    settings = load(config)
-    configure(settings.telemetry.log, settings.telemetry.level)
-    stop = threading.Event()
-    with stopping(stop):
-        compile_kernels(settings, log.info)
-        transport = open_log(settings.input.transport, kafka=settings.kafka)
-        try:
-            make_own_topics(settings, transport)
-            runner = Runner(settings, transport, stop, drain=drain)
-            with served(settings, runner) as address:
-                if address:
-                    log.info("metrics on http://%s/metrics", address)
-                runner.run()
-        finally:
-            transport.close()
+    config = load(file)
+    configure(config.telemetry.log, config.telemetry.level)
+    compile_kernels(config, log.info)
+    transport = open_log(config.input.transport, kafka=config.kafka)
+    try:
+        make_own_topics(config, transport)
+        runner = Runner(config, transport, stop, drain=drain)
+        with served(config, runner) as address:
+            if address:
+                log.info("metrics on http://%s/metrics", address)
+            runner.run()
+    finally:
+        transport.close()
 
 
 @contextmanager

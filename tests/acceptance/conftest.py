@@ -7,13 +7,18 @@ looked at for one.
 from __future__ import annotations
 
 import csv
+import json
 import subprocess
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from river.datasets import Phishing
 
+from consumers.records import Partition
+from consumers.transports import open_log
 from tests.acceptance.service import headwater
 
 __all__ = ["PAGES", "Shell"]
@@ -41,11 +46,12 @@ class Shell:
         """The lines it prints on stdout."""
         return self(*arguments).stdout.splitlines()
 
-    def topic(self, topic: str, config: str, *options: str) -> list[str]:
-        """Every value of a topic, in order."""
-        return self.lines(
-            "tail", topic, "--config", config, "--from-beginning", "--drain", *options
-        )
+    def values(self, log: str, topic: str) -> list[Any]:
+        """Every JSON value of a topic with one partition, in order, read beside the commands."""
+        partition = Partition(topic, 0)
+        with closing(open_log(f"sqlite:{self.directory / log}")) as opened:
+            chunks = opened.read({partition: 0}, opened.end_offsets([partition]))
+            return [json.loads(value or b"null") for chunk in chunks for value in chunk.values]
 
     def write(self, name: str, text: str) -> Path:
         """A file in the directory."""

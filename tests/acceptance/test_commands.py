@@ -60,7 +60,8 @@ def own(tmp_path_factory: pytest.TempPathFactory, pages: Path) -> Own:
     assert paced == [*produce, "--rate", "50"]
     checked, produced = shell.lines(*check), shell.lines(*produce)
     drained = shell(*run, "--drain").stderr
-    predictions = [json.loads(line) for line in shell.topic("pages-predictions", "pages.toml")]
+    tail = ["tail", "pages-predictions", "--config", "pages.toml", "--from-beginning", "--drain"]
+    predictions = [json.loads(line) for line in shell.lines(*tail)]
     return Own(shell, init, config, checked, produced, drained, predictions)
 
 
@@ -142,7 +143,7 @@ def test_stopped_service_left_a_snapshot_at_the_journals_end(own: Own) -> None:
     (about, _), *_ = store.newest(lambda _: None)
     again = own.shell("run", "pages.toml", "--drain")
 
-    assert about.position == len(own.shell.topic("pages-journal", "pages.toml"))
+    assert about.position == len(own.shell.values("pages.db", "pages-journal"))
     assert f" 0 records replayed, {PAGES} observations known" in again.stderr
 
 
@@ -161,7 +162,7 @@ def test_text_in_json_lines_takes_the_same_path(shell: Shell) -> None:
     produce = next(line for line in init if line.startswith("  headwater produce"))
     shell(*shlex.split(produce.partition("    #")[0])[1:])
     shell("run", "sms.toml", "--drain")
-    predictions = [json.loads(line) for line in shell.topic("sms-predictions", "sms.toml")]
+    predictions = shell.values("sms.db", "sms-predictions")
     last = zip(predictions[200:], rows[200:], strict=True)
 
     assert [line for line in init if line.startswith("model multinomial_nb: ")]
@@ -179,7 +180,7 @@ def test_topic_with_the_label_inside_is_sampled_learned_and_predicted_first(
     shell.edit("visits.toml", ("port = 8321", "port = 0"))
     checked = shell.lines("check", "visits.toml")
     shell("run", "visits.toml", "--drain")
-    predictions = [json.loads(line) for line in shell.topic("visits-predictions", "visits.toml")]
+    predictions = shell.values("feed.db", "visits-predictions")
 
     assert "ok       [input] observations: visits, 1 partition" in checked
     assert [p["model"]["learned"] for p in predictions] == list(range(PAGES))
@@ -199,14 +200,14 @@ def test_first_start_infers_fields_and_begins_where_input_start_says(
         f'transport = "{url}"\nobservations = "visits"\nlabels = "answers"\nstart = "latest"\n',
     )
     shell("run", "late.toml", "--drain")
-    none = shell.topic("late-predictions", "late.toml")
+    none = shell.values("feed.db", "late-predictions")
     shell("produce", "visits", pages, "--transport", url, *labels)
     shell("run", "late.toml", "--drain")
-    some = shell.topic("late-predictions", "late.toml")
-    identity = json.loads(shell.topic("late-journal", "late.toml")[0])
+    some = shell.values("feed.db", "late-predictions")
+    identity = shell.values("feed.db", "late-journal")[0]
 
     assert none == []
-    assert [json.loads(p)["position"]["offset"] for p in some] == list(range(PAGES, 2 * PAGES))
+    assert [p["position"]["offset"] for p in some] == list(range(PAGES, 2 * PAGES))
     assert ["https", "categorical"] in identity["fields"]
     assert ["is_popular", "numeric"] in identity["fields"]
 
@@ -224,7 +225,7 @@ def test_any_river_pipeline_runs_and_is_rebuilt_from_the_journal(own: Own) -> No
     checked = shell.lines("check", "tree.toml", "--create")
     shell("run", "tree.toml", "--drain")
     again = shell("run", "tree.toml", "--drain").stderr
-    predictions = [json.loads(line) for line in shell.topic("tree-predictions", "tree.toml")]
+    predictions = shell.values("pages.db", "tree-predictions")
     replayed = json.loads(shell("replay", "tree.toml", "--journal", "--json").stdout)
 
     assert "ok       model: river:tree.HoeffdingTreeClassifier" in checked

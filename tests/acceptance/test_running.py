@@ -1,0 +1,223 @@
+"""`headwater run` while it runs: its metrics, its health, its signals, its owner."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from consumers.snapshots.store import SnapshotStore
+from tests.acceptance.conftest import PAGES, Shell
+from tests.acceptance.service import Service
+
+PROMISED = {
+    "headwater_observations": {"shard"},
+    "headwater_labels": {"shard", "outcome"},
+    "headwater_predictions": {"shard"},
+    "headwater_learned": {"shard"},
+    "headwater_dead_letters": {"shard", "reason"},
+    "headwater_confusion": {"shard", "model", "true", "predicted"},
+    "headwater_accuracy_ratio": {"shard", "model", "window"},
+    "headwater_log_loss": {"shard", "model", "window"},
+    "headwater_baseline_accuracy_ratio": {"shard", "model", "baseline", "window"},
+    "headwater_pending_labels": {"shard"},
+    "headwater_input_lag_records": {"shard", "topic", "partition"},
+    "headwater_committed_offset": {"shard", "topic", "partition"},
+    "headwater_commit_seconds": {"shard"},
+    "headwater_snapshot_age_seconds": {"shard"},
+    "headwater_last_record_timestamp_seconds": {"shard"},
+}
+OBSERVATIONS = 'headwater_observations_total{shard="0"}'
+LEARNED = 'headwater_learned_total{shard="0"}'
+ACCURACY = 'headwater_accuracy_ratio{model="gaussian_nb",shard="0",window="all"}'
+CONFIG = """
+name = "{name}"
+[input]
+transport = "sqlite:feed.db"
+observations = "visits"
+labels = "answers"
+[features]
+is_popular = "numeric"
+long_url = "numeric"
+age_of_domain = "numeric"
+request_from_other_domain = "numeric"
+[model]
+type = "gaussian_nb"
+[http]
+port = 0
+"""
+
+
+class Feed(Shell):
+    """A directory with a log, a file to produce and a configuration."""
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "svc.toml"
+
+    def produce(self) -> None:
+        """All pages once more, and every label 50 records later."""
+        labels = ["--label-topic", "answers", "--label", "is_phishing", "--delay", "50"]
+        self("produce", "visits", "fresh.csv", "--transport", "sqlite:feed.db", *labels)
+
+    def snapshot(self) -> int:
+        """The journal position of the newest good snapshot."""
+        store = SnapshotStore(self.directory / "headwater-state" / "svc" / "shard-0")
+        return next(iter(store.newest(lambda _: None)))[0].position
+
+    def predictions(self) -> list[dict[str, Any]]:
+        """All of them, in order."""
+        return self.values("feed.db", "svc-predictions")
+
+
+@pytest.fixture
+def feed(tmp_path: Path, pages: Path) -> Feed:
+    """Pages without their id, so that each time they are produced they are new."""
+    rows = [line.split(",", 1) for line in pages.read_text().splitlines()]
+    made = Feed(tmp_path)
+    made.write("svc.toml", CONFIG.format(name="svc"))
+    made.write("fresh.csv", "".join(f"{rest}\n" for _, rest in rows))
+    return made
+
+
+@pytest.fixture
+def running(feed: Feed) -> Iterator[Service]:
+    """The service, with every page predicted and every label learned."""
+    feed.produce()
+    with Service(feed.config) as service:
+        service.wait_until(lambda: service.metric(LEARNED) == PAGES)
+        yield service
+        assert "Traceback" not in service.output
+
+
+def status(service: Service, path: str) -> int:
+    """The HTTP status of a page."""
+    address = service.wait_said(r"metrics on (http://\S+)/metrics")[1]
+    try:
+        with urlopen(address + path, timeout=10) as answer:
+            return answer.status
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_metrics_have_every_promised_name_and_their_values_are_true(feed: Feed) -> None:
+    """Prometheus' own parser reads them; accuracy is what the predictions topic adds up to."""
+    feed.produce()
+    feed.edit("svc.toml", ("[http]", "[snapshots]\nevery_records = 1\n[http]"))
+    with Service(feed.config) as service:
+        service.wait_until(lambda: service.metric('headwater_snapshot_age_seconds{shard="0"}'))
+        families = {f.name: f for f in text_string_to_metric_families(service.get())}
+        accuracy = service.metric(ACCURACY)
+    truth = {record["id"]: record["label"] for record in feed.values("feed.db", "answers")}
+    scored = [p for p in feed.predictions() if p["prediction"] is not None]
+    right = sum(p["prediction"] == truth[p["id"]] for p in scored)
+    confusion = {
+        (s.labels["true"], s.labels["predicted"]): s.value
+        for s in families["headwater_confusion"].samples
+    }
+
+    for name, labels in PROMISED.items():
+        assert families[name].samples, name
+        for sample in families[name].samples:
+            assert set(sample.labels) - {"le"} == labels
+    assert families["headwater_commit_seconds"].type == "histogram"
+    assert {s.labels["window"] for s in families["headwater_log_loss"].samples} == {
+        "all",
+        "last_1000",
+        "fading",
+    }
+    assert accuracy == right / len(scored)
+    assert sum(confusion.values()) == len(scored)
+    assert confusion["yes", "yes"] + confusion["no", "no"] == right
+    assert all(s.value == 0 for s in families["headwater_input_lag_records"].samples)
+    assert {s.value for s in families["headwater_committed_offset"].samples} == {PAGES}
+
+
+def test_health_is_there_and_unknown_pages_are_not(running: Service) -> None:
+    """200 while it lives and serves; nothing else is served."""
+    assert running.get("/healthz") == "live\n"
+    assert running.get("/readyz") == "live\n"
+    assert status(running, "/nothing") == 404
+
+
+def test_counters_go_on_where_they_were_after_a_restart(feed: Feed, running: Service) -> None:
+    """And records that come while it runs are taken at once."""
+    accuracy = running.metric(ACCURACY)
+    assert running.terminate() == 0
+    with Service(feed.config) as again:
+        again.wait_said("live at journal entry")
+        before = (again.metric(OBSERVATIONS), again.metric(LEARNED), again.metric(ACCURACY))
+        feed.produce()
+        again.wait_until(lambda: again.metric(OBSERVATIONS) == 2 * PAGES)
+
+    assert before == (PAGES, PAGES, accuracy)
+    positions = [p["position"]["offset"] for p in feed.predictions()]
+    assert positions == list(range(2 * PAGES))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_with_a_snapshot_and_success(
+    feed: Feed, running: Service, number: signal.Signals
+) -> None:
+    """Ctrl-C and SIGTERM: the commit in hand is finished, and a restart replays nothing."""
+    running._process.send_signal(number)
+    code = running.wait(30)
+    entries = len(feed.values("feed.db", "svc-journal"))
+
+    assert code == 0
+    assert feed.snapshot() == entries
+    assert len(feed.predictions()) == PAGES
+    assert " 0 records replayed" in feed("run", "svc.toml", "--drain").stderr
+
+
+def test_second_owner_fences_the_first_which_exits_3(feed: Feed, running: Service) -> None:
+    """With the next record; one line says why, and nothing is predicted twice."""
+    with Service(feed.config) as second:
+        second.wait_said("live at journal entry")
+        feed.produce()
+        code = running.wait(30)
+        second.wait_until(lambda: second.metric(OBSERVATIONS) == 2 * PAGES)
+        ended = second.terminate()
+
+    (line,) = re.findall(r"^headwater: .*", running.output, re.MULTILINE)
+    assert code == 3
+    assert "another owner has taken it over" in line
+    assert ended == 0
+    offsets = [p["position"]["offset"] for p in feed.predictions()]
+    assert offsets == list(range(2 * PAGES))
+
+
+def test_changed_identity_exits_2_and_names_the_key_and_the_ways_on(
+    feed: Feed, running: Service
+) -> None:
+    """The journal of a name belongs to what it began with; the rest may change freely."""
+    running.terminate()
+    feed.edit("svc.toml", ('long_url = "numeric"', 'long_url = "binary"'))
+    refused = feed("run", "svc.toml", "--drain", code=2).stderr.splitlines()[-1]
+    feed.edit("svc.toml", ('long_url = "binary"', 'long_url = "numeric"'))
+    feed.edit("svc.toml", ("[http]", "[commit]\nmax_records = 7\n[http]"))
+
+    assert refused.startswith("headwater: ")
+    assert 'features.long_url: was "numeric", now "binary"' in refused
+    assert "change it back, or give this one a new name" in refused
+    feed("run", "svc.toml", "--drain")
+
+
+def test_taken_port_is_one_line_that_names_the_key(feed: Feed) -> None:
+    """With what to do about it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        feed.edit("svc.toml", ("port = 0", f"port = {port}"))
+        refused = feed("run", "svc.toml", code=2).stderr.splitlines()[-1]
+
+    assert refused.startswith(f"headwater: [http] port: expected a free port, but 127.0.0.1:{port}")
+    assert "set another port, or 0" in refused
