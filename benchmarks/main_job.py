@@ -1,6 +1,8 @@
 """The main job on a real broker: headwater beside a hand-rolled loop, on the same topics.
 
-    python -m benchmarks.main_job [--partitions 1] [--records 45312] [--csv FILE --label FIELD]
+    python -m benchmarks.main_job [--partitions 1 3] [--records 45312] [--rounds 3] [--write]
+
+`--write` puts the table, with its date, into docs/performance.md.
 
 Elec2 is used where the shared data is; otherwise river's Phishing, repeated. Labels go to a topic
 of their own, 100 records late. Both topics are filled before either side starts.
@@ -29,7 +31,9 @@ from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 
 DELAY = 100
+MARK = "<!-- written by python -m benchmarks.main_job --write -->"
 ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/performance.md"
 ELEC2 = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data/elec2"
 
 
@@ -95,30 +99,49 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured
     return Measured(sent, view.predictions, seconds, view.quality.scores["all"].accuracy or 0.0)
 
 
+def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, Measured]:
+    """Both sides on topics of their own."""
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    transport = open_log(f"kafka://{bootstrap}")
+    sent = fill(transport, topic, partitions, limit)
+    transport.close()
+    with tempfile.TemporaryDirectory() as directory:
+        ours = headwater(bootstrap, topic, directory, sent)
+    return ours, hand_rolled(bootstrap, topic, f"{topic}-labels", f"{topic}-hand", partitions)
+
+
+def table(rows: list[tuple[int, Measured, Measured]]) -> Iterator[str]:
+    """The runs as lines of Markdown."""
+    yield "| partitions | side | records | seconds | records/s | accuracy | ratio |"
+    yield "|---|---|---|---|---|---|---|"
+    for partitions, ours, theirs in rows:
+        ratio = f"{ours.rate / theirs.rate:.2f}"
+        for side, run, times in (("headwater", ours, ratio), ("hand-rolled", theirs, "1")):
+            yield (
+                f"| {partitions} | {side} | {run.records:,} | {run.seconds:.2f} | "
+                f"{run.rate:,.0f} | {run.accuracy:.6f} | {times} |"
+            )
+
+
 def main() -> None:
-    """Print one line a side and the ratio."""
+    """Print one line a run, and keep them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--records", type=int, default=45_312)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    with running_broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
-        for _ in range(options.rounds):
-            topic = f"bench-{uuid.uuid4().hex[:8]}"
-            transport = open_log(f"kafka://{bootstrap}")
-            sent = fill(transport, topic, options.partitions, options.records)
-            transport.close()
-            ours = headwater(bootstrap, topic, directory, sent)
-            theirs = hand_rolled(
-                bootstrap, topic, f"{topic}-labels", f"{topic}-hand", options.partitions
-            )
-            for name, run in (("headwater", ours), ("hand-rolled", theirs)):
-                sys.stdout.write(
-                    f"{name:12} {run.records:7,} records {run.predictions:7,} predictions "
-                    f"{run.seconds:6.2f} s {run.rate:9,.0f} records/s  accuracy {run.accuracy!r}\n"
-                )
-            sys.stdout.write(f"ratio {ours.rate / theirs.rate:.2f}\n")
+    rows = []
+    with running_broker() as bootstrap:
+        for partitions in options.partitions:
+            for _ in range(options.rounds):
+                rows.append((partitions, *compare(bootstrap, partitions, options.records)))
+                sys.stdout.write("\n".join(list(table(rows))[-2:]) + "\n")
+    if options.write:
+        head = PAGE.read_text().split(MARK)[0]
+        today = time.strftime("%Y-%m-%d")
+        PAGE.write_text(f"{head}{MARK}\n\nMeasured {today}.\n\n" + "\n".join(table(rows)) + "\n")
 
 
 if __name__ == "__main__":

@@ -46,12 +46,16 @@ class Shell:
         """The lines it prints on stdout."""
         return self(*arguments).stdout.splitlines()
 
-    def values(self, log: str, topic: str) -> list[Any]:
-        """Every JSON value of a topic with one partition, in order, read beside the commands."""
+    def raw(self, log: str, topic: str) -> list[bytes | None]:
+        """Every value of a topic with one partition, by offset, read beside the commands."""
         partition = Partition(topic, 0)
         with closing(open_log(f"sqlite:{self.directory / log}")) as opened:
             chunks = opened.read({partition: 0}, opened.end_offsets([partition]))
-            return [json.loads(value or b"null") for chunk in chunks for value in chunk.values]
+            return [value for chunk in chunks for value in chunk.values]
+
+    def values(self, log: str, topic: str) -> list[Any]:
+        """The same, as JSON."""
+        return [json.loads(value or b"null") for value in self.raw(log, topic)]
 
     def write(self, name: str, text: str) -> Path:
         """A file in the directory."""

@@ -8,8 +8,6 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -98,17 +96,6 @@ def running(feed: Feed) -> Iterator[Service]:
         assert "Traceback" not in service.output
 
 
-def status(service: Service, path: str) -> int:
-    """The HTTP status of a page."""
-    address = service.wait_said(r"metrics on (http://\S+)/metrics")[1]
-    try:
-        with urlopen(address + path, timeout=10) as answer:
-            return answer.status
-    except HTTPError as error:
-        with error:
-            return error.code
-
-
 def test_metrics_have_every_promised_name_and_their_values_are_true(feed: Feed) -> None:
     """Prometheus' own parser reads them; accuracy is what the predictions topic adds up to."""
     feed.produce()
@@ -142,16 +129,10 @@ def test_metrics_have_every_promised_name_and_their_values_are_true(feed: Feed) 
     assert {s.value for s in families["headwater_committed_offset"].samples} == {PAGES}
 
 
-def test_health_is_there_and_unknown_pages_are_not(running: Service) -> None:
-    """200 while it lives and serves; nothing else is served."""
-    assert running.get("/healthz") == "live\n"
-    assert running.get("/readyz") == "live\n"
-    assert status(running, "/nothing") == 404
-
-
 def test_counters_go_on_where_they_were_after_a_restart(feed: Feed, running: Service) -> None:
-    """And records that come while it runs are taken at once."""
+    """Its health is told, and records that come while it runs are taken at once."""
     accuracy = running.metric(ACCURACY)
+    health = (running.get("/healthz"), running.get("/readyz"))
     assert running.terminate() == 0
     with Service(feed.config) as again:
         again.wait_said("live at journal entry")
@@ -159,6 +140,7 @@ def test_counters_go_on_where_they_were_after_a_restart(feed: Feed, running: Ser
         feed.produce()
         again.wait_until(lambda: again.metric(OBSERVATIONS) == 2 * PAGES)
 
+    assert health == ("live\n", "live\n")
     assert before == (PAGES, PAGES, accuracy)
     positions = [p["position"]["offset"] for p in feed.predictions()]
     assert positions == list(range(2 * PAGES))
