@@ -6,10 +6,13 @@ transaction, made by the owner. Only when it returns is anything said to have ha
 
 from __future__ import annotations
 
+from collections import Counter
+
 from consumers import journal
 from consumers.events import Committed
 from consumers.records import Batch, Outgoing
 from consumers.recovery import Live, Sources
+from consumers.shard import Outcome
 from consumers.transports.protocol import Owner
 
 __all__ = ["advance"]
@@ -45,10 +48,23 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
     )
     at = owner.commit([*predictions, *dead_letters], record, live.shard.positions)
     live.seq, live.position, live.now = entry.seq, at + 1, now
-    rejected: dict[str, int] = {}
-    for error in outcome.rejected.values():
-        rejected[error.reason] = rejected.get(error.reason, 0) + 1
-    learned = outcome.result.learned
     return Committed(
-        len(batch), len(predictions), learned, outcome.labels, rejected, seconds=0.0, position=at
+        records=len(batch),
+        predictions=len(predictions),
+        learned=outcome.result.learned,
+        labels=outcome.labels,
+        rejected=Counter(error.reason for error in outcome.rejected.values()),
+        seconds=0.0,
+        position=at,
+        details=_details(outcome),
     )
+
+
+def _details(outcome: Outcome) -> dict[str, str]:
+    """The first dead letter of each reason: where it lies and what is wrong with it."""
+    batch = outcome.batch
+    out: dict[str, str] = {}
+    for i, error in sorted(outcome.rejected.items(), reverse=True):
+        where = f"{batch.partitions[batch.source[i]]} offset {batch.offsets[i]}"
+        out[error.reason] = f"{where}: {error.detail:.120}"
+    return out

@@ -27,6 +27,8 @@ class Committed:
         Wall time from the poll's end to the acknowledged commit.
     position
         Offset of its journal entry.
+    details
+        Dead-letter reason to the first of them, in words.
     """
 
     records: int
@@ -36,6 +38,7 @@ class Committed:
     rejected: Mapping[str, int]
     seconds: float
     position: int
+    details: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from consumers.config.sections import Model
@@ -30,8 +32,15 @@ def build(model: Model) -> Learner:
     try:
         if model.type.startswith("river:"):
             return _river(model)
-        learner = OWN[model.type](**model.parameters)
-    except (TypeError, SchemaError) as error:
+        family = OWN[model.type]
+        known = list(inspect.signature(family).parameters)
+        for name in model.parameters:
+            if name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+                raise SchemaError(f"no parameter {name!r}; {hint}")
+        learner = family(**model.parameters)
+    except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"[model] {model.type}: {error}") from None
     classes_that_fit(model, learner)
     return learner

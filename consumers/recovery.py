@@ -31,7 +31,16 @@ from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.schema import Field, Schema
 
-__all__ = ["Live", "Sources", "rebuild", "recover", "schema_from", "shard_of", "sources"]
+__all__ = [
+    "Live",
+    "Sources",
+    "identity_in",
+    "rebuild",
+    "recover",
+    "schema_from",
+    "shard_of",
+    "sources",
+]
 
 WINDOW = 100_000  # records read back at once in a replay
 
@@ -110,9 +119,8 @@ def recover(
         Called with the records replayed and the records to replay.
     """
     end = log.end_offsets([found.journal])[found.journal]
-    first = log.beginning_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves offsets without a record behind.
-    if first == 0 and next(_entries(log, found.journal, 0, end), None) is None:
+    if identity_in(config, log, found.journal, end) is None:
         end = _first_start(config, log, owner, found, now)
     live = rebuild(config, log, found, store, end=end, progress=progress)
     owner.seek(live.shard.positions)
@@ -129,7 +137,9 @@ def rebuild(
     progress: Progress = lambda done, total: None,
 ) -> Live:
     """The shard as the journal describes it up to `end`; writes nothing."""
-    identity = _identity(config, log, found.journal, end)
+    identity = identity_in(config, log, found.journal, end)
+    if identity is None:
+        raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
     mark = _mark(identity)
     live = _from_snapshot(config, identity, mark, found, store, end)
     if live is None:
@@ -209,25 +219,34 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
         yield from fetched.values
 
 
-def _identity(config: Config, log: Log, partition: Partition, end: int) -> Identity:
-    """Entry 0, checked against the configuration."""
+def identity_in(config: Config, log: Log, partition: Partition, end: int) -> Identity | None:
+    """Entry 0 of the journal, checked against the configuration; None where there is no entry.
+
+    Raises
+    ------
+    ConfigError
+        It is the journal of another configuration.
+    TransportError
+        It does not begin with entry 0.
+    """
     first = log.beginning_offsets([partition])[partition]
-    for _, entry in _entries(log, partition, first, end):
-        if not isinstance(entry, Identity):
-            break
-        different = identity_difference(entry.identity, config.identity())
-        if entry.name != config.name:
-            different = [f"name: {entry.name} -> {config.name}"]
-        if different:
-            raise ConfigError(
-                f"the journal {partition.topic} belongs to another configuration "
-                f"({'; '.join(different)}); change it back, or give this one a new name"
-            )
-        return entry
-    raise TransportError(
-        f"the journal {partition.topic} does not begin with the identity of {config.name}; "
-        "it was trimmed or belongs to another program: give the service a new name"
-    )
+    entry = next((found for _, found in _entries(log, partition, first, end)), None)
+    if entry is None and first == 0:
+        return None
+    if not isinstance(entry, Identity):
+        raise TransportError(
+            f"the journal {partition.topic} does not begin with the identity of {config.name}; "
+            "it was trimmed or belongs to another program: give the service a new name"
+        )
+    different = identity_difference(entry.identity, config.identity())
+    if entry.name != config.name:
+        different = [f"name: was {entry.name}, now {config.name}"]
+    if different:
+        raise ConfigError(
+            f"the journal {partition.topic} belongs to another configuration "
+            f"({'; '.join(different)}); change it back, or give this one a new name"
+        )
+    return entry
 
 
 def _from_snapshot(

@@ -33,6 +33,7 @@ from consumers.records import Batch, Partition
 from consumers.recovery import Live, Sources, recover, sources
 from consumers.snapshots.format import About
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
+from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.app import Health
@@ -46,7 +47,6 @@ log = logging.getLogger("headwater")
 
 IDLE_SECONDS = 0.2
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
-TOLD_EVERY = 10.0  # seconds between two lines of progress
 
 Listener = Callable[[Committed, ShardView], None]
 
@@ -81,7 +81,7 @@ class Runner:
         self._on_commit = on_commit
         self._view: ShardView | None = None
         self._health = Health("starting")
-        self._told = time.monotonic()
+        self._narrator = Narrator(time.monotonic)
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
             self.registry,
@@ -149,6 +149,9 @@ class Runner:
                 self._loop(owner, live, found, writer)
             finally:
                 writer.close()
+            if self._view is not None:
+                why = "stopped" if self._stop.is_set() else "drained"
+                self._narrator.ended(why, live.position, self._view)
         finally:
             owner.close()
 
@@ -179,7 +182,7 @@ class Runner:
     def _replaying(self, done: int, total: int) -> None:
         self._telemetry.replay_remaining(total - done)
         self._health = Health("replaying", f"{total - done} records remain")
-        self._tell("replayed %d of %d records", done, total)
+        self._narrator.progress("replayed %d of %d records", done, total)
 
     def _loop(self, owner: Owner, live: Live, found: Sources, writer: SnapshotWriter) -> None:
         merge = Merge(found.inputs, found.label_topics)
@@ -200,7 +203,7 @@ class Runner:
             event = replace(event, seconds=time.perf_counter() - started)
             self._view = live.shard.view()
             self._telemetry.record(event)
-            self._tell("%d observations, %d learned", self._view.observations, self._view.learned)
+            self._narrator.committed(event, self._view)
             if self._on_commit is not None:
                 self._on_commit(event, self._view)
             if due(len(batch)):
@@ -245,12 +248,6 @@ class Runner:
 
     def _snapshot_failed(self, error: SnapshotError) -> None:
         log.error("%s; the service goes on, a restart will replay more", error)
-
-    def _tell(self, message: str, *values: object) -> None:
-        now = time.monotonic()
-        if now - self._told >= TOLD_EVERY:
-            self._told = now
-            log.info(message, *values)
 
 
 class _Due:

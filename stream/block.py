@@ -87,6 +87,10 @@ class Rows:
         numeric: list[tuple[int, str, float]] = []
         strung: list[tuple[int, str, str]] = []
         for i, x in enumerate(xs):
+            if not isinstance(x, Mapping):
+                raise InvalidRecordError(
+                    "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
+                )
             for name, value in x.items():
                 if isinstance(value, str) and strings != "refused":
                     strung.append((i, str(name), str(value)))

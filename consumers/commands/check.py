@@ -85,6 +85,21 @@ def _check_sources(config: Config, report: Report) -> None:
         report.fine("features", f"{len(config.features)} declared")
 
 
+def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
+    """Whether the journal, where there is one, is of this very service."""
+    from consumers.records import Partition
+    from consumers.recovery import identity_in
+
+    if config.journal_topic not in topics:
+        return
+    partition = Partition(config.journal_topic, 0)
+    end = log.end_offsets([partition])[partition]
+    if identity_in(config, log, partition, end) is None:
+        report.fine("journal", "empty: the service has not run yet")
+    else:
+        report.fine("journal", f"of this very service, up to position {end}; it goes on from there")
+
+
 def _check_snapshots(config: Config, report: Report) -> None:
     directory = config.snapshots.directory
     there = directory
@@ -115,6 +130,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
             if create:
                 topics = _create(config, log, topics)
             _report_topics(config, path, topics, report)
+            _check_journal(config, log, topics, report)
         finally:
             log.close()
     except HeadwaterError as e:

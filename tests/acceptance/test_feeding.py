@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 from itertools import pairwise
 from typing import Any
@@ -104,15 +105,17 @@ def test_delay_may_be_a_duration_in_the_time_of_the_file(shops: Shell) -> None:
     }
 
 
-def test_rate_is_that_of_real_time(shell: Shell) -> None:
-    """40 records at 50 a second take 0.8 s and are 20 ms apart."""
-    shell.write("rows.jsonl", "".join(f'{{"x": {i}}}\n' for i in range(40)))
+def test_rate_is_that_of_real_time_and_progress_is_shown(shell: Shell) -> None:
+    """60 records at 40 a second take 1.5 s and are 25 ms apart; after a second it says so."""
+    shell.write("rows.jsonl", "".join(f'{{"x": {i}}}\n' for i in range(60)))
+    url = ["--transport", "sqlite:log.db"]
 
-    said = produce(shell, "rows.jsonl", "--rate", "50")
+    done = shell("produce", "shops", "rows.jsonl", *url, "--rate", "40")
 
     found = [record["timestamp"] for record in envelopes(shell)]
-    assert [b - a for a, b in pairwise(found)] == [20] * 39
-    assert 0.7 <= float(said.split(" in ")[1].split()[0]) < 5
+    assert [b - a for a, b in pairwise(found)] == [25] * 59
+    assert 1.4 <= float(done.stdout.split(" in ")[1].split()[0]) < 5
+    assert re.search(r"^\d+ of 60 records written$", done.stderr, re.MULTILINE)
 
 
 def test_tail_starts_at_the_end_unless_told_otherwise(shops: Shell) -> None:

@@ -275,7 +275,7 @@ def test_journal_of_another_name_is_refused(ran, make_service) -> None:
     other = Identity("else", 0, entry.identity, entry.fields, entry.starts)
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(other))
 
-    with pytest.raises(ConfigError, match="name: else -> svc"):
+    with pytest.raises(ConfigError, match="name: was else, now svc"):
         recovered(service)
 
 

@@ -1,0 +1,80 @@
+"""What the loop says to people."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from consumers.events import Committed, ShardView
+from consumers.telemetry.narrator import Narrator
+from stream.evaluate.quality import QualityView, Scores
+
+
+def view(**changed) -> ShardView:
+    """A view with something of everything."""
+    scores = {"all": Scores(90, 0.9, 0.3, {"majority": 0.6, "no_change": 0.5})}
+    quality = QualityView(("a",), np.zeros((1, 1), dtype=np.int64), scores, 1)
+    values = {
+        "observations": 100,
+        "learned": 90,
+        "labels": {"late": 3},
+        "dead_letters": {"no_id": 7},
+        "pending": 4,
+    } | changed
+    return ShardView(
+        name="n",
+        model="m",
+        shard=0,
+        observations=values["observations"],
+        predictions=100,
+        learned=values["learned"],
+        labels=values["labels"],
+        dead_letters=values["dead_letters"],
+        overflows={},
+        pending=values["pending"],
+        quality=quality,
+    )
+
+
+def commit(**changed) -> Committed:
+    """A commit with a dead letter."""
+    told = {"labels": {}, "rejected": {"no_id": 1}, "details": {"no_id": "x[0] offset 5: no id"}}
+    return Committed(
+        records=10, predictions=9, learned=0, seconds=0.1, position=3, **(told | changed)
+    )
+
+
+def test_dead_letter_is_told_once_a_minute_a_reason(caplog) -> None:
+    """The first with its place and cause, then the total at most once a minute."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    times = iter([0.0, 1.0, 1.0, 2.0, 2.0, 62.0, 62.0])
+    narrator = Narrator(lambda: next(times))
+
+    for _ in range(3):
+        narrator.committed(commit(), view())
+
+    told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert told == ["dead letter (no_id): x[0] offset 5: no id; 7 so far"] * 2
+
+
+def test_labels_that_came_to_nothing_are_told(caplog) -> None:
+    """Late labels are no error, but someone should look."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    narrator = Narrator(lambda: 0.0)
+
+    narrator.committed(commit(labels={"late": 1, "joined": 5}, details={}), view())
+
+    assert caplog.messages == ["3 labels came after their observation had expired"]
+
+
+def test_end_tells_how_it_stood(caplog) -> None:
+    """Accuracy beside the baseline, and what is left over."""
+    caplog.set_level(logging.INFO, logger="headwater")
+
+    Narrator(lambda: 0.0).ended("stopped", 12, view())
+
+    assert caplog.messages == [
+        "stopped at journal position 12: 100 observations, 90 learned, accuracy 90.0% "
+        "(majority 60.0%), 7 dead letters, 4 wait for labels"
+    ]
