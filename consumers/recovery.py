@@ -62,7 +62,8 @@ class Live:
     """A shard at the journal's end.
 
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
-    `identity` the hash every snapshot of this service carries.
+    `identity` the hash every snapshot of this service carries; `snapshot` the clock of the one it
+    was loaded from.
     """
 
     shard: Shard
@@ -72,6 +73,7 @@ class Live:
     identity: str
     fields: tuple[Field, ...]
     replayed: int = 0
+    snapshot: int | None = None
     refused: tuple[str, ...] = ()
 
 
@@ -275,7 +277,8 @@ def _from_snapshot(
         except (StateError, KeyError, TypeError, ValueError) as error:
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
-        return Live(shard, about.seq, about.position, about.now, mark, _fields(identity))
+        fields = _fields(identity)
+        return Live(shard, about.seq, about.position, about.now, mark, fields, snapshot=about.now)
     return None
 
 

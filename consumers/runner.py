@@ -46,6 +46,7 @@ __all__ = ["Runner", "compile_kernels"]
 log = logging.getLogger("headwater")
 
 IDLE_SECONDS = 0.2
+CONFIRM_SECONDS = 5.0  # how long an idle owner may not know that it was fenced
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
 
 Listener = Callable[[Committed, ShardView], None]
@@ -168,6 +169,12 @@ class Runner:
         )
         for objection in live.refused:
             log.warning("snapshot not used: %s", objection)
+        if live.snapshot is not None:
+            self._telemetry.snapshot_written(live.snapshot / 1000)
+        if not live.shard.learner.can_save:
+            log.info(
+                "%s is not kept in snapshots: rebuilt from the journal", self._config.model.type
+            )
         self._telemetry.replay_remaining(0)
         self._view = live.shard.view()
         self._health = Health("live")
@@ -189,6 +196,7 @@ class Runner:
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
         due = _Due(self._config, live)
+        confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             batch = self._gather(owner, merge)
             self._telemetry.ends(owner.ends())
@@ -197,6 +205,9 @@ class Runner:
                     break
                 if due(0):
                     self._snapshot(live, writer)
+                if time.monotonic() - confirmed > CONFIRM_SECONDS:
+                    owner.confirm(live.shard.positions)
+                    confirmed = time.monotonic()
                 continue
             started = time.perf_counter()
             event = advance(owner, live, found, batch, _now())

@@ -100,24 +100,34 @@ class KafkaOwner:
         with self._guarded("commit"):
             producer = self._producer
             placed = [(record, self._place(record)) for record in (*records, journal)]
-            offsets = {
-                TopicPartition(*partition): OffsetAndMetadata(position, "", -1)
-                for partition, position in positions.items()
-            }
             producer.begin_transaction()
             futures = send(producer, placed)
             # Before the offsets and the commit: neither of them would tell.
             acknowledged(producer, futures, self._options.seconds("delivery_timeout_ms"))
 
-            def finish() -> None:
-                # Also without an offset: this asks the coordinator whether we still own the shard.
-                producer.send_offsets_to_transaction(offsets, self._name)
-                producer.commit_transaction()
-
-            # Both wait without a limit. One that took longer than a request may take was possibly
-            # sent twice, and the second could end a later transaction: unknown is the safe word.
-            within(self._options.seconds("request_timeout_ms"), "commit", finish)
+            self._finish(producer, positions)
             return int(futures[-1].value.offset)
+
+    def confirm(self, positions: Mapping[Partition, int]) -> None:
+        """A transaction of nothing but the offsets as they are: only an owner can make it."""
+        with self._guarded("confirm the ownership"):
+            self._producer.begin_transaction()
+            self._finish(self._producer, positions)
+
+    def _finish(self, producer: KafkaProducer, positions: Mapping[Partition, int]) -> None:
+        offsets = {
+            TopicPartition(*partition): OffsetAndMetadata(position, "", -1)
+            for partition, position in positions.items()
+        }
+
+        def finish() -> None:
+            # Also without an offset: this asks the coordinator whether we still own the shard.
+            producer.send_offsets_to_transaction(offsets, self._name)
+            producer.commit_transaction()
+
+        # Both wait without a limit. One that took longer than a request may take was possibly
+        # sent twice, and the second could end a later transaction: unknown is the safe word.
+        within(self._options.seconds("request_timeout_ms"), "commit", finish)
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""

@@ -222,15 +222,19 @@ class MemoryOwner:
     ) -> int:
         """Write records, journal entry and offsets: all of it, or nothing; the entry's offset."""
         with self._store.changed:
-            if self._store.epochs[self._name, self._shard] != self._epoch:
-                raise FencedError(
-                    f"expected to own shard {self._shard} of {self._name!r}, another owner has "
-                    "taken it over: nothing was written, stop this one"
-                )
+            self.confirm(positions)
             offset = self._store.write([*records, journal], int(self._clock() * 1000))
             for partition, position in positions.items():
                 self._store.offsets[self._name, partition] = position
         return offset
+
+    def confirm(self, positions: Mapping[Partition, int]) -> None:
+        """Raise FencedError if another owner has taken over."""
+        if self._store.epochs[self._name, self._shard] != self._epoch:
+            raise FencedError(
+                f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                "taken it over: nothing was written, stop this one"
+            )
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""

@@ -107,6 +107,12 @@ class Owner(Protocol):
             It is unknown whether it was written: recovery will find out.
         """
 
+    def confirm(self, positions: Mapping[Partition, int]) -> None:
+        """Ask whether the shard is still ours, for an owner that has nothing to commit.
+
+        `positions` are those of the last commit; they are told again. FencedError if it is not.
+        """
+
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, for cross-checking; the journal is the truth."""
 

@@ -208,14 +208,18 @@ class SqliteOwner:
         database = self._database
         rows, journal_log = database.place([*records, journal])
         with database.transaction():
-            if database.epoch(self._name, self._shard) != self._epoch:
-                raise FencedError(
-                    f"expected to own shard {self._shard} of {self._name!r}, another owner has "
-                    "taken it over: nothing was written, stop this one"
-                )
+            self.confirm(positions)
             ends = database.insert(rows)
             database.store_offsets(self._name, positions)
         return ends[journal_log] - 1
+
+    def confirm(self, positions: Mapping[Partition, int]) -> None:
+        """Raise FencedError if another owner has taken over."""
+        if self._database.epoch(self._name, self._shard) != self._epoch:
+            raise FencedError(
+                f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                "taken it over: nothing was written, stop this one"
+            )
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""

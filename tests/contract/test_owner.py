@@ -346,3 +346,25 @@ def test_successor_goes_on_where_the_predecessor_committed(
     successor.seek(successor.committed())
 
     assert polled(successor, 4) == {source: [b"6", b"7", b"8", b"9"]}
+
+
+def test_owner_confirms_that_it_owns(log, own, source, journal, numbered):
+    """An idle owner may ask, and nothing is moved by it."""
+    log.append(numbered(source.topic, 3))
+    owner = own(source)
+    owner.commit([], entry(journal), {source: 2})
+
+    owner.confirm({source: 2})
+
+    assert owner.committed() == {source: 2}
+    assert owner.commit([], entry(journal), {source: 3}) > 0
+
+
+def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal, numbered):
+    """Without a record to commit."""
+    first = own(source)
+    first.commit([], entry(journal), {source: 0})
+    own(source)
+
+    with pytest.raises(FencedError):
+        first.confirm({source: 0})
