@@ -24,14 +24,13 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
     Parameters
     ----------
     now
-        The wall clock in ms; journaled, never before that of the entry before.
+        The clock in ms that the batch was ordered by; journaled, never before the entry before.
 
     Raises
     ------
     FencedError, TransportError
         From the owner. The shard in memory is then ahead of the log and must be dropped.
     """
-    now = max(now, live.now)
     firsts = dict(live.shard.positions)
     outcome = live.shard.process(batch, now)
     predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())

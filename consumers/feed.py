@@ -75,6 +75,7 @@ def timed(
     step_ms: float = 1.0,
     time_field: str | None = None,
     id_field: str = "id",
+    first_id: int = 0,
     labels: LateLabels | None = None,
 ) -> Iterator[Outgoing]:
     """Observations and their labels as they are to be written, in the order of time.
@@ -82,16 +83,15 @@ def timed(
     Parameters
     ----------
     records
-        The observations, in time order; those without an id get their running number from 0.
+        The observations, in time order; those without an id get their running number.
     topic
         Where the observations go.
     start, step_ms
-        Timestamp (ms) of the first one, and from one to the next: at least 1, so that no two are
-        the same.
+        Timestamp (ms) of the first one, and from one to the next: at least 1, so that all differ.
     time_field
         Field with the time of each observation; `start` and `step_ms` count for nothing then.
-    id_field
-        Field with the id; a dotted name is a path.
+    id_field, first_id
+        Field with the id (a dotted name is a path); number of the first record for want of one.
     labels
         None leaves labels where they are; absent and null are none. Labels left at the end
         follow: those delayed by records 1 ms apart, the others when they are due.
@@ -103,16 +103,14 @@ def timed(
 
     Examples
     --------
-    >>> flowers = [{"id": "a", "y": 1}, {"id": "b", "y": 0}, {"id": "c", "y": 1}]
+    >>> flowers = [{"id": "a", "y": 1}, {"id": "b", "y": 0}]
     >>> late = LateLabels("labels", "y", delay=2)
     >>> for out in timed(flowers, "flowers", start=1000, labels=late):
     ...     print(out.timestamp, out.topic, out.value.decode())
     1000 flowers {"id":"a"}
     1001 flowers {"id":"b"}
     1001 labels {"id":"a","label":1}
-    1002 flowers {"id":"c"}
     1002 labels {"id":"b","label":0}
-    1003 labels {"id":"c","label":1}
     """
     moment = _moments(start, step_ms, time_field)
     delay = labels.delay if labels is not None else 0
@@ -122,7 +120,8 @@ def timed(
     timestamp = start - 1
     for index, record in enumerate(records):
         timestamp = moment(index, record)
-        observation, label = _split(index, record, topic, timestamp, id_field, labels)
+        id_ = id_of(index, record, id_field, first_id)
+        observation, label = _split(id_, record, topic, timestamp, id_field, labels)
         if wait_ms is None:
             if label is not None:
                 waiting.append(_Waiting(index + wait_records, label))
@@ -210,8 +209,8 @@ def field_of(record: Mapping[str, object], name: str) -> object:
     return None if found is None else found[0].get(found[1])
 
 
-def id_of(index: int, record: Mapping[str, object], name: str) -> str | int:
-    """The id in field `name`, the record's running number as text where it has none.
+def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -> str | int:
+    """The id in field `name`, the record's running number from `first` as text where it has none.
 
     Raises
     ------
@@ -220,7 +219,7 @@ def id_of(index: int, record: Mapping[str, object], name: str) -> str | int:
     """
     found = field_of(record, name)
     if found is None:
-        return str(index)
+        return str(first + index)
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
         raise ConfigError(
             f"record {index + 1}: field {name!r} is {found!r}, an id is text or an integer; "
@@ -285,7 +284,7 @@ def _moments(
 
 
 def _split(
-    index: int,
+    id_: str | int,
     record: Mapping[str, object],
     topic: str,
     timestamp: int,
@@ -293,7 +292,6 @@ def _split(
     labels: LateLabels | None,
 ) -> tuple[Outgoing, Outgoing | None]:
     """The observation with its id and without its label, and the label if it has one."""
-    id_ = id_of(index, record, id_field)
     if field_of(record, id_field) is None and "." not in id_field:
         # A field in a nested object is not invented: the key, where a service looks too, has it.
         record = {**record, id_field: id_}

@@ -33,6 +33,7 @@ LONGEST_INTEGER = 18  # digits; more do not fit 64 bits and are read as a float
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _TRUTH = {"true": True, "false": False}
+_SEPARATORS = {";": "';'", "\t": "tab"}
 
 Record = dict[str, object]
 Convert = Callable[[str], object]
@@ -42,7 +43,8 @@ def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator
     """The records of a file, one after the other; empty lines are skipped.
 
     A CSV column is numeric only if every one of its first 1,000 cells is a number and none has a
-    leading zero; a later cell that is none stays a string.
+    leading zero; it is of truth values if each of them is true or false, in any case. A later
+    cell that is none stays a string.
 
     Parameters
     ----------
@@ -55,8 +57,9 @@ def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator
     Raises
     ------
     ConfigError
-        Missing, unreadable, not UTF-8, a line that is no JSON object, a row with more cells than
-        the header, a column in `types` that is not there.
+        Missing, unreadable, not UTF-8, a line that is no JSON object, a row with more or
+        fewer cells than the header, other separators than commas, a column in `types` that is not
+        there.
 
     Examples
     --------
@@ -160,6 +163,11 @@ def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> 
     header = next((row for row in rows if row), None)
     if header is None:
         raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
+    for separator, shown in _SEPARATORS.items():
+        if len(header) == 1 and separator in header[0]:
+            raise ConfigError(
+                f"{path}: looks {shown}-separated; only commas are read, so write it with commas"
+            )
     for name in header:
         if not name or header.count(name) > 1:
             what = f"column {name!r} twice" if name else "a column without a name"
@@ -178,18 +186,21 @@ def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterat
     """The rows that are not empty, each as long as the header."""
     width = len(header)
     for number, row in enumerate((row for row in rows if row), 1):
-        missing = width - len(row)
-        if missing < 0:
-            raise ConfigError(
-                f"{path}: row {number} has {len(row)} cells, the header has {width}; "
-                "quote cells that contain a comma"
-            )
-        yield row + [""] * missing
+        if len(row) != width:
+            cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+            do = "quote cells that contain a comma"
+            if len(row) < width:
+                do = "leave a cell without a value empty, with its comma"
+            raise ConfigError(f"{path}: row {number} has {cells}, the header has {width}; {do}")
+        yield row
 
 
 def _guessed(cells: Iterator[str]) -> Convert:
     """How to read a column whose first cells are these; without any, every cell for itself."""
-    return _plain_number if all(_plain_number(cell) is not cell for cell in cells) else _text
+    first = list(cells)
+    if first and all(cell.lower() in _TRUTH for cell in first):
+        return _truth
+    return _plain_number if all(_plain_number(cell) is not cell for cell in first) else _text
 
 
 def _plain_number(cell: str) -> object:
@@ -205,6 +216,10 @@ def _number(cell: str) -> object:
         return int(cell)
     number = float(cell)
     return number if isfinite(number) else cell
+
+
+def _truth(cell: str) -> object:
+    return _TRUTH.get(cell.lower(), cell)
 
 
 def _binary(cell: str) -> object:

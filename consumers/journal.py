@@ -20,18 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.errors import TransportError
-from consumers.records import Batch, Fetched, Partition
+from consumers.records import Batch, Fetched, Partition, credible
 
 __all__ = ["Entry", "Identity", "Merge", "Range", "check", "decode", "encode", "entry_of", "merge"]
 
 MERGE_VERSION = 1
+NO_CLOCK = 1 << 62  # every timestamp is credible
 
 
 class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     """Entry 0: what the service is, for good.
 
     `identity` is the configuration that decides what is learned; `fields` the schema as declared
-    or inferred; `starts` the offsets consumption starts at.
+    or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
+    that no snapshot of another one is ever taken for its own.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     identity: dict[str, Any]
     fields: list[tuple[str, str]]
     starts: list[tuple[str, int, int]]
+    born: str
     merge: int = MERGE_VERSION
 
 
@@ -137,7 +140,7 @@ class Merge:
         return [p for p, b in self._buffers.items() if len(b) >= size]
 
     def take(
-        self, max_records: int, ends: Mapping[Partition, int], *, wait: bool = True
+        self, max_records: int, ends: Mapping[Partition, int], *, now: int = NO_CLOCK, wait: bool = True
     ) -> Batch | None:
         """The next records in order, removed from the buffers; None where there are none.
 
@@ -148,13 +151,15 @@ class Merge:
         ends
             Known end of each partition. One that lags behind its end, or whose end is not known,
             holds the merge at its last buffered record: an earlier one may still come.
+        now
+            The wall clock in ms that the entry will carry; without one every timestamp counts.
         wait
             False takes what is buffered, held or not: a partition kept the others too long.
         """
         parts = [b for b in self._buffers.values() if b.offsets]
         if not parts:
             return None
-        order, source = merge(parts, [self._rank[b.partition] for b in parts])
+        order, source = merge(parts, [self._rank[b.partition] for b in parts], now)
         n = min(order.size, max_records)
         if wait:
             n = min(n, self._held(parts, order, source, ends))
@@ -204,15 +209,17 @@ class Merge:
 
 
 def merge(
-    parts: Sequence[Fetched], rank: Sequence[int]
+    parts: Sequence[Fetched], rank: Sequence[int], now: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Order of the concatenated records, and each one's part.
 
     A head that is later than those behind it holds them back, so a record sorts by the running
-    maximum of the timestamps before it; the sort is stable, so offsets keep their order.
+    maximum of the timestamps before it; the sort is stable, so offsets keep their order. A
+    timestamp in the future tells nothing: that record sorts with the one before it, so that one
+    wrong clock cannot hold a partition back behind all others.
     """
     times = np.concatenate(
-        [np.maximum.accumulate(np.array(p.timestamps, dtype=np.int64)) for p in parts]
+        [np.maximum.accumulate(credible(np.array(p.timestamps, dtype=np.int64), now)) for p in parts]
     )
     source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
     order = np.lexsort((np.asarray(rank, dtype=np.int64)[source], times))

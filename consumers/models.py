@@ -50,14 +50,14 @@ def classes_that_fit(model: Model, learner: Learner) -> int:
     """How many classes `max_classes` and `max_state_bytes` allow together."""
     size = int(getattr(learner, "bytes_per_class", 0))
     if not size:
-        return model.max_classes
+        return min(model.max_classes, learner.max_classes)
     fit = model.max_state_bytes // size
     if fit < 2:
         raise ConfigError(
             f"[model] max_state_bytes = {model.max_state_bytes:,} holds {fit} classes of "
             f"{size:,} bytes; {model.type} needs at least {2 * size:,}"
         )
-    return min(model.max_classes, fit)
+    return min(model.max_classes, learner.max_classes, fit)
 
 
 def _river(model: Model) -> Learner:

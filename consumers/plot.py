@@ -60,7 +60,7 @@ def check(path: Path) -> None:
         matplotlib is missing, or the path is none to write a picture to.
     """
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib; pip install 'headwater[plot]'")
+        raise ConfigError("--plot needs matplotlib; pip install matplotlib")
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"expected --plot FILE ending in {', '.join(FORMATS)}, got {str(path)!r}")
     if not path.parent.is_dir():
@@ -95,7 +95,10 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     upper.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     upper.set_ylim(top=min(upper.get_ylim()[1], 1.005))
-    lower.set_ylim(bottom=0)
+    top = _spikeless([y for line in LOG_LOSS for _, y in _found(points, line)])
+    lower.set_ylim(bottom=0, top=top)
+    if top is not None:
+        lower.set_ylabel("log loss (nats)\nwithout the highest 1 %")
     lower.set_xlabel("observations")
     lower.set_xlim(0, points[-1].observations)
     lower.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -112,9 +115,28 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
 
 
 def _draw_line(axes: Any, points: Sequence[Point], line: _Line) -> None:
-    found = [
-        (p.observations, y) for p in points if (y := line.value(p.scores[line.window])) is not None
-    ]
+    found = _found(points, line)
     marker = "." if len(found) == 1 else ""  # a line of one point would not be seen
     xs, ys = zip(*found, strict=True) if found else ((), ())
     axes.plot(xs, ys, label=line.label, marker=marker, **line.style)
+
+
+def _found(points: Sequence[Point], line: _Line) -> list[tuple[int, float]]:
+    """Where the line has values."""
+    return [
+        (p.observations, y) for p in points if (y := line.value(p.scores[line.window])) is not None
+    ]
+
+
+def _spikeless(values: Sequence[float]) -> float | None:
+    """The top of an axis that one spike does not flatten; None where there is no such spike.
+
+    Examples
+    --------
+    >>> _spikeless([0.5, 0.4] * 100), _spikeless([0.5, 0.4] * 100 + [36.0])
+    (None, 0.55)
+    """
+    if not values:
+        return None
+    usual = sorted(values)[max(len(values) * 99 // 100 - 1, 0)]
+    return 1.1 * usual if 0 < 2 * usual < max(values) else None

@@ -9,7 +9,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Batch", "Fetched", "Header", "Outgoing", "Partition", "Record"]
+__all__ = [
+    "NEVER",
+    "Batch",
+    "Fetched",
+    "Header",
+    "Outgoing",
+    "Partition",
+    "Record",
+    "credible",
+]
+
+CLOCK_SLACK_MS = 60_000  # how far a record's timestamp may run ahead of the wall clock
+NEVER = -(1 << 63)
 
 Header = tuple[str, bytes]
 
@@ -99,3 +111,8 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
+    """The timestamps, those more than a minute ahead of the clock `now` replaced by `NEVER`."""
+    return np.where(timestamps > now + CLOCK_SLACK_MS, NEVER, timestamps)

@@ -11,6 +11,7 @@ There is no undo code: whatever went wrong, the shard in memory is dropped and t
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -143,6 +144,7 @@ def rebuild(
     if identity is None:
         raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
     mark = _mark(identity)
+    store = store.of(mark) if store is not None else None
     live = _from_snapshot(config, identity, mark, found, store, end)
     if live is None:
         shard = _empty(config, identity, found)
@@ -181,6 +183,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
         config.identity(),
         [(f.name, f.kind) for f in schema.fields],
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
+        born=uuid.uuid4().hex,
     )
     record = Outgoing(
         found.journal.topic, b"0", journal.encode(entry), now, (), found.journal.number
@@ -297,7 +300,7 @@ def _replay(log: Log, found: Sources, live: Live, end: int, progress: Progress) 
     for window in _windows(entries):
         merges = _read_back(log, found, live.shard, [e for _, e in window])
         for (at, entry), merge in zip(window, merges, strict=True):
-            batch = merge.take(1 << 62, {}, wait=False)
+            batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
             if batch is None:
                 raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
             journal.check(entry, batch)

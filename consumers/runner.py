@@ -14,7 +14,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -145,7 +145,8 @@ class Runner:
         owner = self._log.owner(self._config.name, 0, found.inputs)
         try:
             live = self._recover(owner, found)
-            writer = SnapshotWriter(self.store, self._snapshot_done, self._snapshot_failed)
+            writer = SnapshotWriter(
+                self.store.of(live.identity), self._snapshot_done, self._snapshot_failed)
             try:
                 self._loop(owner, live, found, writer)
             finally:
@@ -198,10 +199,10 @@ class Runner:
         due = _Due(self._config, live)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
-            batch = self._gather(owner, merge)
+            batch, clock = self._gather(owner, merge, live)
             self._telemetry.ends(owner.ends())
             if batch is None:
-                if until is not None and _reached(merge, until, owner.ends()):
+                if until is not None and _reached(live.shard.positions, until, owner.ends()):
                     break
                 if due(0):
                     self._snapshot(live, writer)
@@ -210,7 +211,7 @@ class Runner:
                     confirmed = time.monotonic()
                 continue
             started = time.perf_counter()
-            event = advance(owner, live, found, batch, _now())
+            event = advance(owner, live, found, batch, clock)
             event = replace(event, seconds=time.perf_counter() - started)
             self._view = live.shard.view()
             self._telemetry.record(event)
@@ -219,11 +220,16 @@ class Runner:
                 self._on_commit(event, self._view)
             if due(len(batch)):
                 self._snapshot(live, writer)
+            if until is not None and _reached(live.shard.positions, until, {}):
+                break
         if due.changed:
             self._snapshot(live, writer)
 
-    def _gather(self, owner: Owner, merge: Merge) -> Batch | None:
-        """Poll until a commit is full, its delay is over, or there is no more for now."""
+    def _gather(self, owner: Owner, merge: Merge, live: Live) -> tuple[Batch | None, int]:
+        """Poll until a commit is full, its delay is over, or there is no more for now.
+
+        Also returns the clock the order was made by, which the entry will carry.
+        """
         size = self._config.commit.max_records
         started = time.monotonic()
         deadline = started + self._config.commit.max_delay_ms / 1000
@@ -238,10 +244,11 @@ class Runner:
             merge.add(fetched)
             now = time.monotonic()
             if len(merge) >= size or now >= deadline or not fetched:
-                batch = merge.take(size, owner.ends(), wait=now < held)
+                clock = max(_now(), live.now)
+                batch = merge.take(size, owner.ends(), now=clock, wait=now < held)
                 if batch is not None or not len(merge):
-                    return batch
-        return None
+                    return batch, clock
+        return None, live.now
 
     def _snapshot(self, live: Live, writer: SnapshotWriter) -> None:
         learner = live.shard.learner
@@ -283,12 +290,14 @@ class _Due:
         return True
 
 
-def _reached(merge: Merge, until: dict[Partition, int], ends: dict[Partition, int]) -> bool:
-    """Whether every input is at its end; a log may end in markers, which are no records."""
-    return not len(merge) and all(
-        merge.position(p) >= end or merge.position(p) >= ends.get(p, end)
-        for p, end in until.items()
-    )
+def _reached(
+    at: Mapping[Partition, int], until: Mapping[Partition, int], ends: Mapping[Partition, int]
+) -> bool:
+    """Whether every input is at its end; a log may end in markers, which are no records.
+
+    Where `ends` says that an input has no more to give, it is at its end too.
+    """
+    return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())
 
 
 def _now() -> int:

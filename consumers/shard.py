@@ -15,7 +15,7 @@ import numpy as np
 from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
 from consumers.errors import RecordError
 from consumers.events import ShardView
-from consumers.records import Batch, Outgoing, Partition
+from consumers.records import NEVER, Batch, Outgoing, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
 from stream.evaluate.progressive import Events, Progressive, Result
@@ -25,7 +25,6 @@ from stream.state import State
 
 __all__ = ["Outcome", "Shard", "Spec"]
 
-CLOCK_SLACK_MS = 60_000  # how far a record's timestamp may run ahead of the wall clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +206,15 @@ class Shard:
         )
 
     def _times(self, batch: Batch, now: int) -> list[int]:
-        """Stream time at each record."""
-        clamped = np.minimum(batch.timestamps, now + CLOCK_SLACK_MS)
-        if self.stream_time is not None and clamped.size:
-            clamped[0] = max(int(clamped[0]), self.stream_time)
-        times: list[int] = np.maximum.accumulate(clamped).tolist()
-        if times:
-            self.stream_time = times[-1]
-        return times
+        """Stream time at each record: a timestamp in the future does not move it."""
+        told = credible(batch.timestamps, now)
+        if told.size and self.stream_time is not None:
+            told[0] = max(int(told[0]), self.stream_time)
+        times = np.maximum.accumulate(told)
+        out: list[int] = np.where(times == NEVER, now, times).tolist()
+        if out:
+            self.stream_time = out[-1]
+        return out
 
     def _decode(
         self, batch: Batch, is_label: list[bool], times: list[int]

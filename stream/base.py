@@ -128,6 +128,11 @@ class Learner(base.Classifier, abc.ABC):
         return {"classes": self._classes.overflow, "features": self._features.overflow}
 
     @property
+    def max_classes(self) -> int:
+        """How many classes it can hold."""
+        return self._classes.bound
+
+    @property
     def _multiclass(self) -> bool:
         return True
 

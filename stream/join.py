@@ -14,7 +14,7 @@ Ids are compared as text. Waiting observations, early labels and settled ids are
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -132,9 +132,10 @@ class LabelJoin:
         self.labels = Dictionary(max_classes)
         self.outcomes: Counter[str] = Counter()
         self.time = 0
-        self._waiting: dict[str, _Waiting] = {}
-        self._early: dict[str, _Early] = {}
-        self._settled: dict[str, _Settled] = {}
+        # Ordered dicts: the first key of a plain one costs a scan over those deleted before it.
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._early: OrderedDict[str, _Early] = OrderedDict()
+        self._settled: OrderedDict[str, _Settled] = OrderedDict()
         self._promised: Counter[Label] = Counter()
         self._free: list[int] = []
         self._slots = 0
@@ -230,7 +231,7 @@ class LabelJoin:
 
     def _settle(self, id_: str, label: Label | None) -> None:
         if len(self._settled) >= self.max_pending:
-            del self._settled[next(iter(self._settled))]
+            self._settled.popitem(last=False)
             self.outcomes["forgotten"] += 1
         self._settled[id_] = _Settled(label, self.time)
 
@@ -240,8 +241,7 @@ class LabelJoin:
             self.outcomes[_second(before.label, label)] += 1
             return
         if len(self._early) >= self.max_pending:
-            oldest = next(iter(self._early))
-            self._unpromise(self._early.pop(oldest).label)
+            self._unpromise(self._early.popitem(last=False)[1].label)
             self.outcomes["evicted"] += 1
         self._early[id_] = _Early(label, w, self.time)
         self._promised[label] += 1
@@ -383,5 +383,5 @@ def _ids(state: State, name: str) -> list[str]:
     return ids
 
 
-def _keyed(ids: list[str], values: Iterable[V]) -> dict[str, V]:
-    return dict(zip(ids, values, strict=True))
+def _keyed(ids: list[str], values: Iterable[V]) -> OrderedDict[str, V]:
+    return OrderedDict(zip(ids, values, strict=True))

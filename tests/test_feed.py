@@ -103,6 +103,14 @@ def test_record_without_id_gets_its_running_number() -> None:
     assert [r.key for r in out] == [b"0", b"1", b"own"]
 
 
+def test_running_numbers_begin_where_they_are_told_to() -> None:
+    """A second file must not repeat the ids of the first; the label has its observation's."""
+    out = fed([{"y": 1}, {"id": "own", "y": 0}, {"y": 1}], 0, first_id=1000)
+
+    assert [r.key for r in out] == [b"1000", b"1000", b"own", b"own", b"1002", b"1002"]
+    assert value(out[1]) == {"id": "1000", "label": 1}
+
+
 def test_dotted_names_are_paths_unless_a_field_has_that_name() -> None:
     """Nested ids and labels are found and taken out, and the source is left as it was."""
     record = {"meta": {"id": "a", "y": 1}, "x": 2}

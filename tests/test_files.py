@@ -80,7 +80,7 @@ def test_byte_order_mark_is_no_part_of_the_first_name(write: Write, name: str, b
         (["1e999"], ["1e999"]),
         ([" 1"], [" 1"]),
         (["12345678901234567890123"], [12345678901234567890123.0]),
-        (["True", "False"], ["True", "False"]),
+        (["True", "1"], ["True", "1"]),
     ],
 )
 def test_column_is_numeric_only_if_every_cell_is_a_plain_number(
@@ -112,11 +112,22 @@ def test_types_override_what_would_be_guessed(write: Write) -> None:
     assert records[1] == {"code": "13", "padded": 8, "flag": 0, "note": "6"}
 
 
-def test_short_row_has_absent_cells_at_its_end(write: Write) -> None:
-    """What is not there is missing, as an empty cell is."""
-    path = write("a.csv", "x,y,z\n1,2\n")
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["True", "FALSE", "false"], [True, False, False]),
+        (["true", "", "false"], [True, None, False]),
+        (["true", "yes"], ["true", "yes"]),
+        (["true"] * 1000 + ["maybe"], [True] * 1000 + ["maybe"]),
+    ],
+)
+def test_column_of_true_and_false_is_one_of_truth_values(
+    write: Write, cells: list[str], expected: list[object]
+) -> None:
+    """In any case, by the same first 1,000 cells; a later word stays a string."""
+    path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
 
-    assert list(read_records(path)) == [{"x": 1, "y": 2}]
+    assert column(path) == expected
 
 
 def test_cell_with_line_breaks_is_one_cell(write: Write) -> None:
@@ -154,6 +165,10 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
         ("a.csv", b"x\n\xe9t\xe9\n", "byte 0xe9 is not UTF-8"),
         ("a.csv", "x,y\n1,2\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
+        ("a.csv", "x,y,z\n1,2,3\n1,2\n", "row 2 has 2 cells, the header has 3; leave a cell"),
+        ("a.csv", "x,y\n1\n", "row 1 has 1 cell, the header has 2"),
+        ("a.csv", "x;y\n1;2\n", "looks ';'-separated; only commas are read"),
+        ("a.csv", "x\ty\n1\t2\n", "looks tab-separated; only commas are read"),
         ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
         ("a.csv", "x,\n1,2\n", "a column without a name"),
         ("a.csv", "", "expected a header line"),

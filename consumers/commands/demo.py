@@ -84,6 +84,8 @@ def demo(
     plan = prepare(source, str(file or feed), delay, directory, port)
     tell = _nothing if live else _line_by_line(plan.observations)
     watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live, tell=tell)
+    if not live:
+        _say_last(watch.picture)
     _conclude(plan, watch, live=live)
 
 
@@ -105,7 +107,7 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     Raises
     ------
     ConfigError
-        The feed cannot be learned from, or the directory not be made.
+        The feed cannot be learned from, the port is taken, or the directory not be made.
     """
     from consumers.commands.produce import survey
     from consumers.config import load, parse
@@ -115,7 +117,9 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     late = LateLabels(f"{feed.name}-labels", feed.label, delay)
     found = survey(feed.records(), origin, late, None)
     text = settings(feed, found.records + found.labels)
-    parse(text, source=feed.origin)  # nothing is written that would not run
+    host = parse(text, source=feed.origin).http.host  # nothing is written that would not run
+    if port:
+        _check_port(host, port)
     directory = fresh_directory(directory)
     path = directory / f"{feed.name}.toml"
     path.write_text(text, encoding="utf-8")
@@ -269,7 +273,7 @@ def _drawn(watch: Watch, *, live: bool) -> Iterator[None]:
 
 
 def _line_by_line(total: int) -> Tell:
-    """Says a line each time another tenth is done."""
+    """Says a line each time another tenth is done, but for the last: labels are still to come."""
     from consumers.demo.summary import progress
 
     said = 0
@@ -277,11 +281,19 @@ def _line_by_line(total: int) -> Tell:
     def tell(picture: Picture) -> None:
         nonlocal said
         tenths = LINES * picture.observations // max(total, 1)
-        if tenths > said:
+        if said < tenths < LINES:
             said = tenths
             typer.echo(progress(picture))
 
     return tell
+
+
+def _say_last(picture: Picture) -> None:
+    """The line of the end, with the figures of the table that follows."""
+    from consumers.demo.summary import progress
+
+    if picture.view is not None:
+        typer.echo(progress(picture))
 
 
 def _nothing(_: Picture) -> None:
@@ -290,14 +302,50 @@ def _nothing(_: Picture) -> None:
 
 def _introduce(plan: Plan) -> None:
     late = f"{plan.delay:,} records later" if plan.delay > 1 else "at once"
-    typer.echo(f"{plan.observations:,} {plan.feed.origin}; labels come {late}")
+    origin = plan.feed.origin
+    if plan.observations == 1:
+        origin = origin.replace("records of", "record of", 1)
+    typer.echo(f"{plan.observations:,} {origin}; labels come {late}")
+    for warning in plan.feed.warnings:
+        typer.echo(f"warning: {warning}")
 
 
 def _conclude(plan: Plan, watch: Watch, *, live: bool) -> None:
     from consumers.demo.summary import files, outcome
 
-    for line in ("", *outcome(watch.picture, seen=live), "", *files(plan.config, plan.path)):
+    for line in (
+        "",
+        *outcome(watch.picture, seen=live),
+        "",
+        *files(plan.config, plan.path, _program()),
+    ):
         typer.echo(line)
+
+
+def _program() -> str:
+    """What to type for `headwater`: the path it was started by, unless the shell finds it."""
+    from shlex import quote
+    from shutil import which
+
+    started, found = Path(sys.argv[0]), which("headwater")
+    if started.name != "headwater" or len(started.parts) == 1:
+        return "headwater"
+    if found is not None and Path(found).resolve() == started.resolve():
+        return "headwater"
+    return quote(str(started))
+
+
+def _check_port(host: str, port: int) -> None:
+    """Say that a port that was asked for is taken before anything is written."""
+    from consumers.errors import ConfigError
+
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        raise ConfigError(
+            f"--port {port}: cannot listen there ({os.strerror(error.errno or 0)}); give another "
+            "one, or 0 for any free one"
+        ) from None
 
 
 def _free_port(host: str) -> int:

@@ -43,6 +43,10 @@ def init(
             metavar="URL", help="Where the topics are: sqlite:FILE.db, kafka://HOST:PORT."
         ),
     ] = None,
+    id_field: Annotated[
+        str | None,
+        typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the service; by default that of the source.")
     ] = None,
@@ -62,32 +66,30 @@ def init(
     from consumers.config.load import parse
     from consumers.config.propose import choose, service_name, toml
     from consumers.config.sample import infer
+    from consumers.files import format_of
 
     if label and labels:
         raise ConfigError("--label and --labels exclude each other: the label comes one way")
     file = _file(source, transport)
-    if name and name != service_name(name):
-        raise ConfigError(
-            f"expected --name of up to 100 letters, digits, '.', '_' and '-', got {name!r}; "
-            f"for example --name {service_name(name)}"
-        )
-    name = name or service_name(_stem(file) if file else source)
+    name = _checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
     if output.exists() and not force:
         raise ConfigError(f"{output} exists; give --force to overwrite it or --output FILE")
-    records = _of_file(file) if file else _of_topic(source, labels, transport or "")
-    if label:
-        _check_label(label, records, source)
-    fields = infer(records, {ID, label or ID}, text=True)
+    if file and transport:
+        _check_directory(transport)
+    records, keyed = (_of_file(file), False) if file else _of_topic(source, labels, transport or "")
+    warnings = _check_label(label, records, source) if label else []
+    id_field, about_id = _id(id_field, label, records, source, keyed=keyed)
+    csv = file is not None and format_of(file) == "csv"
+    fields = infer(records, {id_field, label or id_field}, text=True, csv=csv)
     choice = choose(fields)
-    origin = _origin(source, file, name, label, labels, transport, output, len(records))
+    origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
     text = toml(origin, fields, choice)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
-    _explain(source, records, fields, label, choice)
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise ConfigError(f"cannot write {output}: {e.strerror}; give --output FILE") from None
+    _explain(source, records, fields, label, labels, choice, about_id)
+    for warning in warnings:
+        typer.echo(f"warning: {warning}")
+    _write(output, text)
     typer.echo(f"\nwrote {output}; next:")
     for line in _next_steps(origin, file, label, output):
         typer.echo(f"  {line}")
@@ -108,6 +110,32 @@ def _file(source: str, transport: str | None) -> Path | None:
     return None
 
 
+def _checked_name(name: str) -> str:
+    from consumers.config.propose import service_name
+
+    if name != service_name(name):
+        raise ConfigError(
+            f"expected --name of up to 100 letters, digits, '.', '_' and '-', got {name!r}; "
+            f"for example --name {service_name(name)}"
+        )
+    return name
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise ConfigError(f"cannot write {output}: {e.strerror}; give --output FILE") from None
+
+
+def _check_directory(transport: str) -> None:
+    """A log that could not be made is found now, not by the next command."""
+    scheme, _, path = transport.partition(":")
+    directory = Path(path).parent
+    if scheme == "sqlite" and not directory.is_dir():
+        raise ConfigError(f"--transport {transport}: no directory {directory}; make it first")
+
+
 def _stem(file: Path) -> str:
     return file.name.split(".")[0] or file.name.strip(".")
 
@@ -122,7 +150,8 @@ def _of_file(file: Path) -> Records:
     return records
 
 
-def _of_topic(topic: str, labels: str | None, transport: str) -> Records:
+def _of_topic(topic: str, labels: str | None, transport: str) -> tuple[Records, bool]:
+    """The sample, and whether each record has a key."""
     from consumers.codecs.json import parse
     from consumers.commands.transport import open_chosen
     from consumers.config.sample import SAMPLE_SIZE
@@ -157,22 +186,69 @@ def _of_topic(topic: str, labels: str | None, transport: str) -> Records:
             "a file"
         )
     if bad:
-        typer.echo(f"{bad} records that are no JSON objects were passed over", err=True)
-    if not keyed and not all(ID in record for record in records):
-        typer.echo(
-            f"some records have neither a field {ID!r} nor a key: they will be dead letters "
-            "unless [input] id names another field",
-            err=True,
-        )
-    return records
+        what = "1 record that is no JSON object was" if bad == 1 else f"{bad} records that are no "
+        what += "" if bad == 1 else "JSON objects were"
+        typer.echo(f"{what} passed over", err=True)
+    return records, keyed
 
 
-def _check_label(label: str, records: Records, source: str) -> None:
-    if any(_at(record, label) is not None for record in records):
-        return
-    near = get_close_matches(label, {name for record in records for name in record}, n=1)
+def _check_label(label: str, records: Records, source: str) -> list[str]:
+    """What is doubtful about the labels; ConfigError where they cannot be learned."""
+    from consumers.config.sample import check_labels
+
+    values = [_at(record, label) for record in records]
+    if all(value is None for value in values):
+        raise ConfigError(_no_field(label, records, source))
+    return check_labels(label, values, f"the first {_count(len(records), 'record')}")
+
+
+def _no_field(name: str, records: Records, source: str) -> str:
+    near = get_close_matches(name, {name for record in records for name in record}, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "name a field that the records have"
-    raise ConfigError(f"no field {label!r} in {len(records)} records of {source}; {hint}")
+    return f"no field {name!r} in {_count(len(records), 'record')} of {source}; {hint}"
+
+
+def _id(
+    wanted: str | None, label: str | None, records: Records, source: str, *, keyed: bool
+) -> tuple[str, str | None]:
+    """The field with the id, and what there is to say about it."""
+    from consumers.config.sample import likely_ids
+
+    if wanted is None:
+        if keyed or any(_at(record, ID) is not None for record in records):
+            return ID, _without_id(ID, records, keyed=keyed)
+        found = likely_ids(records, label)
+        if len(found) == 1:
+            [(name, why)] = found.items()
+            return name, f"id {name}: {why}; --id-field names another"
+        if found:
+            return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would name one"
+        return ID, _without_id(ID, records, keyed=keyed)
+    values = [_at(record, wanted) for record in records]
+    there = [value for value in values if value is not None]
+    if wanted == label:
+        raise ConfigError(f"--id-field and --label are both {label!r}; name two fields")
+    if not there:
+        raise ConfigError(_no_field(wanted, records, source))
+    wrong = [v for v in there if isinstance(v, bool) or not isinstance(v, str | int) or v == ""]
+    if wrong:
+        raise ConfigError(
+            f"--id-field {wanted}: expected text or integers, got such as {str(wrong[0])[:40]!r}; "
+            "name another field"
+        )
+    distinct = len(set(map(str, there)))
+    if distinct < len(there):
+        return wanted, f"id {wanted}: only {distinct} of {len(there)} values are distinct"
+    return wanted, _without_id(wanted, records, keyed=keyed)
+
+
+def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
+    """What happens to records without an id, None where each has one."""
+    n = sum(1 for record in records if _at(record, name) is None)
+    if keyed or not n:
+        return None
+    who = "the records have" if n == len(records) else f"{n} of {len(records)} records have"
+    return f"{who} neither a field {name!r} nor a key; --id-field names another field"
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:
@@ -191,17 +267,18 @@ def _origin(
     transport: str | None,
     output: Path,
     n: int,
+    id_field: str,
 ) -> Source:
     from consumers.config.propose import Source
 
-    sample = f"{n:,} records of {file.name if file else source}"
+    sample = f"{_count(n, 'record')} of {file.name if file else source}"
     if file is None:
         url = _relative(transport or "", output.parent)
-        return Source(name, url, source, labels, label, sample)
+        return Source(name, url, source, labels, label, sample, id_field)
     # `produce` sends the file's labels to a topic of their own, later: as they come in life.
     topic = labels or (f"{name}-labels" if label else None)
     url = _relative(transport, output.parent) if transport else f"sqlite:{name}.db"
-    return Source(name, url, name, topic, None, sample)
+    return Source(name, url, name, topic, None, sample, id_field)
 
 
 def _relative(url: str, directory: Path) -> str:
@@ -213,15 +290,24 @@ def _relative(url: str, directory: Path) -> str:
 
 
 def _explain(
-    source: str, records: Records, fields: Sequence[Inferred], label: str | None, choice: Choice
+    source: str,
+    records: Records,
+    fields: Sequence[Inferred],
+    label: str | None,
+    labels: str | None,
+    choice: Choice,
+    about_id: str | None,
 ) -> None:
-    typer.echo(f"{source}: {len(records):,} records sampled")
+    typer.echo(f"{source}: {_count(len(records), 'record')} sampled")
     width = max(len(field.name) for field in fields)
     for field in fields:
         typer.echo(f"  {field.name:<{width}}  {field.kind or 'left out':<11}  {field.why}")
+    if about_id:
+        typer.echo(about_id)
     if label:
         typer.echo(_label_line(label, records))
-    else:
+    elif not labels:
+        typer.echo("no label: nothing is learned; --label FIELD or --labels TOPIC says where it is")
         likely = [f.name for f in fields if f.name.lower() in LIKELY_LABELS]
         if likely:
             typer.echo(f"is {likely[0]!r} the label? then say --label {likely[0]}")
@@ -232,16 +318,21 @@ def _explain(
 
 def _label_line(label: str, records: Records) -> str:
     values = [v for v in (_at(record, label) for record in records) if v is not None]
-    wrong = sum(1 for v in values if not isinstance(v, str | int))
-    if wrong:
-        return (
-            f"label {label}: {wrong} of {len(values)} values are neither text, integer nor truth "
-            "value; such labels become dead letters"
-        )
     counts = Counter(str(v) for v in values).most_common()
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-    return f"label {label}: {len(counts)} classes: {shown}{more}"
+    return f"label {label}: {_count(len(counts), 'class', 'classes')}: {shown}{more}"
+
+
+def _count(n: int, one: str, many: str = "") -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> _count(1, "record"), _count(1500, "record")
+    ('1 record', '1,500 records')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def _next_steps(origin: Source, file: Path | None, label: str | None, output: Path) -> list[str]:
@@ -251,6 +342,8 @@ def _next_steps(origin: Source, file: Path | None, label: str | None, output: Pa
     if file is None:
         return [check, run]
     produce = f"headwater produce {origin.observations} {shlex.quote(str(file))} --config {config}"
+    if origin.id != ID:
+        produce += f" --id-field {shlex.quote(origin.id)}"
     if label:
         produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay 50"
     return [

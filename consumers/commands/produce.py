@@ -79,7 +79,10 @@ def produce(
     --rate they are the present, with --time-field they are the file's.
 
     A column of a CSV is numeric if each of its first 1,000 cells is a number without a leading
-    zero; kinds for --types are numeric, binary, categorical, text.
+    zero, and of truth values if each is true or false; kinds for --types are numeric, binary,
+    categorical, text.
+
+    Records without an id get running numbers, from as many as the topic holds on.
 
     \b
     Examples:
@@ -103,6 +106,8 @@ def produce(
     found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
+        if config is not None:
+            _compare(config, topic, label_topic)
         make_topics(log, url, feed.topics, partitions, create=create)
         write(log, feed, found, rate)
     finally:
@@ -138,6 +143,7 @@ class Survey:
 
     records: int = 0
     labels: int = 0
+    without_id: int = 0
     in_order: bool = True
 
 
@@ -164,6 +170,7 @@ def survey(
     with Meter("records read") as meter:
         for record in records:
             id_of(found.records, record, id_field)
+            found.without_id += field_of(record, id_field) is None
             found.records += 1
             meter.advance(1)
             if labels is not None:
@@ -196,6 +203,7 @@ def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
     if not found.in_order and feed.time_field is not None:
         name = feed.time_field  # everything is in memory then
         records = sorted(records, key=lambda record: timestamp_ms(field_of(record, name)))
+    first = _held(log, feed.topic) if found.without_id else 0
     start = time.time_ns() // 1_000_000
     if rate is None:
         start -= found.records + trailing_labels(found.records, feed.labels)
@@ -206,6 +214,7 @@ def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
         step_ms=step_ms(rate),
         time_field=feed.time_field,
         id_field=feed.id_field,
+        first_id=first,
         labels=feed.labels,
     )
     began = time.monotonic()
@@ -224,6 +233,42 @@ def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
         typer.echo(f"stopped: {_summary(counts)}")
         raise
     typer.echo(f"{_summary(counts)} in {time.monotonic() - began:.1f} s")
+    if found.without_id:
+        typer.echo(_made_ids(found, feed.id_field, first))
+
+
+def _held(log: Log, topic: str) -> int:
+    """How many records a topic has had: a number that none of its running numbers reached."""
+    from consumers.records import Partition
+
+    ends = log.end_offsets([Partition(topic, n) for n in range(log.topics()[topic])])
+    return sum(ends.values())
+
+
+def _made_ids(found: Survey, name: str, first: int) -> str:
+    """Which ids were made, because without this line nobody would know them."""
+    if found.without_id < found.records:
+        some = f"no field {name!r} in {found.without_id:,} of {found.records:,} records"
+        return f"{some}: their running numbers from {first} on are their ids"
+    last = first + found.records - 1
+    made = f"id {first}" if first == last else f"ids {first} to {last}"
+    return f"no field {name!r}: {made} made; --id-field names another"
+
+
+def _compare(config: Path, topic: str, label_topic: str | None) -> None:
+    """Say where a topic is not the one the configuration reads."""
+    from consumers.config import load
+
+    read = load(config).input
+    pairs: list[tuple[str, str, str | None]] = [("observations", topic, read.observations)]
+    if label_topic is not None:
+        pairs.append(("labels", label_topic, read.labels))
+    for key, came, expected in pairs:
+        if came != expected:
+            reads = f"is {expected!r}" if expected else "is not set"
+            typer.echo(
+                f"note: {config} does not read {came!r}; its [input] {key} {reads}", err=True
+            )
 
 
 def _late_labels(
@@ -335,5 +380,7 @@ def _chunks(
 
 
 def _summary(counts: Mapping[str, int]) -> str:
-    kinds = zip(("observations", "labels"), counts.items(), strict=False)
-    return ", ".join(f"{count:,} {kind} to {topic}" for kind, (topic, count) in kinds)
+    kinds = zip(("observation", "label"), counts.items(), strict=False)
+    return ", ".join(
+        f"{count:,} {kind}{'' if count == 1 else 's'} to {topic}" for kind, (topic, count) in kinds
+    )

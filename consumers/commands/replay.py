@@ -6,7 +6,7 @@ Rule: nothing is written but the report (stdout) and the picture that was asked 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from consumers.events import ShardView
     from consumers.feed import LateLabels
     from consumers.records import Outgoing
-    from consumers.shard import Shard
+    from consumers.shard import Outcome, Shard
+    from consumers.transports.protocol import Log
 
 __all__ = ["replay"]
 
@@ -51,7 +52,12 @@ Plot = Annotated[
 ]
 Journal = Annotated[bool, typer.Option("--journal", help="Rebuild the service from its journal.")]
 At = Annotated[
-    int | None, typer.Option("--at", metavar="POSITION", help="With --journal: end there.")
+    int | None,
+    typer.Option(
+        "--at",
+        metavar="POSITION",
+        help="With --journal: end before this position (offset) of the journal, 1 to its end.",
+    ),
 ]
 
 
@@ -77,6 +83,9 @@ def replay(
 
     With --journal the service's own inputs are replayed, in the order its journal says. Nothing is
     written and the service may go on; the same position gives the same fingerprint.
+
+    The fingerprint covers the times of the records: a file replayed, and the same file as it was
+    produced earlier, differ in it unless both take their times from --time-field.
 
     \b
     Examples:
@@ -206,8 +215,7 @@ def _run(
     data: str,
 ) -> dict[str, Any]:
     from consumers import plot
-    from consumers.replay import replay as through
-    from consumers.replay import report
+    from consumers.replay import batches, report
     from consumers.runner import compile_kernels
 
     compile_kernels(config, _say)
@@ -216,20 +224,60 @@ def _run(
     if picture is not None:
         size = min(size, apart)
     points: list[plot.Point] = []
+    details: dict[str, dict[str, Any]] = {}
     records = drawn = 0
     began = time.perf_counter()
     with Meter("records replayed", total) as meter:
-        for done in through(shard, feed, config.input.observations, size=size):
-            meter.advance(done - records)
-            records = done
-            if picture is not None and (done - drawn >= apart or done == total):
-                drawn, view = done, shard.view()
+        cut = batches(feed, config.input.observations, sorted(shard.spec.label_topics), size)
+        for batch in cut:
+            # The clock of a file is its newest record, as in consumers.replay.
+            outcome = shard.process(batch, int(batch.timestamps.max()))
+            if outcome.rejected:
+                _note(details, outcome)
+            records += len(batch)
+            meter.advance(len(batch))
+            if picture is not None and (records - drawn >= apart or records == total):
+                drawn, view = records, shard.view()
                 points.append(plot.Point(view.observations, view.quality.scores))
     seconds = time.perf_counter() - began
     view = shard.view()
     if picture is not None:
         plot.draw(picture, points, _title(view, data))
-    return report(view, records=records, seconds=seconds, fingerprint=_fingerprint(shard))
+    told = report(view, records=records, seconds=seconds, fingerprint=_fingerprint(shard))
+    return {**told, "dead_letter_details": details}
+
+
+def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
+    """Keep the first dead letter of each reason: what was wrong, and where it came from."""
+    batch = outcome.batch
+    for i, error in sorted(outcome.rejected.items()):
+        if error.reason not in details:
+            source = batch.partitions[batch.source[i]]
+            offset = int(batch.offsets[i])
+            place = {"topic": source.topic, "partition": source.number, "offset": offset}
+            details[error.reason] = {"detail": error.detail, **place}
+
+
+def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict[str, Any]:
+    """The same of a service that ran: its first dead letter of each reason, from their topic."""
+    from consumers.commands.tail import _up_to_now
+    from consumers.records import Partition
+
+    details: dict[str, Any] = {}
+    topic = config.dead_letters_topic
+    partitions = [Partition(topic, n) for n in range(log.topics().get(topic, 0))]
+    if not reasons or not partitions:
+        return details
+    for record in _up_to_now(log, log.beginning_offsets(partitions), headers=True):
+        said = {name: value.decode("utf-8", "replace") for name, value in record.headers}
+        reason = said.get("reason", "")
+        if reason in reasons and reason not in details:
+            place = {k: int(said[k]) for k in ("partition", "offset") if k in said}
+            of = {"detail": said.get("detail", ""), "topic": said.get("topic", "")}
+            details[reason] = {**of, **place}
+            if len(details) == len(reasons):
+                break
+    return details
 
 
 def _title(view: ShardView, data: str) -> str:
@@ -272,12 +320,11 @@ def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
         began = time.perf_counter()
         live = rebuild(config, log, found, None, end=end if at is None else at, progress=progress)
         seconds = time.perf_counter() - began
-    told = report(
-        live.shard.view(),
-        records=live.replayed,
-        seconds=seconds,
-        fingerprint=_fingerprint(live.shard),
-    )
+        view = live.shard.view()
+        details = _dead_letters_of(config, log, view.dead_letters.keys())
+    mark = _fingerprint(live.shard)
+    told = report(view, records=live.replayed, seconds=seconds, fingerprint=mark)
+    told["dead_letter_details"] = details
     source = {"journal": found.journal.topic, "position": live.position, "entries": live.seq}
     return {"source": source, **told}
 

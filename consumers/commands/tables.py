@@ -33,7 +33,7 @@ def renderable(told: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [_head(told), _scores(told["scores"])]
     classes = told["classes"]
     if classes:
-        parts.append(_classes(classes))
+        parts.append(_classes(classes, told["confusion"]["counts"]))
     if 0 < len(classes) <= MOST_CLASSES:
         parts.append(_confusion(told["confusion"]))
     elif classes:
@@ -84,12 +84,19 @@ def _scores(scores: Mapping[str, Any]) -> Table:
     return table
 
 
-def _classes(classes: Sequence[Mapping[str, Any]]) -> Table:
+def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int]]) -> Table:
+    """What has no case to be measured on is no 0 %: a class never said has no precision."""
     table = _table("class", "precision", "recall", "F1", "support")
-    shown = sorted(classes, key=lambda c: -c["support"])[:MOST_CLASSES]
-    for row in classes if len(classes) <= MOST_CLASSES else shown:
-        shares = (_share(row[name]) for name in ("precision", "recall", "f1"))
-        table.add_row(_plain(row["label"]), *shares, f"{row['support']:,}")
+    predicted = [sum(column) for column in zip(*counts, strict=True)]
+    predicted += [0] * (len(classes) - len(predicted))
+    rows = list(zip(classes, predicted, strict=True))
+    if len(rows) > MOST_CLASSES:
+        rows = sorted(rows, key=lambda row: -row[0]["support"])[:MOST_CLASSES]
+    for row, said in rows:
+        support = row["support"]
+        measured = {"precision": said, "recall": support, "f1": said + support}
+        shares = (_share(row[name] if cases else None) for name, cases in measured.items())
+        table.add_row(_plain(row["label"]), *shares, f"{support:,}")
     if len(classes) > MOST_CLASSES:
         table.add_row(f"{len(classes) - MOST_CLASSES} more", "", "", "", "")
     return table
@@ -115,6 +122,9 @@ def _counts(told: Mapping[str, Any]) -> list[Text]:
         for name, counts in lines.items()
         if counts or name != "beyond bounds"
     ]
+    for reason, first in told["dead_letter_details"].items():
+        where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]
+        out.append(Text.assemble(f"  first {reason}, at {where}: ", _printable(first["detail"])))
     if told["unscored"]:
         out.append(Text(f"unscored: {told['unscored']:,} (no class was known yet)"))
     mark = told["fingerprint"] or "none (the state of this model cannot be saved)"
@@ -133,8 +143,10 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
 
 
+def _printable(text: str) -> str:
+    return text if text.isprintable() and text else repr(text)
+
+
 def _plain(label: object) -> Text:
-    text = str(label)
-    if not text.isprintable() or not text:
-        text = repr(text)
+    text = _printable(str(label))
     return Text(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…")

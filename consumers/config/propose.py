@@ -47,6 +47,7 @@ class Source:
     labels: str | None
     label: str | None
     sample: str
+    id: str = "id"
 
 
 def choose(fields: Sequence[Inferred]) -> Choice:
@@ -78,16 +79,17 @@ def choose(fields: Sequence[Inferred]) -> Choice:
             if numbers + categories
             else ()
         )
-        return Choice("multinomial_nb", f"{_fields(texts)} of text: it counts their words", remarks)
+        return Choice("multinomial_nb", f"{_fields(texts)} of text: it counts the words", remarks)
     if not numbers:
-        why = f"all {_fields(categories)} categorical: a tree that grows with the stream takes them"
+        why = (
+            f"only {_fields(categories)} of categories: a tree that grows with the stream takes it"
+        )
+        why = why if categories == 1 else why.removesuffix("it") + "them"
         return Choice(TREE, why, ("its state is rebuilt from the journal at every start",))
     why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
     if not categories:
         return Choice("gaussian_nb", why)
-    remark = (
-        f"gaussian_nb ignores the {_fields(categories)} of categories for now; {TREE} takes both"
-    )
+    remark = f"gaussian_nb ignores {_fields(categories)} of categories for now; {TREE} takes both"
     if categories > numbers:
         remark += ", and here most fields are categories"
     return Choice("gaussian_nb", why, (remark,))
@@ -144,7 +146,7 @@ def _input(source: Source) -> list[str]:
     if not (source.labels or source.label):
         lines.append("# Without labels the service predicts nothing useful: name where they come.")
         lines.append('# labels = "TOPIC"    or    label = "FIELD"')
-    lines.append('id = "id"  # the key of the record where this field is absent')
+    lines.append(f"id = {_text(source.id)}  # the key of the record where this field is absent")
     return lines
 
 

@@ -14,17 +14,28 @@ from itertools import pairwise
 from math import isnan
 from typing import Any
 
+from consumers.errors import ConfigError
 from stream.schema import Field, Kind, Schema
 
-__all__ = ["SAMPLE_SIZE", "Inferred", "infer", "schema_of"]
+__all__ = ["SAMPLE_SIZE", "Inferred", "check_labels", "infer", "likely_ids", "schema_of"]
 
 SAMPLE_SIZE = 500  # estimates a share to ±4 %, and is read in no time
 FEW_DISTINCT = 10  # a category may have so many values however small the sample
 TEXT_WORDS = 4  # mean words a value, from which on a string is text rather than a name
 RAREST_BINARY = 0.1  # of 0 and 1 the rarer; a counter that rarely leaves 0 passes 1 sooner or later
 
+MOST_CLASSES = 256  # the default of [model] max_classes
+FEW_RECORDS = 20  # below it, that all values differ says nothing
+LONGEST_ID = 64  # characters
+
 _ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
 _TIME_NAME = re.compile(r"(^|[._-])(ts|time|timestamp|date|datetime|at)$", re.IGNORECASE)
+
+# Names that a field with distinct values may also have where records have no field `id`.
+_KEY_NAME = re.compile(
+    r"(?i:(^|[._-])(number|num|no|nr|txn|trans|transaction|ref)$)|[a-z](Number|Num|No|Nr|Ref)$"
+)
+_LEADING_ZERO = re.compile(r"[+-]?0\d")
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
 
@@ -38,7 +49,106 @@ class Inferred:
     why: str
 
 
-def infer(records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool) -> list[Inferred]:
+def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[str, str]:
+    """Fields that look like the id of the records, each with the reason.
+
+    Examples
+    --------
+    >>> records = [{"amount": 1.5, "txn": f"t{i}"} for i in range(30)]
+    >>> likely_ids(records, None)
+    {'txn': 'all 30 values are distinct, and its name is that of an id'}
+    """
+    first = next(iter(records[0]), None) if records else None
+    found = {}
+    for name in records[0] if len(records) >= FEW_RECORDS else ():
+        values = [record.get(name) for record in records]
+        if name == label or "." in name or not all(_may_be_id(v) for v in values):
+            continue
+        if len(set(map(str, values))) < len(values) or _TIME_NAME.search(name):
+            continue
+        why = f"all {len(values)} values are distinct, and "
+        if _ID_NAME.search(name) or _KEY_NAME.search(name):
+            found[name] = why + "its name is that of an id"
+        elif name == first and all(isinstance(v, str) for v in values):
+            found[name] = why + "it is the first column"
+        elif name == first and _rises(values):
+            found[name] = why + "it is the first column and rises"
+    return found
+
+
+def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
+    """Whether a model can learn these labels; warnings, one a line.
+
+    Parameters
+    ----------
+    values
+        Those of the sample, None where a record has none.
+    where
+        What the sample is, such as "500 records of pages.csv".
+
+    Raises
+    ------
+    ConfigError
+        They are decimal numbers or no single values, ids, or too many classes.
+
+    Examples
+    --------
+    >>> check_labels("bought", [True, True], "2 records of visits.csv")
+    ['only one class in 2 records of visits.csv; is it sorted by class?']
+    """
+    values = [v for v in values if v is not None and v == v]
+    wrong = [v for v in values if not isinstance(v, str | int)]
+    if wrong and len(wrong) * 2 >= len(values):
+        raise ConfigError(_no_class(label, wrong, where))
+    classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
+    if len(classes) == len(values) >= FEW_RECORDS:
+        raise ConfigError(
+            f"label {label!r}: each of {len(values)} values is another one in {where}: that is an "
+            "id or a measurement; name a field that holds classes"
+        )
+    if len(classes) > MOST_CLASSES:
+        raise ConfigError(
+            f"label {label!r}: {len(classes)} classes in {where}, expected at most {MOST_CLASSES}; "
+            "name a field that holds fewer"
+        )
+    warnings = []
+    if wrong:
+        warnings.append(
+            f"label {label}: {len(wrong)} of {len(values)} values are neither text, integer nor "
+            "truth value; such labels become dead letters"
+        )
+    if len(classes) == 1:
+        warnings.append(f"only one class in {where}; is it sorted by class?")
+    return warnings
+
+
+def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
+    """Why these are no labels, and what to do about it."""
+    do = "name a field that holds classes"
+    if all(isinstance(v, float) and v.is_integer() for v in wrong):
+        do = "write 1 for 1.0"
+    shown = repr(wrong[0])
+    shown = shown if len(shown) <= 40 else shown[:39] + "…"
+    return (
+        f"label {label!r}: expected text, integers or truth values, got such as {shown} in {where};"
+        f" {do}"
+    )
+
+
+def _may_be_id(value: object) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value) <= LONGEST_ID and " " not in value and not _DATE.match(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _rises(values: Sequence[Any]) -> bool:
+    """Whether they are integers, each above the one before: running numbers, no measurements."""
+    return all(isinstance(v, int) for v in values) and all(a < b for a, b in pairwise(values))
+
+
+def infer(
+    records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool, csv: bool = False
+) -> list[Inferred]:
     """The fields of `records` and their kinds, sorted by name.
 
     Parameters
@@ -50,6 +160,9 @@ def infer(records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool
     text
         Whether free text may be inferred; a running service does not, because it would change
         the model it needs.
+    csv
+        Whether they come from a CSV, where a number kept as text has another reason and remedy
+        than in JSON.
 
     Examples
     --------
@@ -71,7 +184,7 @@ def infer(records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool
             inferred.append(Inferred(name, None, why))
             continue
         values = [v for v in columns[name] if v is not None and v == v]
-        kind, why = _kind(name, values, len(records), text=text)
+        kind, why = _kind(name, values, len(records), text=text, csv=csv)
         inferred.append(Inferred(name, kind, why))
     return inferred
 
@@ -94,9 +207,11 @@ def _flat(record: Mapping[str, Any], prefix: str, literal: set[str]) -> Iterator
             yield name, value
 
 
-def _kind(name: str, values: list[Any], n: int, *, text: bool) -> tuple[Kind | None, str]:
+def _kind(
+    name: str, values: list[Any], n: int, *, text: bool, csv: bool
+) -> tuple[Kind | None, str]:
     if not values:
-        return None, f"no value in {n} records"
+        return None, f"no value in {n} {'record' if n == 1 else 'records'}"
     numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
     truths = [v for v in values if isinstance(v, bool)]
     strings = [v for v in values if isinstance(v, str)]
@@ -106,7 +221,7 @@ def _kind(name: str, values: list[Any], n: int, *, text: bool) -> tuple[Kind | N
     if _identifies(name, values):
         return None, f"{len(values)} of {len(values)} values distinct, and named like an id"
     if len(strings) > max(len(numbers), len(truths)):
-        return _string_kind(values, strings, text=text)
+        return _string_kind(name, values, strings, text=text, csv=csv)
     if _grows(name, numbers, len(values)):
         return None, "named like a time and rising from record to record"
     return _number_kind(values, numbers, truths)
@@ -129,7 +244,9 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
     return "numeric", why + _rejects(total - len(numbers))
 
 
-def _string_kind(values: list[Any], strings: list[str], *, text: bool) -> tuple[Kind | None, str]:
+def _string_kind(
+    name: str, values: list[Any], strings: list[str], *, text: bool, csv: bool
+) -> tuple[Kind | None, str]:
     total, distinct = len(strings), len(set(strings))
     dates = sum(1 for s in strings if _DATE.match(s))
     if dates * 2 > total:
@@ -141,15 +258,32 @@ def _string_kind(values: list[Any], strings: list[str], *, text: bool) -> tuple[
             why = f"{figures}, {words:.0f} words each on average"
             return "text", why + _rejects(len(values) - total)
         return None, f"{figures}, {words:.0f} words each: free text, which has to be declared"
-    parsed = sum(1 for s in strings if _parses(s))
-    form = "strings"
-    if parsed:
-        form = f"{parsed} are numbers written as strings; send them as JSON numbers for numeric"
+    form = _form(name, strings, csv=csv)
+    if csv and form != "strings":
+        figures = f"{distinct} distinct"  # the rest of the line is long enough
     if distinct <= max(FEW_DISTINCT, total // 4):
         # A category takes numbers and truth values too; only lists are rejected.
         lists = sum(1 for v in values if not isinstance(v, str | int | float))
         return "categorical", f"{figures}, {form}" + _rejects(lists)
     return None, f"{figures}: too many for a category, {form}"
+
+
+def _form(name: str, strings: list[str], *, csv: bool) -> str:
+    """What the strings are; where they are numbers, why not and how they become such."""
+    parsed = sum(1 for s in strings if _parses(s))
+    if not parsed:
+        return "strings"
+    zeros = any(_LEADING_ZERO.match(s) for s in strings)
+    if not csv:
+        if zeros:
+            return "codes with leading zeros"
+        return f"{parsed} are numbers written as strings; send them as JSON numbers for numeric"
+    if parsed == len(strings) and zeros:
+        return (
+            "kept as text because of leading zeros; "
+            f"`produce --types {name}=numeric` makes it a number"
+        )
+    return f"kept as text, for only {parsed} are plain numbers"
 
 
 def _rejects(n: int) -> str:

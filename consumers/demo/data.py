@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consumers.config.propose import Source, choose, service_name, toml
-from consumers.config.sample import SAMPLE_SIZE, infer
+from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
 from consumers.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,12 +50,15 @@ class Feed:
         The field that holds the label.
     records
         All of them, from the first one on; may be called again.
+    warnings
+        What is doubtful about the labels, one a line.
     """
 
     name: str
     origin: str
     label: str
     records: Callable[[], Iterator[Mapping[str, Any]]]
+    warnings: tuple[str, ...] = ()
 
 
 def bundled(name: str) -> Feed:
@@ -81,7 +84,8 @@ def from_file(path: Path, label: str | None) -> Feed:
     Raises
     ------
     ConfigError
-        It cannot be read or is empty; no label was named, or one that the first records lack.
+        It cannot be read or is empty; no label was named, or one that the first records lack or
+        that cannot be learned.
     """
     from consumers.feed import field_of
     from consumers.files import read_records
@@ -98,8 +102,12 @@ def from_file(path: Path, label: str | None) -> Feed:
             f"{path}: no field {label!r} in the first {len(sample):,} records; "
             f"give --label one of {shown}"
         )
+    values = [field_of(record, label) for record in sample]
+    sampled = "1 record" if len(sample) == 1 else f"{len(sample):,} records"
+    warnings = check_labels(label, values, f"the first {sampled} of {path.name}")
     name = service_name(path.name.split(".")[0])
-    return Feed(name, f"the records of {path.name}", label, lambda: read_records(path))
+    origin = f"records of {path.name}"
+    return Feed(name, origin, label, lambda: read_records(path), tuple(warnings))
 
 
 def settings(feed: Feed, records: int) -> str:

@@ -79,6 +79,11 @@ class Picture:
         """How many of them have been compared with their label."""
         return 0 if self.view is None else round(self.view.quality.scores["all"].scored)
 
+    @property
+    def window(self) -> str:
+        """What the accuracies of the points are measured over."""
+        return "last 1,000" if self.scored > 1000 else "so far"
+
 
 @dataclass(slots=True)
 class Watch:

@@ -11,7 +11,15 @@ from rich.console import Console
 
 from consumers.config import Config
 from consumers.demo.picture import Picture
-from consumers.demo.view import confusion, label_text, likely, percent
+from consumers.demo.view import (
+    TITLE,
+    TITLE_UNLIKE,
+    alikeness,
+    confusion,
+    label_text,
+    likely,
+    percent,
+)
 from stream.evaluate.quality import WINDOWS
 
 __all__ = ["files", "outcome", "progress"]
@@ -23,11 +31,11 @@ def progress(picture: Picture) -> str:
     """One line for now."""
     line = f"{picture.observations:>7,} of {picture.total:,} observations"
     if not picture.points:
-        return f"{line}   no labels yet"
+        return f"{line}   too few labels yet"
     point = picture.points[-1]
     return (
-        f"{line}   accuracy {percent(point.model)}   majority {percent(point.majority)}   "
-        f"no-change {percent(point.no_change)}"
+        f"{line}   {picture.window}: accuracy {percent(point.model)}   "
+        f"majority {percent(point.majority)}   no-change {percent(point.no_change)}"
     )
 
 
@@ -81,17 +89,15 @@ def _details(picture: Picture) -> Iterator[str]:
         yield from (line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
     if turn is not None:
         yield ""
-        yield "wrong, then right"
+        yield TITLE if turn.alike else TITLE_UNLIKE
         for word, said in (("wrong", turn.wrong), ("right", turn.right)):
             named = ", ".join(f"{label_text(y)} {likely(p)}" for y, p in said.probabilities[:3])
             yield f"  #{said.number:<6,} {word}: said {label_text(said.label)} ({named})"
-        yield (
-            f"  both {picture.label} = {label_text(turn.truth)}, "
-            f"{turn.same} of {turn.fields} fields equal"
-        )
+        alike = f", {alikeness(turn)}" if turn.alike else ""
+        yield f"  both {picture.label} = {label_text(turn.truth)}{alike}"
 
 
-def files(config: Config, path: Path) -> Iterator[str]:
+def files(config: Config, path: Path, program: str = "headwater") -> Iterator[str]:
     """The files that were written, and the next commands to try.
 
     Parameters
@@ -100,6 +106,8 @@ def files(config: Config, path: Path) -> Iterator[str]:
         Of the service.
     path
         Of its file.
+    program
+        How this program is called.
     """
     directory, quoted = path.parent, shlex.quote(str(path))
     log = config.input.transport.removeprefix("sqlite:")
@@ -110,8 +118,8 @@ def files(config: Config, path: Path) -> Iterator[str]:
     yield ""
     yield "next"
     yield (
-        f"  headwater tail {config.predictions_topic} "
+        f"  {program} tail {config.predictions_topic} "
         f"--transport {shlex.quote('sqlite:' + log)} --from-beginning --drain"
     )
-    yield f"  headwater replay {quoted} --journal"
-    yield f"  headwater run {quoted}"
+    yield f"  {program} replay {quoted} --journal"
+    yield f"  {program} run {quoted}"

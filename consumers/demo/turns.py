@@ -20,6 +20,7 @@ MAX_WAITING = 100_000  # observations whose label may still come; beyond it the 
 MAX_WRONG = 24  # wrong ones that are kept for comparison: the first ones
 MAX_COMPARED = 20_000  # labels after which the search ends
 _TEXT_WORDS = 4
+CLOSE = 0.1  # of a number's range: so near that a person calls two values alike
 _CLEARER = 0.05  # an equally similar pair is shown instead only if it is clearer by so much
 
 Features = Mapping[str, Any]
@@ -42,12 +43,21 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A wrong prediction, a right one of a similar record, and how similar: 0 is equal."""
+    """A wrong prediction, a right one of a similar record, and how similar: 0 is equal.
+
+    `near` counts the fields that are equal or close.
+    """
 
     truth: Label
     wrong: Said
     right: Said
     distance: float
+    near: int
+
+    @property
+    def alike(self) -> bool:
+        """Whether the two may be called similar: in half of their fields at least."""
+        return 2 * self.near >= self.fields
 
     @property
     def gain(self) -> float:
@@ -58,12 +68,6 @@ class Turn:
     def fields(self) -> int:
         """How many fields the two have."""
         return len(self.wrong.features.keys() | self.right.features.keys())
-
-    @property
-    def same(self) -> int:
-        """How many of them are equal."""
-        a, b = self.wrong.features, self.right.features
-        return sum(1 for name in a.keys() & b.keys() if a[name] == b[name])
 
 
 class Turns:
@@ -125,7 +129,10 @@ class Turns:
             self._wrong.append((self._told, truth, said))
 
     def _consider(self, truth: Label, wrong: Said, right: Said) -> None:
-        new = Turn(truth, wrong, right, distance(wrong.features, right.features, self._ranges))
+        a, b, ranges = wrong.features, right.features, self._ranges
+        far = (_difference(a.get(name), b.get(name), ranges.get(name)) for name in a.keys() | b)
+        near = sum(1 for difference in far if difference <= CLOSE)
+        new = Turn(truth, wrong, right, distance(a, b, ranges), near)
         best = self.best
         if (
             best is None

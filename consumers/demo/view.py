@@ -21,7 +21,19 @@ from consumers.demo.turns import Said, Turn
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["confusion", "frame", "label_text", "likely", "percent"]
+__all__ = [
+    "TITLE",
+    "TITLE_UNLIKE",
+    "alikeness",
+    "confusion",
+    "frame",
+    "label_text",
+    "likely",
+    "percent",
+]
+
+TITLE = "wrong, then right"
+TITLE_UNLIKE = "wrong, later right: same class"
 
 WIDEST = 110  # beyond it lines are hard to follow
 MOST_ROWS = 15
@@ -95,6 +107,9 @@ def _header(picture: Picture, width: int) -> RenderableType:
     title = Text.assemble((picture.name, "bold"), f"  {picture.model}", no_wrap=True)
     count = Text(f"{done:,} of {total:,} observations", no_wrap=True, justify="right")
     facts = f"{picture.rate:,.0f} records/s   {pending:,} labels pending"
+    dead = 0 if picture.view is None else sum(picture.view.dead_letters.values())
+    if dead:
+        facts += f"   {dead:,} dead letter{'' if dead == 1 else 's'}"
     top = Table.grid(expand=False, padding=(0, 1))
     top.add_column(width=max(width - 2 - len(count), 8), overflow="ellipsis", no_wrap=True)
     top.add_column(justify="right", no_wrap=True)
@@ -122,7 +137,7 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
     if quality is not None and quality.classes and width >= BESIDE:
         room = min(width // 2, width - LEAST_CURVE) - 4
         matrix = confusion(quality, picture.label, room, rows - 1)
-    title = "accuracy, last 1,000" if picture.scored > 1000 else "accuracy so far"
+    title = f"accuracy, {picture.window}"
     # A grid measures its cells first, so the widths are known before the curve is drawn.
     beside = 0 if matrix is None else max(_width(matrix), LEAST_MATRIX) + 4
     chart = Panel(
@@ -277,7 +292,7 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
         body = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
     return Panel(
         body,
-        title="wrong, then right",
+        title=TITLE if turn is None or turn.alike else TITLE_UNLIKE,
         title_align="left",
         box=box.ROUNDED,
         border_style=QUIET,
@@ -308,10 +323,16 @@ def _bar(share: float, width: int) -> str:
 
 def _likeness(turn: Turn, label: str, width: int) -> str:
     later = f"{turn.right.number - turn.wrong.number:,} records later"
-    equal = f"the same {turn.fields} fields"
-    alike = equal if not turn.distance else f"similar, {turn.same} of {turn.fields} fields equal"
-    text = f"both {_cut(label, 16)} = {label_text(turn.truth)}; {alike}, {later}"
+    alike = f"{alikeness(turn)}, " if turn.alike else ""
+    text = f"both {_cut(label, 16)} = {label_text(turn.truth)}; {alike}{later}"
     return text + _shown(turn, width - len(text) - 2)
+
+
+def alikeness(turn: Turn) -> str:
+    """How similar the two records are."""
+    if not turn.distance:
+        return "the same field" if turn.fields == 1 else f"the same {turn.fields} fields"
+    return f"similar: {turn.near} of {turn.fields} fields equal or close"
 
 
 def _shown(turn: Turn, width: int) -> str:

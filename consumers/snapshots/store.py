@@ -41,6 +41,10 @@ class SnapshotStore:
         self.keep = keep
         self.refused: list[str] = []  # what `newest` passed over, and why
 
+    def of(self, identity: str) -> SnapshotStore:
+        """The part that belongs to one journal: names and positions recur, identities do not."""
+        return SnapshotStore(self.directory / identity[:16], self.keep)
+
     def write(self, about: About, state: State) -> Path:
         """Store one snapshot, verified.
 
@@ -157,8 +161,12 @@ class SnapshotWriter:
             try:
                 self._store.write(about, state)
                 self._done(about.position, time.time())
-            except SnapshotError as error:
-                self._failed(error)
+            except Exception as error:  # a thread that died would never tell
+                self._failed(
+                    error
+                    if isinstance(error, SnapshotError)
+                    else SnapshotError(f"cannot write a snapshot: {type(error).__name__}: {error}")
+                )
 
 
 def _sync(directory: Path) -> None:

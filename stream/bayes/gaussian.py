@@ -32,7 +32,8 @@ class GaussianNB(Learner):
         each class. 0 gives the exact estimate: a class with zero variance on a feature is then a
         point, of density 1 on it and 0 beside it.
     priors
-        Label to prior probability. A class that is not named has prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class that is not named has
+        prior 0. None: learned.
 
     Attributes
     ----------
@@ -86,6 +87,8 @@ class GaussianNB(Learner):
         for label, p in (priors or {}).items():
             if not (isfinite(p) and 0 <= p <= 1):
                 raise SchemaError(f"priors[{label!r}] must lie in [0, 1], got {p!r}")
+        if priors is not None and not any(priors.values()):
+            raise SchemaError(f"priors must not all be 0, got {dict(priors)!r}")
         self.variance = variance
         self.var_smoothing = var_smoothing
         self.priors = priors
@@ -123,7 +126,8 @@ class GaussianNB(Learner):
     def _log_prior(self) -> Floats:
         if self.priors is None:
             return np.empty(0)
-        given = [self.priors.get(label, 0.0) for label in self.classes]
+        # A configuration's keys are text, whatever the labels are.
+        given = [self.priors.get(c, self.priors.get(_named(c), 0.0)) for c in self.classes]
         return np.array([log(p) if p > 0 else -inf for p in given])
 
     def joint_log_likelihood_one(self, x: Mapping[str, float]) -> dict[Label, float]:
@@ -171,6 +175,10 @@ class GaussianNB(Learner):
         shapes = [(c,), *[(c, d)] * 3, *[(d,)] * 4]
         if [a.shape for a in loaded] != shapes:
             raise StateError(f"expected moments of {c} classes and {d} features, got other shapes")
+
+
+def _named(label: Label) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _ordered(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

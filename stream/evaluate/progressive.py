@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Rows
-from stream.errors import Reason
+from stream.errors import InvalidRecordError, Reason
 from stream.evaluate.pending import Waiting
 from stream.evaluate.quality import Quality, QualityView
 from stream.join import LabelJoin, Plan
@@ -260,8 +260,12 @@ def progressive(
     for xs, events in _delayed(dataset, delay, block_size):
         rows = Rows.from_dicts(xs, strings=learner.strings)
         if machine is None:
-            machine = Progressive(learner, LabelJoin(max(delay, 1) + block_size), rows)
-        machine.process(rows, events)
+            waiting = max(delay, 1) + block_size
+            join = LabelJoin(waiting, max_classes=learner.max_classes)
+            machine = Progressive(learner, join, rows)
+        rejected = machine.process(rows, events).rejected
+        for event, reason in rejected.items():
+            raise InvalidRecordError(reason, f"label {events.labels[event]!r} was refused")
         yield machine.view()
 
 

@@ -23,12 +23,12 @@ from rich.console import Console
 from river import datasets
 
 from consumers.cli import main
-from consumers.commands.demo import Plan, perform, prepare
-from consumers.config import load
+from consumers.commands.demo import Plan, _program, perform, prepare
+from consumers.config import load, parse
 from consumers.demo.chart import curve
 from consumers.demo.data import bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture, Point
-from consumers.demo.summary import outcome
+from consumers.demo.summary import files, outcome
 from consumers.demo.turns import Said, Turn, Turns
 from consumers.demo.view import confusion, frame
 from consumers.errors import ConfigError
@@ -140,6 +140,23 @@ def test_a_line_is_said_for_every_tenth_of_the_feed(finished) -> None:
 
     assert len(progress) == 10
     assert progress[-1].lstrip().startswith("1,250 of 1,250")
+
+
+def test_the_last_line_of_progress_has_the_figures_of_the_table(finished) -> None:
+    """It names its window, and says what that window's column says."""
+    _, lines, _ = finished
+    progress = [line for line in lines if line.lstrip()[0:1].isdigit() and " of 1,250 " in line]
+    rows = {
+        line.split()[0]: re.findall(r"[\d.]+ %", line)[1]
+        for line in lines
+        if "      " in line and line.split()[0] in ("gaussian_nb", "majority", "no-change")
+    }
+
+    assert progress[-1].endswith(
+        f"last 1,000: accuracy {rows['gaussian_nb']}   majority {rows['majority']}   "
+        f"no-change {rows['no-change']}"
+    )
+    assert "so far: accuracy " in progress[1]
 
 
 def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
@@ -328,8 +345,14 @@ def picture(classes: tuple[str, ...] = ("a", "b"), n: int = 1200) -> Picture:
     )
     view = ShardView("shop", "gaussian_nb", 0, n + 50, n + 50, n, {}, {}, {}, 50, quality)
     points = tuple(Point(i, 0.5 + 0.375 * i / n, 0.5, 0.45) for i in range(20, n + 1, 20))
-    turn = Turn("a", said(12, "b", 0.1), said(1100, "a", 0.97, 900), 0.0)
+    turn = Turn("a", said(12, "b", 0.1), said(1100, "a", 0.97, 900), 0.0, 2)
     return Picture("shop", "gaussian_nb", "bought", 5000, 250.0, 4.2, points, view, turn)
+
+
+def refusing(shown: Picture, dead: int) -> Picture:
+    """The same demo with so many dead letters."""
+    assert shown.view is not None
+    return replace(shown, view=replace(shown.view, dead_letters={"infinite": dead}))
 
 
 def drawn(renderable: object, width: int) -> list[str]:
@@ -343,9 +366,10 @@ def drawn(renderable: object, width: int) -> list[str]:
 @pytest.mark.parametrize("classes", [("a", "b"), tuple(f"class {i} of 40" for i in range(40))])
 @pytest.mark.parametrize("width", [10, 30, 50, 66, 80, 100, 200])
 @pytest.mark.parametrize("height", [8, 15, 23, 31, 60])
-def test_the_view_fits_into_any_terminal(width: int, height: int, classes) -> None:
+@pytest.mark.parametrize("dead", [0, 1234])
+def test_the_view_fits_into_any_terminal(width: int, height: int, classes, dead: int) -> None:
     """No line wraps and the top never scrolls away."""
-    lines = drawn(frame(picture(classes), width, height), width)
+    lines = drawn(frame(refusing(picture(classes), dead), width, height), width)
 
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
@@ -466,9 +490,109 @@ def test_a_demo_that_was_stopped_at_once_says_so() -> None:
 
 def test_refused_records_are_counted_in_the_summary() -> None:
     """A feed with bad records says so, by reason."""
-    whole = picture()
-    assert whole.view is not None
-    bad = replace(whole, view=replace(whole.view, dead_letters={"infinite": 3}))
+    whole, bad = picture(), refusing(picture(), 3)
 
     assert "dead letters: 3 infinite" in list(outcome(bad, seen=True))
     assert not any("dead letters" in line for line in outcome(whole, seen=True))
+
+
+def test_dead_letters_are_counted_in_the_live_view() -> None:
+    """Only when there are any."""
+    one, many, none = (
+        "\n".join(drawn(frame(refusing(picture(), n), 80, 23), 80)) for n in (1, 1234, 0)
+    )
+
+    assert "50 labels pending   1 dead letter\n" in one
+    assert "50 labels pending   1,234 dead letters" in many
+    assert "dead letter" not in none
+
+
+@pytest.mark.parametrize(("near", "alike"), [(0, False), (1, True), (2, True)])
+def test_records_are_called_alike_only_if_half_of_their_fields_are(near: int, alike: bool) -> None:
+    """Else the panel and the summary promise no more than the class they share."""
+    whole = picture()
+    assert whole.turn is not None
+    turned = replace(whole, turn=replace(whole.turn, distance=0.3, near=near))
+
+    shown = "\n".join(drawn(frame(turned, 80, 23), 80))
+    said_ = list(outcome(turned, seen=False))
+
+    assert ("╭─ wrong, then right ─" in shown) == ("wrong, then right" in said_) == alike
+    assert ("╭─ wrong, later right: same class ─" in shown) != alike
+    assert (f"similar: {near} of 2 fields equal or close" in shown) == alike
+    assert ("similar" in " ".join(said_)) == alike
+
+
+def test_fields_that_are_equal_or_close_are_counted() -> None:
+    """A tenth of a number's range is close; another word is not."""
+    turns = Turns()
+    rows = [
+        {"x": 0.0, "z": 0.0, "c": "red"},
+        {"x": 100.0, "z": 1.0, "c": "red"},
+        {"x": 9.0, "z": 0.9, "c": "red"},
+    ]
+    for i, (row, label) in enumerate(zip(rows, ("b", "b", "a"), strict=True)):
+        turns.observe(str(i), row)
+        turns.predict(str(i), label, (("a", 0.5), ("b", 0.5)), i)
+        turns.answer(str(i), "b" if i == 1 else "a")
+
+    assert turns.best is not None
+    assert (turns.best.near, turns.best.fields, turns.best.alike) == (2, 3, True)
+
+
+def test_labels_that_cannot_be_learned_are_refused_and_one_class_is_warned_of(
+    tmp_path: Path, capsys: Said_
+) -> None:
+    """By the checks of `init`, before a directory is made."""
+    file = tmp_path / "pay.csv"
+    file.write_text("x,y\n" + "".join(f"{i % 7}.5,no\n" for i in range(60)))
+    command = ["demo", "--from", str(file), "--directory", str(tmp_path / "demo"), "--port", "0"]
+
+    assert main([*command, "--label", "x"]) == 2
+    assert "label 'x': expected text, integers or truth values" in capsys.readouterr().err
+    assert not (tmp_path / "demo").exists()
+    assert main([*command, "--label", "y"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "60 records of pay.csv; labels come 50 records later"
+    assert lines[2].startswith("warning: only one class in the first 60 records of pay.csv;")
+
+
+def test_a_taken_port_that_was_asked_for_is_said_before_anything_is_written(
+    tmp_path: Path, capsys: Said_
+) -> None:
+    """Nothing is left behind by a demo that could not start."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code = main(["demo", "--port", str(port), "--directory", str(tmp_path / "demo")])
+
+    error = capsys.readouterr().err
+    assert code == 2
+    assert f"--port {port}: cannot listen there (Address already in use); give another" in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize(
+    ("started", "found", "typed"),
+    [
+        ("/a b/bin/headwater", None, "'/a b/bin/headwater'"),
+        ("venv/bin/headwater", "/usr/bin/headwater", "venv/bin/headwater"),
+        ("/usr/bin/headwater", "/usr/bin/headwater", "headwater"),
+        ("headwater", None, "headwater"),
+        ("/x/consumers/__main__.py", None, "headwater"),
+    ],
+)
+def test_proposed_commands_begin_with_what_started_the_demo(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, started: str, found: str | None, typed: str
+) -> None:
+    """A program that the shell does not find is named by its path."""
+    monkeypatch.setattr("sys.argv", [started])
+    monkeypatch.setattr("shutil.which", lambda _: found)
+    config = parse(
+        'name = "n"\ninput = {transport = "sqlite:a.db", observations = "o"}\n'
+        'model = {type = "gaussian_nb"}\n'
+    )
+
+    proposed = list(files(config, tmp_path / "n.toml", _program()))[-3:]
+
+    assert all(line.startswith(f"  {typed} ") for line in proposed)

@@ -64,7 +64,7 @@ def test_categories_beside_numbers_are_named_with_the_way_to_use_them(
     """The file keeps the line, commented out, and the output says why."""
     init(write("people.jsonl", ROWS), label="spam")
 
-    assert "gaussian_nb ignores the 1 field of categories" in capsys.readouterr().out
+    assert "gaussian_nb ignores 1 field of categories" in capsys.readouterr().out
     assert '# town = "categorical"  # 3 of 90 values distinct' in Path("people.toml").read_text()
 
 
@@ -129,9 +129,11 @@ def test_bad_records_of_a_topic_are_passed_over(capsys: pytest.CaptureFixture[st
 
     init("t", transport="memory:init-bad")
 
-    shown = capsys.readouterr().err
-    assert "1 records that are no JSON objects were passed over" in shown
-    assert "neither a field 'id' nor a key" in shown
+    captured = capsys.readouterr()
+    shown = captured.err + captured.out
+    assert "1 record that is no JSON object was passed over" in shown
+    assert "the records have neither a field 'id' nor a key" in shown
+    assert "no label: nothing is learned" in shown
 
 
 def test_existing_file_is_overwritten_only_by_force() -> None:
@@ -154,11 +156,47 @@ def test_likely_label_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert load(Path("p.toml")).input_topics == ["p"]
 
 
-def test_decimal_labels_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """They would all become dead letters."""
-    init(write("p.jsonl", [{"x": i + 0.5, "y": 0.5} for i in range(30)]), label="y")
+def test_one_class_in_the_sample_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files are often sorted by class, and then a stream is not what they are."""
+    init(write("p.jsonl", [{"x": i + 0.5, "y": "a"} for i in range(600)]), label="y")
 
-    assert "30 of 30 values are neither text, integer nor truth" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "warning: only one class in the first 500 records; is it sorted by class?" in out
+    assert "label y: 1 class: a 500" in out
+    assert load(Path("p.toml")).input.labels == "p-labels"
+
+
+def test_field_that_looks_like_an_id_becomes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The configuration and the commands name it, and why is said."""
+    rows = [{"txn": f"t{i}", "x": i % 9 + 0.5, "y": i % 2} for i in range(90)]
+    init(write("p.jsonl", rows), label="y")
+
+    out = capsys.readouterr().out
+    config = load(Path("p.toml"))
+    assert config.input.id == "txn"
+    assert config.features == {"x": "numeric"}
+    assert "id txn: all 90 values are distinct, and its name is that of an id" in out
+    assert out.count("--config p.toml --id-field txn --label-topic p-labels") == 2
+
+
+def test_id_field_is_the_users_choice(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is no feature, and that its values repeat is said."""
+    rows = [{"txn": f"t{i}", "place": i % 9, "x": 0.5, "y": i % 2} for i in range(90)]
+    init(write("p.jsonl", rows), label="y", id_field="place")
+
+    assert load(Path("p.toml")).input.id == "place"
+    assert "id place: only 9 of 90 values are distinct" in capsys.readouterr().out
+
+
+def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """`produce` makes running numbers then; two candidates are named rather than guessed."""
+    init(write("p.jsonl", [{"x": 0.5} for _ in range(30)]))
+    init(write("q.jsonl", [{"x": 0.5, "a_id": i, "b_id": -i} for i in range(30)]))
+
+    out = capsys.readouterr().out
+    assert "the records have neither a field 'id' nor a key; --id-field names another" in out
+    assert "no field 'id'; --id-field a_id or b_id would name one" in out
+    assert load(Path("q.toml")).input.id == "id"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +208,12 @@ def test_decimal_labels_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> N
         ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
         ({"source": "empty.jsonl"}, "empty.jsonl holds no records"),
         ({"source": "useless.jsonl"}, "no field of the sample can be learned from"),
+        ({"source": "p.jsonl", "label": "age"}, "label 'age': expected text, integers or truth"),
+        ({"source": "p.jsonl", "label": "id"}, "label 'id': each of 90 values is another one"),
+        ({"source": "p.jsonl", "id_field": "no"}, "no field 'no' in 90 records of p.jsonl"),
+        ({"source": "p.jsonl", "id_field": "age"}, "--id-field age: expected text or integers"),
+        ({"source": "p.jsonl", "id_field": "spam", "label": "spam"}, "are both 'spam'; name two"),
+        ({"source": "p.jsonl", "transport": "sqlite:no/x.db"}, "no directory no; make it first"),
         ({"source": "p.jsonl", "name": "a b"}, "got 'a b'; for example --name a-b"),
         ({"source": "p.jsonl", "output": Path("no/p.toml")}, "cannot write no/p.toml"),
         ({"source": "t", "transport": "memory:init-none"}, "no topic 't' on memory:init-none"),

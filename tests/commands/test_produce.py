@@ -144,7 +144,62 @@ def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
 
     assert main(["produce", "obs", str(path), "--config", str(config)]) == 0
     assert len(stored(url, "obs")) == 1
-    assert capsys.readouterr().out.startswith("1 observations to obs in ")
+    assert capsys.readouterr().out.startswith("1 observation to obs in ")
+
+
+def test_ids_that_were_made_are_said_and_not_repeated_by_a_second_file(
+    produce: Produce, url: str, tmp_path: Path, capsys: Said
+) -> None:
+    """Both files are learned whole: the numbers go on where the first file ended."""
+    config = tmp_path / "c.toml"
+    config.write_text(
+        'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "obs"\n'
+        'labels = "lab"\n[model]\ntype = "gaussian_nb"\n[http]\nenabled = false\n'
+    )
+    rows = jsonl([{"x": i + 0.5, "y": i % 2} for i in range(1000)])
+    labels = ["--label-topic", "lab", "--label", "y", "--delay", "5"]
+
+    for _ in range(2):
+        assert produce("obs", rows, *labels) == 0
+    said = capsys.readouterr().out
+    assert main(["run", str(config), "--drain"]) == 0
+
+    assert "no field 'id': ids 0 to 999 made; --id-field names another\n" in said
+    assert "no field 'id': ids 1000 to 1999 made; --id-field names another\n" in said
+    predictions = [json.loads(r.value or b"") for r in stored(url, "n-predictions")]
+    assert [p["id"] for p in predictions] == [str(i) for i in range(2000)]
+    assert main(["replay", str(config), "--journal", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["learned"], report["pending"]) == (2000, 0)
+
+
+def test_ids_that_are_missing_here_and_there_are_counted(produce: Produce, capsys: Said) -> None:
+    """The others keep their own."""
+    assert produce("obs", jsonl([{"id": "a"}, {"x": 1}, {"x": 2}])) == 0
+
+    said = capsys.readouterr().out
+    assert "no field 'id' in 2 of 3 records: their running numbers from 0 on are their ids" in said
+
+
+def test_topics_the_configuration_does_not_read_are_pointed_out(
+    tmp_path: Path, capsys: Said
+) -> None:
+    """One line each on stderr; the records are written all the same."""
+    config, file = tmp_path / "c.toml", tmp_path / "a.jsonl"
+    config.write_text(
+        'name = "n"\n[input]\ntransport = "memory:compared"\nobservations = "obs"\n'
+        'labels = "lab"\n[model]\ntype = "gaussian_nb"\n'
+    )
+    file.write_text('{"id": 1, "y": 1}\n')
+    command = ["--config", str(config), "--label", "y", "--label-topic"]
+
+    assert main(["produce", "obs", str(file), *command, "lab"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["produce", "abs", str(file), *command, "lob"]) == 0
+    err = capsys.readouterr().err
+    assert err.count("\n") == 2
+    assert "does not read 'abs'; its [input] observations is 'obs'" in err
+    assert "does not read 'lob'; its [input] labels is 'lab'" in err
 
 
 @pytest.mark.parametrize(
@@ -266,7 +321,7 @@ def test_interrupted_feed_says_what_was_written(
     )
 
     assert produce("obs", jsonl([{"a": 1}] * 5), "--rate", "1") == 130
-    assert capsys.readouterr().out == "stopped: 1 observations to obs\n"
+    assert capsys.readouterr().out == "stopped: 1 observation to obs\n"
 
 
 def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Said) -> None:

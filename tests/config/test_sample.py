@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from consumers.config import infer, schema_of
+from consumers.config.sample import check_labels, likely_ids
+from consumers.errors import ConfigError
 
 random = Random(7)
 N = 200
@@ -116,6 +118,76 @@ def test_numbers_written_as_strings_are_pointed_out() -> None:
 
     assert field.kind == "categorical"
     assert "send them as JSON numbers" in field.why
+
+
+@pytest.mark.parametrize(
+    ("cells", "why"),
+    [
+        ([f"0{i % 7}" for i in range(N)], "kept as text because of leading zeros"),
+        (["7", "x"] * 100, "kept as text, for only 100 are plain numbers"),
+    ],
+)
+def test_numbers_kept_as_text_in_a_csv_are_not_answered_with_json(
+    cells: list[str], why: str
+) -> None:
+    """Its sender has no JSON; the line fits a terminal."""
+    [field] = infer([{"x": cell} for cell in cells], set(), text=True, csv=True)
+
+    assert why in field.why
+    assert "JSON" not in field.why
+    assert len(field.why) <= 100
+    assert ("--types x=numeric" in field.why) == ("leading" in why)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (lambda i: {"x": 1.5, "txn": f"t{i}"}, ["txn"]),
+        (lambda i: {"x": 1.5, "order_id": i}, ["order_id"]),
+        (lambda i: {"code": f"c{i}", "x": 1.5}, ["code"]),
+        (lambda i: {"row": 10 * i, "x": 1.5}, ["row"]),
+        (lambda i: {"a_id": i, "b_id": -i}, ["a_id", "b_id"]),
+        (lambda i: {"price": i * 7919 % 1009, "x": 1.5}, []),
+        (lambda i: {"x": 1.5, "humid": i}, []),
+        (lambda i: {"txn": i // 2}, []),
+        (lambda i: {"ts": i}, []),
+        (lambda i: {"day": f"2024-03-{i:02}"}, []),
+        (lambda i: {"y": f"c{i}", "x": 1.5}, []),
+    ],
+)
+def test_field_that_looks_like_an_id_is_found(row: Any, expected: list[str]) -> None:
+    """Distinct, and by its name or its place in the first column; no measurement, time, label."""
+    assert list(likely_ids([row(i) for i in range(30)], "y")) == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([0.5, 1.25] * 20, "expected text, integers or truth values, got such as 0.5"),
+        ([1.0, 0.0] * 20, "write 1 for 1.0"),
+        ([["a"]] * 30, "got such as ['a']"),
+        (list(range(30)), "each of 30 values is another one in here"),
+        ([i % 300 for i in range(600)], "300 classes in here, expected at most 256"),
+    ],
+)
+def test_labels_that_cannot_be_learned_are_refused(labels: list[Any], said: str) -> None:
+    """One line, before anything is written."""
+    with pytest.raises(ConfigError) as caught:
+        check_labels("y", labels, "here")
+
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_doubtful_labels_are_warned_of() -> None:
+    """A single class, and a few values that will be dead letters; otherwise silence."""
+    assert check_labels("y", ["a", None] * 9, "9 records") == [
+        "only one class in 9 records; is it sorted by class?"
+    ]
+    assert check_labels("y", ["a", "b", 0.5, float("nan")], "x")[0].startswith(
+        "label y: 1 of 3 values are neither"
+    )
+    assert check_labels("y", [True, 1, 0, False] * 9, "x") == []
 
 
 def test_field_order_of_the_records_does_not_matter() -> None:

@@ -49,14 +49,17 @@ def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
         if s.total_n[j] == 0.0:
             s.anchor[j] = value
         v = value - s.anchor[j]
-        s.n[c, j] += w
+        # In this form a sum of squares never falls, whatever the weights.
+        before = s.n[c, j]
+        s.n[c, j] = before + w
         d = v - s.mean[c, j]
         s.mean[c, j] += d * (w / s.n[c, j])
-        s.m2[c, j] += w * d * (v - s.mean[c, j])
-        s.total_n[j] += w
+        s.m2[c, j] += d * d * (w * (before / s.n[c, j]))
+        before = s.total_n[j]
+        s.total_n[j] = before + w
         d = v - s.total_mean[j]
         s.total_mean[j] += d * (w / s.total_n[j])
-        s.total_m2[j] += w * d * (v - s.total_mean[j])
+        s.total_m2[j] += d * d * (w * (before / s.total_n[j]))
 
 
 @njit(cache=True)
