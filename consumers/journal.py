@@ -140,7 +140,12 @@ class Merge:
         return [p for p, b in self._buffers.items() if len(b) >= size]
 
     def take(
-        self, max_records: int, ends: Mapping[Partition, int], *, now: int = NO_CLOCK, wait: bool = True
+        self,
+        max_records: int,
+        ends: Mapping[Partition, int],
+        *,
+        now: int = NO_CLOCK,
+        wait: bool = True,
     ) -> Batch | None:
         """The next records in order, removed from the buffers; None where there are none.
 
@@ -219,7 +224,10 @@ def merge(
     wrong clock cannot hold a partition back behind all others.
     """
     times = np.concatenate(
-        [np.maximum.accumulate(credible(np.array(p.timestamps, dtype=np.int64), now)) for p in parts]
+        [
+            np.maximum.accumulate(credible(np.array(p.timestamps, dtype=np.int64), now))
+            for p in parts
+        ]
     )
     source = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
     order = np.lexsort((np.asarray(rank, dtype=np.int64)[source], times))

@@ -22,7 +22,7 @@ from consumers.shard import Shard
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema
 
-__all__ = ["batches", "file_shard", "late_labels", "replay", "report"]
+__all__ = ["batches", "file_shard", "late_labels", "report"]
 
 
 def late_labels(
@@ -64,27 +64,6 @@ def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),
     )
-
-
-def replay(
-    shard: Shard, feed: Iterable[Outgoing], observations: str, *, size: int
-) -> Iterator[int]:
-    """Let a shard process a feed, batch by batch; yields how many records it has had.
-
-    Parameters
-    ----------
-    feed
-        Records in the order of their timestamps, as `consumers.feed.timed` yields them.
-    observations
-        The topic of the observations.
-    size
-        Records a batch; it changes no bit of the result.
-    """
-    done = 0
-    for batch in batches(feed, observations, sorted(shard.spec.label_topics), size):
-        shard.process(batch, int(batch.timestamps.max()))
-        done += len(batch)
-        yield done
 
 
 def batches(

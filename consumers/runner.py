@@ -146,7 +146,8 @@ class Runner:
         try:
             live = self._recover(owner, found)
             writer = SnapshotWriter(
-                self.store.of(live.identity), self._snapshot_done, self._snapshot_failed)
+                self.store.of(live.identity), self._snapshot_done, self._snapshot_failed
+            )
             try:
                 self._loop(owner, live, found, writer)
             finally:

@@ -26,7 +26,6 @@ from stream.state import State
 __all__ = ["Outcome", "Shard", "Spec"]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Spec:
     """What a shard is told about its service.

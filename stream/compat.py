@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from math import fsum, isfinite
+from math import fsum, isfinite, nan
 from typing import Any, cast
 
 import numpy as np
@@ -56,8 +56,7 @@ class RiverClassifier(Learner):
     SchemaError
         `model` is no river classifier.
     StreamError
-        From learning and predicting: the river model failed. A block may then be half learned
-        and the model's state is unknown: it cannot be used any more.
+        From learning: the river model failed at its first record, so it will at every one.
 
     Notes
     -----
@@ -67,6 +66,10 @@ class RiverClassifier(Learner):
     it was never taught are left out, and what remains is divided by its sum. Probabilities that
     are not finite, negative or all 0: the share of each class in the records learned. A model
     without probabilities gives its label 1.
+
+    A record that a model fails at, which has worked before, is counted in `overflows` and passed
+    over (predicted by the share of each class): one bad record must not end a service. What such a
+    record left in a river model only river knows.
 
     A model of two classes is given truth values: labels that are none stand for False and True
     in the order they are learned, and a third is refused as one class too many. A model
@@ -102,6 +105,7 @@ class RiverClassifier(Learner):
     def _start(self) -> None:
         self._learned: list[int] = []
         self._unweighted = 0
+        self._failed = {"predict": 0, "learn": 0}
         self._bind()
 
     def _bind(self) -> None:
@@ -142,7 +146,10 @@ class RiverClassifier(Learner):
         try:
             self.model.learn_one(x, self._river_label(code), **more)
         except Exception as error:
-            raise self._failure("learn", error) from error
+            if not any(self._learned):
+                raise self._failure("learn", error) from error
+            self._failed["learn"] += 1
+            return
         self._learned[code] += 1
 
     def _posterior(self, x: dict[Any, Any], known: int) -> list[float]:
@@ -151,8 +158,9 @@ class RiverClassifier(Learner):
             return []  # and some models would build themselves around the first question
         try:
             said = self._said(x)
-        except Exception as error:
-            raise self._failure("predict", error) from error
+        except Exception:
+            self._failed["predict"] += 1
+            said = dict.fromkeys(map(self._river_label, range(known)), nan)
         if not said:
             return []
         p = [float(said.get(self._river_label(code), 0.0)) for code in range(known)]
@@ -183,7 +191,8 @@ class RiverClassifier(Learner):
 
     @property
     def overflows(self) -> dict[str, int]:
-        return {**super().overflows, "weights": self._unweighted}
+        failed = {f"{doing}_failures": n for doing, n in self._failed.items()}
+        return {**super().overflows, "weights": self._unweighted, **failed}
 
     def to_state(self) -> State:
         """The whole state, the river model as a pickle.
@@ -206,7 +215,11 @@ class RiverClassifier(Learner):
             data = pickle.dumps(self.model, protocol=5)
         except Exception as error:
             raise StateError(f"{self.model} cannot be pickled: {_one_line(error)}") from error
-        header = {"river": river_version, "model": str(self.model), "weights": self._unweighted}
+        header = {
+            "river": river_version,
+            "model": str(self.model),
+            "weights": self._unweighted,
+        }
         arrays: dict[str, NDArray[Any]] = {
             "pickle": np.frombuffer(data, dtype=np.uint8),
             "learned": np.array(self._learned, dtype=np.int64),
@@ -232,7 +245,7 @@ class RiverClassifier(Learner):
             raise StateError(f"expected a pickled {self.model}, got {type(model).__name__}")
         self.model = model
         self._learned = learned.tolist()
-        self._unweighted = int(state.header.get("weights", 0))
+        self._unweighted = int(state.header["weights"])
         self._bind()
 
 

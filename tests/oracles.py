@@ -20,10 +20,11 @@ class Welford:
     m2: float = 0.0
 
     def add(self, v: float, w: float) -> None:
-        self.n += w
+        before = self.n
+        self.n = before + w
         d = v - self.mean
         self.mean += d * (w / self.n)
-        self.m2 += w * d * (v - self.mean)
+        self.m2 += d * d * (w * (before / self.n))
 
 
 @dataclass

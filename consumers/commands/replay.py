@@ -260,7 +260,7 @@ def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
 
 def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict[str, Any]:
     """The same of a service that ran: its first dead letter of each reason, from their topic."""
-    from consumers.commands.tail import _up_to_now
+    from consumers.commands.tail import up_to_now
     from consumers.records import Partition
 
     details: dict[str, Any] = {}
@@ -268,7 +268,7 @@ def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict
     partitions = [Partition(topic, n) for n in range(log.topics().get(topic, 0))]
     if not reasons or not partitions:
         return details
-    for record in _up_to_now(log, log.beginning_offsets(partitions), headers=True):
+    for record in up_to_now(log, log.beginning_offsets(partitions), headers=True):
         said = {name: value.decode("utf-8", "replace") for name, value in record.headers}
         reason = said.get("reason", "")
         if reason in reasons and reason not in details:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from consumers.records import Partition, Record
     from consumers.transports.protocol import Log
 
-__all__ = ["envelope", "tail", "text"]
+__all__ = ["envelope", "tail", "text", "up_to_now"]
 
 POLL_SECONDS = 0.1  # a person does not see a shorter delay
 
@@ -56,7 +56,7 @@ def tail(
     try:
         starts = _starts(log, url, topic, from_beginning=from_beginning)
         if drain:
-            records = _up_to_now(log, starts, headers=as_envelope)
+            records = up_to_now(log, starts, headers=as_envelope)
         else:
             records = log.follow(starts, poll_seconds=POLL_SECONDS)
         for record in islice(records, most):
@@ -117,7 +117,7 @@ def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Par
     return log.beginning_offsets(partitions) if from_beginning else log.end_offsets(partitions)
 
 
-def _up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:
+def up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:
     """The records that are there now.
 
     A first reading finds the last record of each partition, because ends count what nobody sees

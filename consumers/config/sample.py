@@ -19,6 +19,8 @@ from stream.schema import Field, Kind, Schema
 
 __all__ = ["SAMPLE_SIZE", "Inferred", "check_labels", "infer", "likely_ids", "schema_of"]
 
+MOST_FIELDS = 1000
+RAREST = 0.05  # of the sample: one odd record must not decide what is learned for good
 SAMPLE_SIZE = 500  # estimates a share to ±4 %, and is read in no time
 FEW_DISTINCT = 10  # a category may have so many values however small the sample
 TEXT_WORDS = 4  # mean words a value, from which on a string is text rather than a name
@@ -184,6 +186,12 @@ def infer(
             inferred.append(Inferred(name, None, why))
             continue
         values = [v for v in columns[name] if v is not None and v == v]
+        if len(values) < RAREST * len(records):
+            why = (
+                f"in {len(values)} of {len(records)} records: too rare to be told a field by itself"
+            )
+            inferred.append(Inferred(name, None, why))
+            continue
         kind, why = _kind(name, values, len(records), text=text, csv=csv)
         inferred.append(Inferred(name, kind, why))
     return inferred
@@ -192,6 +200,11 @@ def infer(
 def schema_of(fields: Iterable[Inferred]) -> Schema:
     """The schema of what was inferred, without the fields that were left out; sorted by name."""
     kept = sorted((f.name, f.kind) for f in fields if f.kind is not None)
+    if len(kept) > MOST_FIELDS:
+        raise ConfigError(
+            f"the sample shows {len(kept):,} fields, at most {MOST_FIELDS:,} are inferred; "
+            "declare the ones to learn from in [features]"
+        )
     return Schema(tuple(Field(name, kind) for name, kind in kept))
 
 

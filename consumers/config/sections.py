@@ -22,7 +22,14 @@ from pydantic import (
     model_validator,
 )
 
-from consumers.config.units import duration_ms, duration_text, finite, size_bytes, utc_text
+from consumers.config.units import (
+    duration_ms,
+    duration_text,
+    finite,
+    size_bytes,
+    utc_text,
+    without_login,
+)
 
 __all__ = [
     "Commit",
@@ -53,7 +60,8 @@ def _transport(url: str) -> str:
     if scheme == "memory" and re.fullmatch(r"[\w.-]+", rest):
         return url
     raise ValueError(
-        f'expected "sqlite:FILE.db", "kafka://HOST:PORT[,HOST:PORT]" or "memory:NAME", got {url!r}'
+        f'expected "sqlite:FILE.db", "kafka://HOST:PORT[,HOST:PORT]" or "memory:NAME", got '
+        f"{without_login(url)!r}"
     )
 
 
@@ -209,7 +217,7 @@ class Model(Section):
     max_classes: int = Field(
         default=256,
         ge=2,
-        le=4096,
+        le=1024,
         description="Distinct labels that are learned; one more is a dead letter. 256: more is "
         "nearly always an id sent as a label.",
     )

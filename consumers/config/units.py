@@ -9,7 +9,7 @@ import re
 from datetime import UTC, date, datetime, time
 from math import isfinite
 
-__all__ = ["duration_ms", "duration_text", "finite", "size_bytes", "utc_text"]
+__all__ = ["duration_ms", "duration_text", "finite", "size_bytes", "utc_text", "without_login"]
 
 _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -115,3 +115,14 @@ def finite(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return value is None or isinstance(value, str | bool | int)
+
+
+def without_login(url: str) -> str:
+    """The URL as it may be shown: without a name and password before the host.
+
+    Examples
+    --------
+    >>> without_login("kafka://me:secret@broker:9092")
+    'kafka://***@broker:9092'
+    """
+    return re.sub(r"//[^/]*@", "//***@", url)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from consumers.config.units import without_login
 from consumers.errors import ConfigError
 from consumers.transports.protocol import Log
 
@@ -57,7 +58,7 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
         from consumers.transports.kafka import KafkaLog
 
         return KafkaLog(servers, {} if kafka is None else kafka)
-    raise ConfigError(f"expected a transport as {_FORMS}, got {url!r}")
+    raise ConfigError(f"expected a transport as {_FORMS}, got {without_login(url)!r}")
 
 
 def _servers(url: str) -> list[str]:
@@ -67,6 +68,7 @@ def _servers(url: str) -> list[str]:
         host, _, port = server.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(
-                f"expected kafka://HOST:PORT[,HOST:PORT…], got {url!r}: {server!r} is not HOST:PORT"
+                f"expected kafka://HOST:PORT[,HOST:PORT…], got {without_login(url)!r}: "
+                f"{server.rpartition('@')[2]!r} is not HOST:PORT"
             )
     return servers

@@ -31,6 +31,7 @@ class Waiting:
         self.rows = like.take(np.empty(0, dtype=np.int64))
         self.said = np.empty((0, 3), dtype=np.int64)
         self.proba: Floats = np.empty((0, 0))
+        self._classes = 0
 
     def align(self, rows: Rows) -> Rows:
         """`rows` with the columns of this store, which takes on those it did not have."""
@@ -49,12 +50,14 @@ class Waiting:
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
         if proba.shape[1] > self.proba.shape[1]:
-            self._resize(len(self.rows), proba.shape[1])
+            self._resize(len(self.rows), max(proba.shape[1], 2 * self.proba.shape[1]))
+        self._classes = max(self._classes, proba.shape[1])
         if not index.size:
             return
         self.rows.put(index, rows)
         self.said[index] = said
-        self.proba[index] = proba
+        self.proba[index] = 0.0
+        self.proba[index, : proba.shape[1]] = proba
 
     def _resize(self, slots: int, classes: int) -> None:
         said, proba = np.full((slots, 3), -1, dtype=np.int64), np.zeros((slots, classes))
@@ -67,7 +70,11 @@ class Waiting:
     def to_state(self, index: NDArray[np.int64]) -> State:
         """What lies in the slots of `index`, in that order."""
         rows = self.rows.take(index)
-        arrays = {"numeric": rows.numeric, "said": self.said[index], "proba": self.proba[index]}
+        arrays = {
+            "numeric": rows.numeric,
+            "said": self.said[index],
+            "proba": self.proba[index, : self._classes],
+        }
         for name, values in (("categorical", rows.categorical), ("text", rows.text)):
             flat = values.ravel().tolist()
             tokens = [v for v in flat if isinstance(v, np.ndarray)]

@@ -52,7 +52,7 @@ def accuracies(lines: list[str]) -> dict[str, list[float]]:
 
 def next_commands(lines: list[str]) -> list[list[str]]:
     """The arguments of the commands that are proposed at the end."""
-    return [shlex.split(line)[1:] for line in lines if line.startswith("  headwater ")]
+    return [shlex.split(line)[1:] for line in lines if re.match(r"  \S*headwater ", line)]
 
 
 def test_metrics_address_is_printed_first(said: list[str]) -> None:

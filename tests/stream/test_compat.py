@@ -254,17 +254,30 @@ def test_weight_goes_to_models_that_take_one_and_is_counted_otherwise() -> None:
     assert unaware.overflows["weights"] == len(stub.taught) == 3
 
 
-@pytest.mark.parametrize("doing", ["learn", "predict"])
-def test_failure_of_the_river_model_is_one_line_that_says_what_to_do(doing: str) -> None:
-    """Its state is unknown, so it is no fault of the record: not an InvalidRecordError."""
-    learner = taught(stub := Stub({"a": 1.0}))
-    stub.fails = doing
+def test_failure_at_the_first_record_is_one_line_that_says_what_to_do() -> None:
+    """It would fail at every record, so it is no fault of this one: not an InvalidRecordError."""
+    learner = RiverClassifier(Stub(fails="learn"))
 
-    with pytest.raises(StreamError, match=f"river model Stub failed to {doing} ") as raised:
-        learner.learn_one({}, "a") if doing == "learn" else learner.predict_one({})
+    with pytest.raises(StreamError, match="river model Stub failed to learn ") as raised:
+        learner.learn_one({}, "a")
     assert not isinstance(raised.value, InvalidRecordError)
     assert "\n" not in str(raised.value)
     assert "put a transformer before it" in str(raised.value)
+
+
+def test_record_that_a_working_model_fails_at_is_counted_and_passed_over() -> None:
+    """One bad record must not end a service: it gets the share of each class."""
+    learner = taught(stub := Stub({"a": 1.0}))
+    before = learner.predict_proba_one({})
+    stub.fails = "predict"
+    shares = learner.predict_proba_one({})
+    stub.fails = "learn"
+    learner.learn_one({}, "a")
+    stub.fails = ""
+
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert learner.predict_proba_one({}) == before
+    assert learner.overflows["predict_failures"] == learner.overflows["learn_failures"] == 1
 
 
 def test_model_is_not_asked_before_it_was_taught() -> None:
