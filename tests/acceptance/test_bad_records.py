@@ -16,11 +16,11 @@ from river.datasets import Phishing
 
 from consumers.errors import DeadLetterReason
 from consumers.records import Outgoing
-from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from stream.state import State
 from tests.acceptance.conftest import Shell
 from tests.acceptance.service import Service
+from tests.stores import the_store
 
 GOOD = 200
 STEP = 100  # ms from one observation to the next
@@ -126,7 +126,7 @@ class Run:
 
     def state(self) -> State:
         """What was saved at the end."""
-        store = SnapshotStore(self.shell.directory / "headwater-state" / self.name / "shard-0")
+        store = the_store(self.shell.directory / "headwater-state", self.name)
         _, state = next(iter(store.newest(lambda _: None)))
         return state
 

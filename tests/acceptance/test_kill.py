@@ -28,6 +28,7 @@ from stream.evaluate.progressive import progressive
 from tests.acceptance.kafka_feed import elec2
 from tests.acceptance.service import Service
 from tests.consumers.feeds import Labelled, config_text, fill
+from tests.stores import the_store
 
 DELAY = 100
 SEED = 20
@@ -54,7 +55,7 @@ class Files:
 
     @property
     def store(self) -> SnapshotStore:
-        return SnapshotStore(self.directory / "headwater-state" / "svc" / "shard-0")
+        return the_store(self.directory / "headwater-state", "svc")
 
     def predictions(self) -> int:
         """How many are committed."""

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumers.snapshots.store import SnapshotStore
 from tests.acceptance.conftest import PAGES, Shell
 from tests.acceptance.service import Service
+from tests.stores import the_store
 
 PROMISED = {
     "headwater_observations": {"shard"},
@@ -68,7 +68,7 @@ class Feed(Shell):
 
     def snapshot(self) -> int:
         """The journal position of the newest good snapshot."""
-        store = SnapshotStore(self.directory / "headwater-state" / "svc" / "shard-0")
+        store = the_store(self.directory / "headwater-state", "svc")
         return next(iter(store.newest(lambda _: None)))[0].position
 
     def predictions(self) -> list[dict[str, Any]]:

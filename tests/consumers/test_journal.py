@@ -319,7 +319,9 @@ def test_partition_that_lost_all_its_records_is_noticed() -> None:
 
 def test_entries_come_back_as_they_were_written() -> None:
     """The identity with its nested values, and a batch."""
-    identity = Identity("n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [])
+    identity = Identity(
+        "n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [], "b"
+    )
     entry = Entry(3, 99, [Range("t", 1, 0, 5, 4, 123)], 4, 1)
 
     assert journal.decode(journal.encode(identity)) == identity
@@ -332,3 +334,17 @@ def test_record_that_is_no_entry_is_one_line(value) -> None:
     with pytest.raises(TransportError, match="is another program writing to its topic") as caught:
         journal.decode(value)
     assert "\n" not in str(caught.value)
+
+
+def test_one_timestamp_of_the_future_holds_nothing_back() -> None:
+    """A wrong clock on one record: it sorts with the one before it, and the others as ever."""
+    merge = Merge([P0, ANSWERS], {"answers"})
+    merge.add([Fetched(P0, [0, 1, 2], [10, 4_102_444_800_000, 30], [None] * 3, [b""] * 3)])
+    merge.add([Fetched(ANSWERS, [0, 1], [20, 40], [None] * 2, [b""] * 2)])
+    taken = merge.take(10, {P0: 3, ANSWERS: 2}, now=1_000)
+
+    order = [("events", 0), ("events", 1), ("answers", 0), ("events", 2), ("answers", 1)]
+    assert [
+        (taken.partitions[s].topic, o)
+        for s, o in zip(taken.source.tolist(), taken.offsets.tolist(), strict=True)
+    ] == order

@@ -15,6 +15,7 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, feed, fill, phishing
+from tests.stores import the_store
 
 TOPICS = ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal")
 
@@ -42,6 +43,10 @@ def copied(make_service, of, change=lambda record: record, into=None):
 
 
 def store_of(service) -> SnapshotStore:
+    return the_store(service.directory / "headwater-state", "svc")
+
+
+def base_of(service) -> SnapshotStore:
     return SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
 
 
@@ -50,7 +55,7 @@ def recovered(service, store: SnapshotStore | None = None, **changes):
     config = service.config(**changes)
     found = sources(config, service.log)
     owner = service.log.owner("svc", 0, found.inputs)
-    return recover(config, service.log, owner, found, store or store_of(service), now=NOW)
+    return recover(config, service.log, owner, found, store or base_of(service), now=NOW)
 
 
 def test_rebuilt_from_the_journal_is_what_ran(ran) -> None:
@@ -68,7 +73,7 @@ def test_every_kept_snapshot_leads_to_the_same_state(ran, index, tmp_path) -> No
     """However much is replayed after it."""
     data = ran.snapshots()[index].read_bytes()
     store = SnapshotStore(tmp_path / "one")
-    store.write(*from_bytes(data))
+    store.of(from_bytes(data)[0].identity).write(*from_bytes(data))
     live = recovered(ran, store)
 
     assert live.shard.fingerprint() == ran.fingerprint()
@@ -102,7 +107,7 @@ def test_journal_up_to_any_entry_rebuilds_that_moment(ran) -> None:
 
 
 def test_replay_sees_the_clock_of_each_entry_and_not_its_own(make_service) -> None:
-    """Timestamps far ahead are clamped to the journaled clock, so a replay clamps alike (I2)."""
+    """Timestamps ahead of the journaled clock are not believed, by a replay neither (I2)."""
     service = make_service()
     fill(service.log, [])
     ahead = [r._replace(timestamp=4 * 10**12 + i) for i, r in enumerate(feed(phishing(40), 5))]
@@ -141,11 +146,10 @@ def test_progress_of_a_replay_is_told(ran) -> None:
 def test_snapshot_ahead_of_the_journal_is_refused(ran, make_service) -> None:
     """The log lost its end: what the snapshot knows was never committed."""
     end = ran.ends("svc-journal")[0]
-    store = store_of(ran)
     shorter = copied(
         make_service, ran, lambda r: None if r.topic == "svc-journal" and r.offset >= 4 else r
     )
-    live = recovered(shorter, store)
+    live = recovered(shorter, base_of(ran))
 
     assert (live.position, live.seq) == (4, 3)
     assert f"snap-{end:020d}.hws: ahead of the journal, which ends at 4" in live.refused
@@ -272,7 +276,7 @@ def test_journal_without_its_identity_is_refused(ran, make_service) -> None:
 def test_journal_of_another_name_is_refused(ran, make_service) -> None:
     """Two services must not share a journal topic."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
-    other = Identity("else", 0, entry.identity, entry.fields, entry.starts)
+    other = Identity("else", 0, entry.identity, entry.fields, entry.starts, "born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(other))
 
     with pytest.raises(ConfigError, match="name: was else, now svc"):
@@ -298,7 +302,7 @@ def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
     """A topic deleted and made again smaller: what was learned from it cannot be rebuilt."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
     starts = [*entry.starts, ("obs", 1, 0)]
-    wider = Identity("svc", 0, entry.identity, entry.fields, starts)
+    wider = Identity("svc", 0, entry.identity, entry.fields, starts, "born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(wider))
 
     with pytest.raises(TransportError, match=r"obs\[1\], which was consumed, is gone"):
@@ -387,3 +391,18 @@ def test_snapshot_bytes_hold_the_whole_state(ran) -> None:
     """Written again they are the same: nothing lives beside them."""
     for path in ran.snapshots():
         assert to_bytes(*from_bytes(path.read_bytes())) == path.read_bytes()
+
+
+def test_snapshot_of_another_journal_of_the_same_name_is_never_taken(make_service) -> None:
+    """A log deleted and begun again, or a test run beside production: the journal decides."""
+    first = make_service()
+    fill(first.log, phishing(300))
+    first.run(max_records=50)
+    second = make_service()
+    fill(second.log, phishing(200))
+    second.run(max_records=20, stop_after=3)
+    live = recovered(second, base_of(first))
+
+    assert live.replayed == 60
+    assert live.snapshot is None
+    assert live.shard.fingerprint() == second.fingerprint()
