@@ -23,6 +23,7 @@ __all__ = [
     "FencedError",
     "HeadwaterError",
     "RecordError",
+    "RecordTooLargeError",
     "SnapshotError",
     "TransportError",
 ]
@@ -61,6 +62,10 @@ class ConfigError(HeadwaterError):
 
 class TransportError(HeadwaterError):
     """The broker or the log failed or refused."""
+
+
+class RecordTooLargeError(TransportError):
+    """The topic does not take a record as large as this one."""
 
 
 class FencedError(HeadwaterError):

@@ -56,6 +56,7 @@ class Sources:
     label_topics: frozenset[str]
     journal: Partition
     predictions_partitions: int
+    largest_dead_letter: int | None = None
 
 
 @dataclass(slots=True)
@@ -355,6 +356,7 @@ def shard_of(
     label_field: str | None,
     label_topics: Collection[str],
     predictions_partitions: int = 1,
+    largest_dead_letter: int | None = None,
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
@@ -369,6 +371,7 @@ def shard_of(
         dead_letters=config.dead_letters_topic,
         predictions_partitions=predictions_partitions,
         top=config.output.top,
+        largest_dead_letter=largest_dead_letter,
         max_pending=config.labels.max_pending,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),
@@ -383,6 +386,7 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
         label_field=config.input.label,
         label_topics=found.label_topics,
         predictions_partitions=found.predictions_partitions,
+        largest_dead_letter=found.largest_dead_letter,
     )
 
 

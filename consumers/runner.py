@@ -25,7 +25,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.commit import advance
 from consumers.config import Config
-from consumers.errors import FencedError, SnapshotError, TransportError
+from consumers.errors import FencedError, RecordTooLargeError, SnapshotError, TransportError
 from consumers.events import Committed, ShardView
 from consumers.journal import Merge
 from consumers.models import build
@@ -47,6 +47,7 @@ log = logging.getLogger("headwater")
 
 IDLE_SECONDS = 0.2
 CONFIRM_SECONDS = 5.0  # how long an idle owner may not know that it was fenced
+CUT_BYTES = 64 * 1024  # of a dead letter, once its topic has refused a whole one
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
 
 Listener = Callable[[Committed, ShardView], None]
@@ -82,6 +83,7 @@ class Runner:
         self._on_commit = on_commit
         self._view: ShardView | None = None
         self._health = Health("starting")
+        self._largest_dead_letter: int | None = None
         self._narrator = Narrator(time.monotonic)
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
@@ -123,6 +125,9 @@ class Runner:
                 self._health = Health("dead", str(error))
                 raise
             except TransportError as error:
+                if isinstance(error, RecordTooLargeError):
+                    # Only a dead letter can be too large: it is its input and headers besides.
+                    self._largest_dead_letter = CUT_BYTES
                 failures = 1 if self._committed() != before else failures + 1
                 if failures >= ATTEMPTS or self._stop.is_set() or self._view is None:
                     self._health = Health("dead", str(error))
@@ -141,7 +146,9 @@ class Runner:
 
     def _life(self) -> None:
         """From fencing to the clean stop of one owner."""
-        found = sources(self._config, self._log)
+        found = replace(
+            sources(self._config, self._log), largest_dead_letter=self._largest_dead_letter
+        )
         owner = self._log.owner(self._config.name, 0, found.inputs)
         try:
             live = self._recover(owner, found)

@@ -15,7 +15,7 @@ import numpy as np
 from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
 from consumers.errors import RecordError
 from consumers.events import ShardView
-from consumers.records import NEVER, Batch, Outgoing, Partition, credible
+from consumers.records import NEVER, Batch, Header, Outgoing, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
 from stream.evaluate.progressive import Events, Progressive, Result
@@ -46,6 +46,8 @@ class Spec:
         How many partitions the predictions topic has.
     top
         How many classes a prediction tells.
+    largest_dead_letter
+        Bytes of the original a dead letter keeps at most; None: all.
     max_pending, horizon, max_classes
         Bounds of the join.
     """
@@ -61,6 +63,7 @@ class Spec:
     predictions_partitions: int = 1
     number: int = 0
     top: int = 10
+    largest_dead_letter: int | None = None
     max_pending: int = 100_000
     horizon: int = 7 * 86_400_000
     max_classes: int = 256
@@ -128,17 +131,21 @@ class Outcome:
         batch = self.batch
         for i, error in sorted(self.rejected.items()):
             source = batch.partitions[batch.source[i]]
-            headers = (
+            headers: tuple[Header, ...] = (
                 ("reason", error.reason.encode()),
                 ("detail", error.detail.encode("utf-8", "backslashreplace")[:500]),
                 ("topic", source.topic.encode()),
                 ("partition", str(source.number).encode()),
                 ("offset", str(int(batch.offsets[i])).encode()),
             )
+            value, limit = batch.values[i], self.spec.largest_dead_letter
+            if value is not None and limit is not None and len(value) > limit:
+                headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
+                value = value[:limit]
             yield Outgoing(
                 self.spec.dead_letters,
                 batch.keys[i],
-                batch.values[i],
+                value,
                 int(batch.timestamps[i]),
                 headers,
                 0,

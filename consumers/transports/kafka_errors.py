@@ -14,7 +14,13 @@ from typing import Any
 
 from kafka import errors
 
-from consumers.errors import ConfigError, FencedError, HeadwaterError, TransportError
+from consumers.errors import (
+    ConfigError,
+    FencedError,
+    HeadwaterError,
+    RecordTooLargeError,
+    TransportError,
+)
 
 __all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 
@@ -102,7 +108,7 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
     if isinstance(error, errors.CorruptRecordError):
         return TransportError(f"could not {doing} at Kafka {where}: damaged on the broker ({told})")
     if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
-        return TransportError(
+        return RecordTooLargeError(
             f"could not {doing} at Kafka {where}: a record is larger than the topic takes; raise "
             "its max.message.bytes"
         )

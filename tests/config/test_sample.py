@@ -201,3 +201,19 @@ def test_field_order_of_the_records_does_not_matter() -> None:
 def test_no_records_have_no_fields() -> None:
     """An empty topic shows nothing."""
     assert infer([], set(), text=True) == []
+
+
+def test_field_of_one_odd_record_is_left_out() -> None:
+    """It would be journaled for good, and cost a column of every record."""
+    records = [{"x": i} for i in range(100)] + [{"x": 1, "odd": 3}]
+    odd = {f.name: f for f in infer(records, set(), text=False)}["odd"]
+
+    assert odd.kind is None
+    assert "1 of 101 records" in odd.why
+
+
+def test_more_fields_than_anyone_would_mean_are_refused() -> None:
+    """One line that says what to declare."""
+    records = [{f"f{i}": float(i + j) for i in range(1001)} for j in range(30)]
+    with pytest.raises(ConfigError, match=r"declare the ones to learn from in \[features\]"):
+        schema_of(infer(records, set(), text=False))

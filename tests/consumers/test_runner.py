@@ -260,3 +260,19 @@ def test_offsets_of_the_group_are_those_of_the_journal(make_service) -> None:
 
     assert owner.committed() == service.rebuilt().shard.positions
     assert set(owner.committed()) == {Partition("obs", 0), Partition("ans", 0)}
+
+
+def test_drain_ends_under_a_live_feed(make_service) -> None:
+    """At the end the inputs had when it began, however fast more comes."""
+    service = make_service()
+    fill(service.log, phishing(200))
+    ends = service.ends("obs")
+
+    def more(*_) -> None:
+        late = Outgoing("obs", b"late", b'{"id": "late"}', timestamp=4 * 10**12)
+        service.log.append([late] * 10)
+
+    view = service.run(max_records=20, on_commit=more)
+
+    assert view.observations >= sum(ends)
+    assert view.observations < sum(service.ends("obs"))

@@ -273,3 +273,22 @@ def test_parameter_out_of_range_is_refused(parameters) -> None:
         GaussianNB(**parameters)
 
     assert "\n" not in str(caught.value)
+
+
+def test_priors_of_a_configuration_reach_labels_that_are_no_text() -> None:
+    """TOML keys are text: "1" is for 1 and "true" for True."""
+    for labels, names in (((1, 0), ("1", "0")), ((True, False), ("true", "false"))):
+        model = GaussianNB(priors={names[0]: 0.9, names[1]: 0.1})
+        for label in labels:
+            model.learn_many([{"x": 1.0}, {"x": 2.0}], [label, label])
+
+        assert model.predict_proba_one({}) == pytest.approx({labels[0]: 0.9, labels[1]: 0.1})
+
+
+def test_weights_of_any_size_leave_variances_that_are_none_below_zero() -> None:
+    """A weight that drowns what came before it."""
+    model = GaussianNB(var_smoothing=0)
+    for x, w in [(0.1, 1e-30), (1.1, 1e-30), (0.3, 2.0**53)]:
+        model.learn_one({"x": x}, "a", w)
+
+    assert model.variances["a"]["x"] >= 0
