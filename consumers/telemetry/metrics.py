@@ -69,6 +69,12 @@ METRICS = (
         "Records between the committed offset and the newest known end of an input.",
     ),
     Spec(
+        "headwater_unscored_total",
+        "counter",
+        ("shard", "model"),
+        "Labelled predictions that named no class, for none was known yet; in no score.",
+    ),
+    Spec(
         "headwater_confusion_total",
         "counter",
         ("shard", "model", "true", "predicted"),

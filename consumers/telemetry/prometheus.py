@@ -91,6 +91,7 @@ class ShardCollector(Collector):
         if len(quality.classes) > len(names):
             names.append(OTHER)
         counts = _fold(quality.confusion, len(names)).tolist()
+        yield _family("headwater_unscored_total", [(of, quality.unscored)])
         yield _family(
             "headwater_confusion_total",
             (
