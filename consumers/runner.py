@@ -47,6 +47,7 @@ log = logging.getLogger("headwater")
 
 IDLE_SECONDS = 0.2
 CONFIRM_SECONDS = 5.0  # how long an idle owner may not know that it was fenced
+PAUSE_SECONDS = 0.2  # before the first of them; doubled for each in a row
 CUT_BYTES = 64 * 1024  # of a dead letter, once its topic has refused a whole one
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
 
@@ -132,7 +133,7 @@ class Runner:
                 if failures >= ATTEMPTS or self._stop.is_set() or self._view is None:
                     self._health = Health("dead", str(error))
                     raise
-                pause = 0.2 * 2**failures
+                pause = PAUSE_SECONDS * 2**failures
                 log.warning("%s; starting over from the journal in %.1f s", error, pause)
                 self._health = Health("starting", str(error))
                 self._stop.wait(pause)
