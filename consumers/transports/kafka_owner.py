@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.errors import HeadwaterError, TransportError
@@ -50,13 +51,14 @@ class KafkaOwner:
     ) -> None:
         self._options = options
         self._name = name
+        self._transactional_id = f"{name}.{shard}"
         self._parts = {TopicPartition(*partition): partition for partition in inputs}
         self._place = place
         self._dead: str | None = None
         self._consumer: Any = None
         self._producer: Any = None
         with self._guarded(CONNECT):
-            self._producer = KafkaProducer(**options.producer(f"{name}.{shard}"))
+            self._producer = KafkaProducer(**options.producer(self._transactional_id))
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
             self._consumer = KafkaConsumer(**options.consumer())
@@ -162,7 +164,34 @@ class KafkaOwner:
             self._die("it has failed before")
             if isinstance(error, HeadwaterError) or not isinstance(error, Exception):
                 raise
+            if self._overtaken():
+                error = ProducerFencedError()
             raise explain(error, self._options.servers, doing) from error
+
+    def _overtaken(self) -> bool:
+        """Whether the coordinator knows a newer owner than this one.
+
+        While another one takes over, a broker answers the end of our transaction with whatever
+        its state machine met, "unknown server error" for one. Taken for a failure of the broker,
+        it would be followed by a fresh start, and that would fence the newer owner.
+        """
+        manager = getattr(self._producer, "_transaction_manager", None)
+        ours = getattr(manager, "producer_id_and_epoch", None)
+        if ours is None or not ours.is_valid:
+            return False
+
+        def ask() -> bool:
+            admin = KafkaAdminClient(**self._options.admin())
+            try:
+                told = admin.describe_transactions([self._transactional_id])
+            finally:
+                admin.close()
+            now = told[self._transactional_id]
+            return now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch
+
+        with suppress(Exception):  # it cannot be told: then the first error is the better answer
+            return bool(within(4, "name the owner", ask))
+        return False
 
     def _die(self, why: str) -> None:
         """Refuse every further call and let go of the clients, at their best within a moment."""
