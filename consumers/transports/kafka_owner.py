@@ -190,7 +190,7 @@ class KafkaOwner:
             return now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch
 
         with suppress(Exception):  # it cannot be told: then the first error is the better answer
-            return bool(within(4, "name the owner", ask))
+            return within(4, "name the owner", ask) is True
         return False
 
     def _die(self, why: str) -> None:
