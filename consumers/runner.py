@@ -252,6 +252,8 @@ class Runner:
             )
             merge.add(fetched)
             now = time.monotonic()
+            if fetched:  # a backlog takes its time: only silence counts as waiting
+                held = now + self._config.input.max_wait_ms / 1000
             if len(merge) >= size or now >= deadline or not fetched:
                 clock = max(_now(), live.now)
                 batch = merge.take(size, owner.ends(), now=clock, wait=now < held)

@@ -148,8 +148,8 @@ class Input(Section):
         default=500,
         ge=0,
         le=60_000,
-        description="Milliseconds the merge of the partitions may wait for one that is known to "
-        "lag. 500: far above a fetch, below what a reader of predictions notices.",
+        description="Milliseconds without any new record for which the merge waits for a partition "
+        "that is known to lag. 500: far above a fetch, below what a reader of predictions notices.",
     )
 
     @property

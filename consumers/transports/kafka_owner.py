@@ -180,7 +180,7 @@ class KafkaOwner:
         if ours is None or not ours.is_valid:
             return False
 
-        def ask() -> bool:
+        def ask() -> Any:
             admin = KafkaAdminClient(**self._options.admin())
             try:
                 told = admin.describe_transactions([self._transactional_id])

@@ -48,7 +48,6 @@ transport = "kafka://{bootstrap}"
 observations = "{observations}"
 labels = "{labels}"
 # Whoever lags is being fetched: on a slow machine too, the order must be that of the timestamps.
-max_wait_ms = 60000
 [features]
 {features}
 [model]
