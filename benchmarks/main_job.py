@@ -78,7 +78,7 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured
         observations = "{topic}"
         labels = "{topic}-labels"
         [model]
-        type = "gaussian_nb"
+        type = "GaussianNB"
         [snapshots]
         directory = "{directory}"
         [http]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from consumers.records import Partition
 from stream.evaluate.quality import QualityView
 
-__all__ = ["Committed", "ShardView"]
+__all__ = ["Committed", "RiskView", "ShardView"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,26 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
+class RiskView:
+    """What decisions cost so far.
+
+    Parameters
+    ----------
+    overall
+        Mean loss of the decisions whose true class came; None before any.
+    scored
+        How many those are.
+    rejected
+        Observations on which nothing was decided, because abstaining cost less; all of them,
+        labelled or not.
+    """
+
+    overall: float | None
+    scored: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard after its last commit. Every number is of all time, from the state itself.
 
@@ -63,6 +83,8 @@ class ShardView:
         Next offset of each input.
     stream_time
         Milliseconds since the epoch of the newest record, None before any.
+    risk
+        Of decisions; None where the service makes none.
     """
 
     name: str
@@ -78,3 +100,4 @@ class ShardView:
     quality: QualityView
     positions: Mapping[Partition, int] = field(default_factory=dict)
     stream_time: int | None = None
+    risk: RiskView | None = None

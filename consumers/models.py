@@ -5,20 +5,27 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, cast
 
-from consumers.config.sections import Model
+import stream
+from consumers.config.learner import Model
 from consumers.errors import ConfigError
 from stream.base import Learner
-from stream.bayes import GaussianNB, MultinomialNB
 from stream.errors import SchemaError
 
-__all__ = ["build", "classes_that_fit"]
+__all__ = ["build", "classes_that_fit", "explained", "spoken"]
 
-OWN: dict[str, Callable[..., Learner]] = {
-    "gaussian_nb": GaussianNB,
-    "multinomial_nb": MultinomialNB,
-}
+AUTO = "MixedNB"  # what "auto" is
+
+
+def spoken(name: str) -> str:
+    """[model] type `name` as predictions name it: "auto" says nothing to their reader."""
+    return AUTO if name == "auto" else name
+
+
+def family(name: str) -> Callable[..., Learner]:
+    """The class of [model] type `name`, one of ours."""
+    return cast("Callable[..., Learner]", getattr(stream, spoken(name)))
 
 
 def build(model: Model) -> Learner:
@@ -32,14 +39,14 @@ def build(model: Model) -> Learner:
     try:
         if model.type.startswith("river:"):
             return _river(model)
-        family = OWN[model.type]
-        known = list(inspect.signature(family).parameters)
+        kind = family(model.type)
+        known = list(inspect.signature(kind).parameters)
         for name in model.parameters:
             if name not in known:
-                near = get_close_matches(name, known, n=1)
+                near = get_close_matches(name, [*known, *type(model).model_fields], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
                 raise SchemaError(f"no parameter {name!r}; {hint}")
-        learner = family(**model.parameters)
+        learner = kind(**model.parameters)
     except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"[model] {model.type}: {error}") from None
     classes_that_fit(model, learner)
@@ -58,6 +65,21 @@ def classes_that_fit(model: Model, learner: Learner) -> int:
             f"{size:,} bytes; {model.type} needs at least {2 * size:,}"
         )
     return min(model.max_classes, learner.max_classes, fit)
+
+
+def explained(shares: int, learner: Learner) -> int:
+    """`[output] explain`, where the learner can.
+
+    Raises
+    ------
+    ConfigError
+        It has no shares of features.
+    """
+    if shares and type(learner).explain_rows is Learner.explain_rows:
+        raise ConfigError(
+            f"[output] explain: {type(learner).__name__} has no shares of features; remove explain"
+        )
+    return shares
 
 
 def _river(model: Model) -> Learner:

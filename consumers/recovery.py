@@ -5,8 +5,7 @@
 3. replay    the ranges journaled since, in the journal's order, output muted
 4. go live   poll from where the journal ends
 
-There is no undo code: whatever went wrong, the shard in memory is dropped and this begins again.
-"""
+There is no undo code: whatever went wrong, the shard in memory is dropped, this begins again."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from consumers.config import Config, identity_difference, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.journal import Entry, Identity, Merge
-from consumers.models import build, classes_that_fit
+from consumers.models import build, classes_that_fit, explained, spoken
 from consumers.records import Outgoing, Partition
 from consumers.shard import Shard, Spec
 from consumers.snapshots.format import About
@@ -362,7 +361,7 @@ def shard_of(
     learner = build(config.model)
     spec = Spec(
         name=config.name,
-        model=config.model.type,
+        model=spoken(config.model.type),
         schema=schema,
         id_field=config.input.id,
         label_field=label_field,
@@ -371,10 +370,12 @@ def shard_of(
         dead_letters=config.dead_letters_topic,
         predictions_partitions=predictions_partitions,
         top=config.output.top,
+        explain=explained(config.output.explain, learner),
         largest_dead_letter=largest_dead_letter,
         max_pending=config.labels.max_pending,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),
+        decision=config.decision.rule,
     )
     return Shard(spec, learner)
 

@@ -339,10 +339,15 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
 
 
 def _compiled(learner: Learner) -> bool:
-    """Whether the disk holds compiled kernels of the learner's family."""
-    kernel = sys.modules[type(learner).__module__].kernels.progressive
-    return any(
-        Path(kernel.stats.cache_path).glob(
-            f"{Path(kernel.py_func.__code__.co_filename).stem}.*.nbi"
+    """Whether the disk holds compiled kernels of all that the learner is made of."""
+    made_of = [learner, *getattr(learner, "_parts", ())]
+    modules = {sys.modules[type(part).__module__] for part in made_of}
+    kernels = [m.kernels.progressive for m in modules if hasattr(m, "kernels")]
+    return all(
+        any(
+            Path(kernel.stats.cache_path).glob(
+                f"{Path(kernel.py_func.__code__.co_filename).stem}.*.nbi"
+            )
         )
+        for kernel in kernels
     )

@@ -14,10 +14,12 @@ import numpy as np
 
 from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
 from consumers.errors import RecordError
-from consumers.events import ShardView
+from consumers.events import RiskView, ShardView
 from consumers.records import NEVER, Batch, Header, Outgoing, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
+from stream.decision import BayesDecision, OverallRisk
+from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.join import LabelJoin
 from stream.schema import Schema
@@ -46,10 +48,14 @@ class Spec:
         How many partitions the predictions topic has.
     top
         How many classes a prediction tells.
+    explain
+        How many shares of features it tells; 0: it is not explained.
     largest_dead_letter
         Bytes of the original a dead letter keeps at most; None: all.
     max_pending, horizon, max_classes
         Bounds of the join.
+    decision
+        What decides by risk; None: nothing does.
     """
 
     name: str
@@ -63,10 +69,12 @@ class Spec:
     predictions_partitions: int = 1
     number: int = 0
     top: int = 10
+    explain: int = 0
     largest_dead_letter: int | None = None
     max_pending: int = 100_000
     horizon: int = 7 * 86_400_000
     max_classes: int = 256
+    decision: BayesDecision | None = None
 
 
 @dataclass(slots=True)
@@ -101,8 +109,10 @@ class Outcome:
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
-        encoder = PredictionEncoder(spec.name, spec.model, spec.top)
+        encoder = PredictionEncoder(spec.name, spec.model, spec.top, spec.explain)
         classes = made.classes
+        n = len(self.observed)
+        decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
         columns = zip(
             self.observed,
             self.ids,
@@ -110,9 +120,11 @@ class Outcome:
             made.proba.tolist(),
             made.known.tolist(),
             self.result.learned_before.tolist(),
+            decided,
+            self.result.explanations or [None] * n,
             strict=True,
         )
-        for i, id_, said, proba, known, learned in columns:
+        for i, id_, said, proba, known, learned, decision, why in columns:
             partition = batch.partitions[batch.source[i]]
             ts = int(batch.timestamps[i])
             value = encoder.encode(
@@ -122,6 +134,8 @@ class Outcome:
                 self.learned_before + learned,
                 (partition.topic, partition.number, int(batch.offsets[i])),
                 ts,
+                decision,
+                why,
             )
             out = partition.number % spec.predictions_partitions
             yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
@@ -166,7 +180,13 @@ class Shard:
     def __init__(self, spec: Spec, learner: Learner) -> None:
         self.spec = spec
         join = LabelJoin(spec.max_pending, spec.horizon, spec.max_classes)
-        self._machine = Progressive(learner, join, learner.prepare(Rows.empty(spec.schema)))
+        like = learner.prepare(Rows.empty(spec.schema))
+        self._risk: OverallRisk | None = None
+        if spec.decision is None:
+            self._machine = Progressive(learner, join, like)
+        else:
+            deciding = DecidedProgressive(learner, join, like, spec.decision)
+            self._machine, self._risk = deciding, deciding.risk
         self._observations = JsonObservations(spec.schema, spec.id_field, spec.label_field)
         self._labels = JsonLabels()
         self._counts: Counter[str] = Counter()
@@ -190,10 +210,12 @@ class Shard:
         """
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         kind = np.array(is_label, dtype=bool)[batch.source]
-        events, at, rows, rejected = self._decode(batch, kind.tolist(), self._times(batch, now))
+        events, at, (rows, raw), rejected = self._decode(
+            batch, kind.tolist(), self._times(batch, now)
+        )
         learned_before = self._counts["learned"]
         before = Counter(self._machine.join.outcomes)
-        result = self._machine.process(rows, events)
+        result = self._machine.process(rows, events, raw if self.spec.explain else None)
         for event, reason in result.rejected.items():
             detail = f"label {events.labels[event]!r} was refused"
             rejected[at[event]] = RecordError(reason, detail)
@@ -224,17 +246,20 @@ class Shard:
 
     def _decode(
         self, batch: Batch, is_label: list[bool], times: list[int]
-    ) -> tuple[Events, list[int], Rows, dict[int, RecordError]]:
-        """Events of the records that can be used, their places in the batch, rows, and why not."""
+    ) -> tuple[Events, list[int], tuple[Rows, Rows], dict[int, RecordError]]:
+        """Events of the records that can be used, their places in the batch, rows (as the learner
+        takes them, and as they came), and why not."""
         seen = [i for i, label in enumerate(is_label) if not label]
         told = [i for i, label in enumerate(is_label) if label]
         x = self._observations.decode(
             [batch.keys[i] for i in seen], [batch.values[i] for i in seen]
         )
         y = self._labels.decode([batch.keys[i] for i in told], [batch.values[i] for i in told])
-        for k, refusal in self.learner.refusals(x.rows).items():
+        rows = self.learner.prepare(x.rows)
+        for k, refusal in self.learner.refusals(rows).items():
             x.rejected.setdefault(k, RecordError(refusal.reason, refusal.detail))
-        x.rows.blank(list(x.rejected))
+        for each in (rows, x.rows):
+            each.blank(list(x.rejected))
         rejected = {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
         ids, row, labels, weights = [], [], [], []
@@ -254,7 +279,7 @@ class Shard:
             labels.append(y.labels[k] if label else x.labels[k])
             weights.append(y.weights[k] if label else 1.0)
         events = Events(ids, row, labels, weights, [times[i] for i in at])
-        return events, at, x.rows, rejected
+        return events, at, (rows, x.rows), rejected
 
     def _count(
         self, batch: Batch, observations: int, result: Result, rejected: dict[int, RecordError]
@@ -262,6 +287,9 @@ class Shard:
         self._counts["observations"] += observations
         self._counts["predictions"] += len(result.predictions)
         self._counts["learned"] += result.learned
+        if self.spec.decision is not None:
+            made = self.spec.decision.decide_many(result.predictions)
+            self._counts["rejected"] += int(np.count_nonzero(made.rejected))
         self._dead.update(error.reason for error in rejected.values())
         for partition, (_, end, _) in batch.ranges.items():
             self.positions[partition] = end
@@ -283,7 +311,14 @@ class Shard:
             self._machine.view(),
             dict(self.positions),
             self.stream_time,
+            self._risk_view(),
         )
+
+    def _risk_view(self) -> RiskView | None:
+        risk = self._risk
+        if risk is None:
+            return None
+        return RiskView(risk.value, risk.count, self._counts["rejected"])
 
     def to_state(self) -> State:
         """The whole state, as a copy."""
@@ -293,7 +328,10 @@ class Shard:
             "positions": [[p.topic, p.number, at] for p, at in sorted(self.positions.items())],
             "stream_time": self.stream_time,
         }
-        return State.join({"shard": State(header), "machine": self._machine.to_state()})
+        parts = {"shard": State(header), "machine": self._machine.to_state()}
+        if self._risk is not None:
+            parts["risk"] = self._risk.to_state()
+        return State.join(parts)
 
     def load_state(self, state: State) -> None:
         """Become the shard that `to_state` saved.
@@ -309,6 +347,9 @@ class Shard:
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]
         self._machine.load_state(state.nested("machine"))
+        # Saved by a service that did not decide yet: the risk begins here.
+        if self._risk is not None and "risk" in state.header:
+            self._risk.load_state(state.nested("risk"))
 
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""

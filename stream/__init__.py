@@ -4,21 +4,52 @@ Importing it compiles nothing and does no I/O.
 """
 
 from stream.base import Learner, Predictions
-from stream.bayes import GaussianNB, MultinomialNB
+from stream.bayes import (
+    BernoulliNB,
+    CategoricalBayes,
+    CategoricalNB,
+    ComplementNB,
+    GaussianBayes,
+    GaussianNB,
+    MixedBayes,
+    MixedNB,
+    MultinomialNB,
+)
 from stream.block import Block, Op, Rows
 from stream.compat import RiverClassifier
-from stream.errors import InvalidRecordError, SchemaError, StateError, StreamError
+from stream.errors import (
+    InvalidRecordError,
+    NotLearnedError,
+    NotSupportedError,
+    SchemaError,
+    StateError,
+    StreamError,
+)
+from stream.explain import Explanation, LinearView
+from stream.neighbors import KNNClassifier
 from stream.schema import Field, Label, Schema
 from stream.state import State
 
 __all__ = [
+    "BernoulliNB",
     "Block",
+    "CategoricalBayes",
+    "CategoricalNB",
+    "ComplementNB",
+    "Explanation",
     "Field",
+    "GaussianBayes",
     "GaussianNB",
     "InvalidRecordError",
+    "KNNClassifier",
     "Label",
     "Learner",
+    "LinearView",
+    "MixedBayes",
+    "MixedNB",
     "MultinomialNB",
+    "NotLearnedError",
+    "NotSupportedError",
     "Op",
     "Predictions",
     "RiverClassifier",

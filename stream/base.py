@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from river import base
 
 from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning, mixed_kinds
-from stream.errors import InvalidRecordError, StateError
+from stream.errors import InvalidRecordError, NotSupportedError, StateError
+from stream.explain import Explanation, LinearView
 from stream.schema import Dictionary, Label
 from stream.state import State
 
 __all__ = ["Learner", "Predictions"]
 
 MAX_CLASSES = 4096
-MAX_FEATURES = 65536
 
 
 @dataclass(slots=True)
@@ -75,20 +75,22 @@ class Learner(base.Classifier, abc.ABC):
     classes : list
         Labels in the order they were first learned.
     features : list of str
-        Numeric features in the order they were first learned.
+        Features in the order they were first learned, where their names are kept.
     can_save : bool
         Whether `to_state` works; where not, the state is rebuilt from the journal at start.
+    numbers, truths, strings : str
+        What such a value is to this learner, see `Rows.from_dicts`.
     """
 
+    numbers: ClassVar[str] = "numeric"
+    truths: ClassVar[str] = "numeric"
     strings: ClassVar[str] = "categorical"
     can_save: bool = True
     _classes: Dictionary
-    _features: Dictionary
 
     def _begin(self) -> None:
         """Empty state. Every `__init__` ends with it."""
         self._classes = Dictionary(MAX_CLASSES)
-        self._features = Dictionary(MAX_FEATURES)
         self._start()
 
     # What a family gives.
@@ -120,12 +122,17 @@ class Learner(base.Classifier, abc.ABC):
 
     @property
     def features(self) -> list[str]:
-        return cast("list[str]", list(self._features))
+        return []
 
     @property
     def overflows(self) -> dict[str, int]:
         """What was refused at a bound, by the bound's name."""
-        return {"classes": self._classes.overflow, "features": self._features.overflow}
+        return {"classes": self._classes.overflow}
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws of `stream.checks` that say nothing of this learner, and why."""
+        return {}
 
     @property
     def max_classes(self) -> int:
@@ -136,13 +143,28 @@ class Learner(base.Classifier, abc.ABC):
     def _multiclass(self) -> bool:
         return True
 
+    @property
+    def _texts(self) -> Collection[str]:
+        """Features that are texts although strings are categories."""
+        return ()
+
+    def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
+        """`xs` as columns, each value of the kind it is to this learner."""
+        return Rows.from_dicts(
+            xs,
+            numbers=self.numbers,
+            truths=self.truths,
+            strings=self.strings,
+            texts=self._texts,
+        )
+
     def rows(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
         """`xs` as rows this learner can take."""
-        return self.prepare(Rows.from_dicts(xs, strings=self.strings))
+        return self.prepare(self.columns(xs))
 
     def prepare(self, rows: Rows) -> Rows:
-        """Encode what would otherwise be encoded at each step (texts to tokens). Pure."""
-        return rows
+        """Bring values into the columns learned from, and encode texts. Pure, idempotent."""
+        return rows.recast(numbers=self.numbers, truths=self.truths)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows this learner cannot take although their values fit the schema, and why."""
@@ -209,7 +231,6 @@ class Learner(base.Classifier, abc.ABC):
         header = {
             "learner": type(self).__name__,
             "classes": self.classes,
-            "features": self.features,
             "inner": dict(inner.header),
         }
         return State(header, inner.arrays)
@@ -228,7 +249,6 @@ class Learner(base.Classifier, abc.ABC):
             raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
         try:
             self._classes = Dictionary(MAX_CLASSES, header["classes"])
-            self._features = Dictionary(MAX_FEATURES, header["features"])
             self._restore(State(header["inner"], state.arrays))
         except (KeyError, TypeError) as error:
             raise StateError(f"the state of this {name} is damaged: {error!r}") from None
@@ -244,56 +264,85 @@ class Learner(base.Classifier, abc.ABC):
         trial.learn_one({"warm": 1.0}, _any_label(trial.classes))
         trial.predict_proba_one({"warm": 1.0})
 
+    # What not every family can do.
+
+    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """log P(class) + log p(x | class) of each known class; -inf where truly impossible."""
+        raise self._lacks("a joint log likelihood")
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
+    ) -> None:
+        """Take one learned record back."""
+        raise self._lacks("unlearning")
+
+    def merge(self, other: Learner) -> Self:
+        """Become what learning `other`'s records after one's own would give."""
+        raise self._lacks("merging")
+
+    def explain_one(
+        self, x: Mapping[Any, Any], label: Label | None = None, against: Label | None = None
+    ) -> Explanation:
+        """Why `label` rather than `against`, feature by feature.
+
+        Parameters
+        ----------
+        label, against
+            Two known classes; left out, the most probable one and the runner-up.
+
+        Raises
+        ------
+        NotLearnedError
+            Fewer than two classes are known, or one that is asked for is not.
+        NotSupportedError
+            This learner has no shares of features.
+        """
+        return self.explain_rows(self.columns([x]), label, against)
+
+    def explain_rows(
+        self, rows: Rows, label: Label | None = None, against: Label | None = None
+    ) -> Explanation:
+        """`explain_one` of the one row of `rows`, as `columns` makes them."""
+        raise self._lacks("an explanation by features")
+
+    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
+        """The log-odds of two classes as bias and weights, where they are a line."""
+        raise self._lacks("a linear view")
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of the model."""
+        raise self._lacks("a number of parameters")
+
+    def _lacks(self, what: str) -> NotSupportedError:
+        return NotSupportedError(f"{type(self).__name__} has no such thing as {what}")
+
     # Shared by the families.
 
     def _admit_labels(self, block: Block) -> NDArray[np.int64]:
         """Class codes of the block's labels; new ones in the order their steps learn."""
         label = np.full(len(block.labels), -1, dtype=np.int64)
-        fresh: list[Label] = []
+        codes = list(dict.fromkeys(block.y[learning(block)].tolist()))
+        if codes and min(codes) < 0:
+            raise ValueError("a learning step needs a label")
+        if codes:
+            label[codes] = self._admit_classes([block.labels[code] for code in codes])
+        return label
+
+    def _admit_classes(self, labels: Sequence[Label]) -> NDArray[np.int64]:
+        """The class code of each label, new ones in order; all or, on an error, none."""
+        fresh: dict[Label, int] = {}
         first = self._classes.values[0] if len(self._classes) else None
-        for code in dict.fromkeys(block.y[learning(block)].tolist()):
-            if code < 0:
-                raise ValueError("a learning step needs a label")
-            value = block.labels[code]
+        for value in labels:
             first = value if first is None else first
             if type(value) is not type(first):
                 raise mixed_kinds(first, value)
-            if value in self._classes:
-                label[code] = self._classes.codes[value]
-                continue
-            label[code] = len(self._classes) + len(fresh)
-            fresh.append(value)
+            if value not in self._classes:
+                fresh.setdefault(value, len(fresh))
         if len(self._classes) + len(fresh) > self._classes.bound:
             self._classes.overflow += 1
             raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
-        for value in fresh:
-            self._classes.add(value)
-        return label
-
-    def _admit_features(self, block: Block) -> NDArray[np.int64]:
-        """This learner's column of each of the block's numeric columns, -1 for none.
-
-        A feature gets its column at the first step that learns a value of it, those of one step
-        in the order of their names: so blocks of any size give the same columns.
-        """
-        codes = self._features.codes
-        names = block.rows.numeric_names
-        column = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
-        missing = np.flatnonzero(column < 0)
-        if missing.size:
-            steps = learning(block)
-            present = ~np.isnan(block.rows.numeric[np.ix_(block.row[steps], missing)])
-            seen = present.any(axis=0)
-            order = sorted(
-                (int(np.argmax(present[:, k])), names[missing[k]], int(missing[k]))
-                for k in np.flatnonzero(seen)
-            )
-            for _, name, j in order:
-                column[j] = self._features.add(cast("Hashable", name))
-                if column[j] < 0:  # counted once a record, as one-record calls do
-                    k = int(np.flatnonzero(missing == j)[0])
-                    self._features.overflow += int(np.count_nonzero(present[:, k])) - 1
-        return column
+        return np.array([self._classes.add(value) for value in labels], dtype=np.int64)
 
 
 def _any_label(classes: list[Label]) -> Label:

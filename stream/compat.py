@@ -90,6 +90,24 @@ class RiverClassifier(Learner):
     'a'
     """
 
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws that say nothing of a river model, and why."""
+        laws = {
+            "merging": ("merging_equals_learning_both", "merging_what_does_not_fit_is_refused"),
+            "unlearning": (
+                "unlearning_is_the_inverse_of_learning",
+                "unlearning_what_was_not_learned_is_refused",
+            ),
+            "a joint log likelihood": ("the_posterior_is_the_normalised_joint_likelihood",),
+            "explanations": (
+                "contributions_sum_exactly_to_the_log_odds",
+                "an_explanation_of_the_converse_is_the_negative",
+            ),
+            "a number of parameters": ("parameters_are_counted",),
+        }
+        return {name: f"river has no {what}" for what, names in laws.items() for name in names}
+
     def __init__(self, model: base.Classifier, trust_pickle: bool = False) -> None:
         if not isinstance(model, base.Classifier):
             raise SchemaError(f"expected a river classifier, got {type(model).__name__}")
@@ -262,6 +280,7 @@ def _by_name(rows: Rows) -> Rows:
         rows.categorical[:, categorical],
         tuple(rows.text_names[j] for j in text),
         rows.text[:, text],
+        rows.binary_names,
     )
 
 

@@ -3,6 +3,8 @@
 StreamError
 ├── SchemaError     the caller: a parameter, field or schema that cannot be used
 ├── InvalidRecordError   the record: a value no model may learn; names its `reason`
+├── NotLearnedError      the caller: asks to unlearn what was not learned
+├── NotSupportedError    the caller: asks a learner for what it cannot do; says why
 └── StateError      the saved state: damaged, or of another learner
 
 Every message says what was expected, what came and what to do.
@@ -12,7 +14,16 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-__all__ = ["REASONS", "InvalidRecordError", "Reason", "SchemaError", "StateError", "StreamError"]
+__all__ = [
+    "REASONS",
+    "InvalidRecordError",
+    "NotLearnedError",
+    "NotSupportedError",
+    "Reason",
+    "SchemaError",
+    "StateError",
+    "StreamError",
+]
 
 Reason = Literal[
     "wrong_kind",  # a value of another kind than its field
@@ -52,3 +63,11 @@ class InvalidRecordError(StreamError):
 
 class StateError(StreamError):
     """Saved state that cannot be loaded."""
+
+
+class NotLearnedError(StreamError):
+    """A record to unlearn that the learner cannot have learned; it is untouched."""
+
+
+class NotSupportedError(StreamError):
+    """What this learner, or this setting of it, cannot do."""

@@ -131,6 +131,11 @@ class Dictionary:
         self.values.append(value)
         return len(self.values) - 1
 
+    def remove(self, value: Hashable) -> None:
+        """Forget `value`; the codes after its own fall by one. O(len)."""
+        self.values.remove(value)
+        self.codes = {v: i for i, v in enumerate(self.values)}
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -1,10 +1,16 @@
-"""Fixtures of all tests: the real broker, started when a test first asks for it."""
+"""Fixtures of all tests: the real broker, started when a test first asks for it; shared data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import csv
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +25,19 @@ def kafka_bootstrap() -> Iterator[str]:
     except BrokerUnavailableError as error:
         lacking = str(error)
     pytest.fail(lacking, pytrace=False)  # outside, so that the one line stands alone
+
+
+@pytest.fixture(scope="session")
+def shared_csv() -> Callable[[str], list[dict[str, str]]]:
+    """A function that reads a CSV of the shared data sets, or skips where they are absent."""
+
+    def read(name: str) -> list[dict[str, str]]:
+        folder = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared"))
+        path = folder / "data" / name
+        if not path.exists():
+            pytest.skip(f"{name} is not there; set HEADWATER_SHARED to the shared data")
+        opener = gzip.open if path.suffix == ".gz" else open
+        with opener(path, "rt", newline="") as lines:
+            return list(csv.DictReader(lines))
+
+    return read

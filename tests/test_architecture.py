@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
-errors schema text block state stats preprocessing base bayes neighbors decision join
+errors schema text rows block state explain stats base bayes neighbors preprocessing decision join
 evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """

@@ -21,7 +21,7 @@ def configured(label: str) -> Config:
         f"""
         name = "pages"
         input = {{ transport = "memory:none", observations = "seen", {label} }}
-        model = {{ type = "gaussian_nb" }}
+        model = {{ type = "GaussianNB" }}
         """
     )
 

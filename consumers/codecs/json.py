@@ -20,6 +20,7 @@ from consumers.errors import RecordError
 from stream import schema as kinds
 from stream.block import Rows
 from stream.errors import InvalidRecordError
+from stream.explain import Explanation
 from stream.schema import Label, Schema
 
 __all__ = [
@@ -304,6 +305,17 @@ class _Position(msgspec.Struct):
     offset: int
 
 
+class _Decision(msgspec.Struct):
+    action: Label | None
+    risk: float | None
+
+
+class _Explanation(msgspec.Struct):
+    against: Label
+    log_odds: float
+    top: list[tuple[str, float]]
+
+
 class _Prediction(msgspec.Struct):
     id: str
     prediction: Label | None
@@ -311,6 +323,8 @@ class _Prediction(msgspec.Struct):
     model: _Model
     position: _Position
     ts: int
+    decision: _Decision | msgspec.UnsetType = msgspec.UNSET
+    explanation: _Explanation | msgspec.UnsetType = msgspec.UNSET
 
 
 class PredictionEncoder:
@@ -320,12 +334,12 @@ class PredictionEncoder:
     ----------
     name, kind
         The model's name and type.
-    top
-        How many of the most probable classes are told.
+    top, explain
+        How many of the most probable classes and of the largest shares of features are told.
     """
 
-    def __init__(self, name: str, kind: str, top: int = 10) -> None:
-        self.name, self.kind, self.top = name, kind, top
+    def __init__(self, name: str, kind: str, top: int = 10, explain: int = 0) -> None:
+        self.name, self.kind, self.top, self.explain = name, kind, top, explain
         self._encode = msgspec.json.Encoder().encode
 
     def encode(
@@ -336,11 +350,21 @@ class PredictionEncoder:
         learned: int,
         position: tuple[str, int, int],
         ts: int,
+        decision: tuple[Label | None, float | None] | None = None,
+        why: Explanation | None = None,
     ) -> bytes:
-        """One prediction; `posterior` in the order the classes were learned."""
+        """One prediction; `posterior` in the order the classes were learned.
+
+        `decision` is action and risk; of it and of `why` the record says nothing where it is None.
+        """
         ranked = sorted(posterior, key=_descending)[: self.top]
         model = _Model(self.name, self.kind, learned)
-        return self._encode(_Prediction(id_, best, ranked, model, _Position(*position), ts))
+        made = msgspec.UNSET if decision is None else _Decision(*decision)
+        shares: _Explanation | msgspec.UnsetType = msgspec.UNSET
+        if why is not None:
+            shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
+        place = _Position(*position)
+        return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))
 
 
 def _descending(pair: tuple[Label, float]) -> float:

@@ -312,8 +312,6 @@ def _explain(
         if likely:
             typer.echo(f"is {likely[0]!r} the label? then say --label {likely[0]}")
     typer.echo(f"model {choice.model}: {choice.why}")
-    for remark in choice.remarks:
-        typer.echo(f"  {remark}")
 
 
 def _label_line(label: str, records: Records) -> str:

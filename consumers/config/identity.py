@@ -16,12 +16,12 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
 
     Examples
     --------
-    >>> old = {"model": {"type": "gaussian_nb", "seed": 42}, "features": None}
-    >>> new = {"model": {"type": "multinomial_nb", "seed": 42}, "features": {"x": "text"}}
+    >>> old = {"model": {"type": "GaussianNB", "seed": 42}, "features": None}
+    >>> new = {"model": {"type": "MultinomialNB", "seed": 42}, "features": {"x": "text"}}
     >>> for line in identity_difference(old, new):
     ...     print(line)
     features: was not set, now {"x": "text"}
-    model.type: was "gaussian_nb", now "multinomial_nb"
+    model.type: was "GaussianNB", now "MultinomialNB"
     """
     return list(_differences("", old, new))
 

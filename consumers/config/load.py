@@ -82,7 +82,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     >>> config = parse('''
     ... name = "phishing"
     ... input = {transport = "sqlite:log.db", observations = "pages"}
-    ... model = {type = "gaussian_nb"}
+    ... model = {type = "GaussianNB"}
     ... ''')
     >>> config.predictions_topic, config.commit.max_records
     ('phishing-predictions', 5000)
@@ -193,8 +193,6 @@ def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
     near = get_close_matches(str(key), keys, n=1)
     if near:
         return f"did you mean {near[0]!r}?", (*parents, near[0])
-    if parents == ["model"]:
-        return "the learner's parameters stand in [model.parameters]", ()
     homes = [s for s in Config.model_fields if key in _keys([s])] if not parents else []
     if homes:
         return f"it stands in [{homes[0]}]", ()

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from consumers.config.decision import Decision
+from consumers.config.learner import Model
 from consumers.config.sections import (
     Commit,
     FieldName,
@@ -17,7 +19,6 @@ from consumers.config.sections import (
     Input,
     Journal,
     Labels,
-    Model,
     Output,
     Scale,
     Section,
@@ -49,7 +50,8 @@ class Config(Section):
         "first 500 observations at the first start (never text, which must be declared).",
     )
     labels: Labels = Labels()
-    model: Model
+    model: Model = Model()
+    decision: Decision = Decision()
     output: Output = Output()
     commit: Commit = Commit()
     journal: Journal = Journal()

@@ -1,7 +1,7 @@
 """From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
 
-Rule: only fields the chosen model learns from are declared. The others could not help, but a
-value of another kind in one of them would make a dead letter of the record.
+Rule: the model takes every field that is declared; one that nothing can be learned from (an id, a
+constant) is not, for a value of another kind in it would make a dead letter of the record.
 """
 
 from __future__ import annotations
@@ -16,25 +16,13 @@ from consumers.errors import ConfigError
 
 __all__ = ["Choice", "Source", "choose", "service_name", "toml"]
 
-TREE = "river:tree.HoeffdingTreeClassifier"
-_USES = {
-    "gaussian_nb": ("numeric", "binary"),
-    "multinomial_nb": ("text",),
-    TREE: ("numeric", "binary", "categorical"),
-}
-_UNUSED = {
-    "gaussian_nb": "gaussian_nb does not use categories",
-    "multinomial_nb": "multinomial_nb would take it for a count of the word of this name",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A model, why it was chosen, and remarks one a line."""
+    """A model, and why it was chosen."""
 
     model: str
     why: str
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +49,9 @@ def choose(fields: Sequence[Inferred]) -> Choice:
     Examples
     --------
     >>> choose([Inferred("body", "text", "…"), Inferred("hops", "numeric", "…")]).model
-    'multinomial_nb'
-    >>> choose([Inferred("colour", "categorical", "…")]).model
-    'river:tree.HoeffdingTreeClassifier'
+    'auto'
+    >>> choose([Inferred("price", "numeric", "…")]).model
+    'GaussianNB'
     """
     kinds = [f.kind for f in fields if f.kind is not None]
     texts, categories = kinds.count("text"), kinds.count("categorical")
@@ -73,26 +61,14 @@ def choose(fields: Sequence[Inferred]) -> Choice:
             "no field of the sample can be learned from; send numbers, truth values, categories "
             "or texts beside the id and the label"
         )
-    if texts:
-        remarks = (
-            (f"{_fields(numbers + categories)} beside the text left out, see the file",)
-            if numbers + categories
-            else ()
-        )
-        return Choice("multinomial_nb", f"{_fields(texts)} of text: it counts the words", remarks)
-    if not numbers:
-        why = (
-            f"only {_fields(categories)} of categories: a tree that grows with the stream takes it"
-        )
-        why = why if categories == 1 else why.removesuffix("it") + "them"
-        return Choice(TREE, why, ("its state is rebuilt from the journal at every start",))
-    why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
-    if not categories:
-        return Choice("gaussian_nb", why)
-    remark = f"gaussian_nb ignores {_fields(categories)} of categories for now; {TREE} takes both"
-    if categories > numbers:
-        remark += ", and here most fields are categories"
-    return Choice("gaussian_nb", why, (remark,))
+    if texts == len(kinds):
+        return Choice("MultinomialNB", f"{_fields(texts)} of text: it counts the words")
+    if kinds.count("numeric") == len(kinds):
+        why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
+        return Choice("GaussianNB", why)
+    counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
+    mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
+    return Choice("auto", f"{mix}: MixedNB takes each as what it is")
 
 
 def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
@@ -108,11 +84,10 @@ def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
         *_input(source),
         "",
         "[features]",
-        *_features(fields, choice.model),
+        *_features(fields),
         "",
         "[model]",
         f"# {choice.why}.",
-        *(f"# {remark}." for remark in choice.remarks),
         f"type = {_text(choice.model)}",
         "",
         "[http]",
@@ -150,16 +125,14 @@ def _input(source: Source) -> list[str]:
     return lines
 
 
-def _features(fields: Sequence[Inferred], model: str) -> list[str]:
+def _features(fields: Sequence[Inferred]) -> list[str]:
     lines = []
     for field in fields:
         shown = _key(field.name)
         if field.kind is None:
             lines.append(f"# {shown} is left out: {field.why}")
-        elif field.kind in _USES[model]:
-            lines.append(f"{shown} = {_text(field.kind)}  # {field.why}")
         else:
-            lines.append(f"# {shown} = {_text(field.kind)}  # {field.why}; {_UNUSED[model]}")
+            lines.append(f"{shown} = {_text(field.kind)}  # {field.why}")
     return lines
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -18,14 +17,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    field_validator,
-    model_validator,
 )
 
 from consumers.config.units import (
     duration_ms,
     duration_text,
-    finite,
     size_bytes,
     utc_text,
     without_login,
@@ -38,17 +34,15 @@ __all__ = [
     "Input",
     "Journal",
     "Labels",
-    "Model",
     "Output",
     "Scale",
     "Section",
+    "Size",
     "Snapshots",
     "Telemetry",
 ]
 
-_CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
 _SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
-OWN_MODELS = ("gaussian_nb", "multinomial_nb")
 
 
 def _transport(url: str) -> str:
@@ -76,16 +70,6 @@ def _topic(name: str) -> str:
 
 def _start(value: object) -> str:
     return value if value in ("earliest", "latest") else utc_text(value)
-
-
-def _model_type(name: str) -> str:
-    if name in OWN_MODELS or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
-        return name
-    near = get_close_matches(name, OWN_MODELS, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(
-        f'expected "gaussian_nb", "multinomial_nb" or "river:MODULE.CLASS", got {name!r}{hint}'
-    )
 
 
 def _one_shard(shards: int) -> int:
@@ -183,82 +167,6 @@ class Labels(Section):
         return duration_ms(self.horizon)
 
 
-class Model(Section):
-    """What learns. Part of the identity, but for `trust_pickle`."""
-
-    type: Annotated[str, AfterValidator(_model_type)] = Field(
-        description="`gaussian_nb` (numbers), `multinomial_nb` (text and counts) or "
-        "`river:MODULE.CLASS` (any classifier of river). No default: it depends on the fields; "
-        "`headwater init` proposes one."
-    )
-    parameters: dict[str, Any] = Field(
-        default_factory=dict,
-        description="The learner's own parameters, by their names in its documentation. Empty: "
-        "the learner's defaults.",
-    )
-    pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(),
-        description='River transformers before the classifier, such as `"preprocessing.'
-        'StandardScaler"`; for `river:` only. Empty: naive Bayes and trees need none.',
-    )
-    trust_pickle: bool = Field(
-        default=False,
-        description="Whether a river model's state is kept in snapshots as a pickle; for `river:` "
-        "only. Off: loading a pickle runs what it contains; the state is then rebuilt from the "
-        "journal at start.",
-    )
-    seed: int = Field(
-        default=42,
-        ge=0,
-        lt=2**32,
-        description="Seed of a learner that draws random numbers; for `river:` only. Fixed, so "
-        "that a replay gives the same bits; 42 is as good as any.",
-    )
-    max_classes: int = Field(
-        default=256,
-        ge=2,
-        le=1024,
-        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
-        "nearly always an id sent as a label.",
-    )
-    max_state_bytes: Size = Field(
-        default=2**30,
-        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
-        "fits a small server beside the rest.",
-    )
-
-    @field_validator("parameters")
-    @classmethod
-    def _plain(cls, parameters: dict[str, Any]) -> dict[str, Any]:
-        for name, value in parameters.items():
-            if not finite(value):
-                raise ValueError(
-                    f"expected a finite number, text, truth value, list or table for {name!r}, "
-                    f"got {value!r}"
-                )
-        return parameters
-
-    @field_validator("pipeline")
-    @classmethod
-    def _transformers(cls, pipeline: tuple[str, ...]) -> tuple[str, ...]:
-        for name in pipeline:
-            if not re.fullmatch(_CLASS_PATH, name, re.ASCII):
-                raise ValueError(
-                    f'expected transformers such as "preprocessing.StandardScaler", got {name!r}'
-                )
-        return pipeline
-
-    @model_validator(mode="after")
-    def _river_only(self) -> Self:
-        if not self.type.startswith("river:"):
-            for key in ("pipeline", "trust_pickle", "seed"):
-                if key in self.model_fields_set:
-                    raise ValueError(
-                        f"{key} is for river models only, and type is {self.type!r}; remove {key}"
-                    )
-        return self
-
-
 class Output(Section):
     """Where predictions and dead letters go."""
 
@@ -278,6 +186,14 @@ class Output(Section):
         le=4096,
         description="Most probable labels written with each prediction. 10: keeps a record small "
         "where there are hundreds of classes.",
+    )
+    explain: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="Largest shares of features or tokens in the log-odds written with each "
+        "prediction, for the most probable label against the runner-up. 0, none: each prediction "
+        "is then made by a call of its own, some 0.3 ms.",
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 from consumers.config import Config
 from consumers.demo.turns import Turn, Turns
 from consumers.events import Committed, ShardView
+from consumers.models import spoken
 from consumers.records import Fetched, Partition
 from consumers.transports.protocol import Log
 
@@ -116,7 +117,7 @@ class Watch:
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        name, model = self.config.name, self.config.model.type
+        name, model = self.config.name, spoken(self.config.model.type)
         self.picture = Picture(name, model, self.label, self.total)
         self.begin()
 

@@ -99,6 +99,24 @@ METRICS = (
         "Share of right predictions of a baseline on the very records the model was scored on.",
     ),
     Spec(
+        "headwater_decision_risk",
+        "gauge",
+        ("shard", "model"),
+        "Overall risk: mean loss of the decisions whose true class came, each as it was made.",
+    ),
+    Spec(
+        "headwater_decision_scored_total",
+        "counter",
+        ("shard", "model"),
+        "Decisions whose true class came: those that the overall risk is the mean of.",
+    ),
+    Spec(
+        "headwater_decision_rejected_total",
+        "counter",
+        ("shard", "model"),
+        "Observations on which nothing was decided because abstaining cost less.",
+    ),
+    Spec(
         "headwater_commit_seconds",
         "histogram",
         ("shard",),
@@ -158,6 +176,8 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears
   as `___other__`; a name is cut after 100 characters.
+- The series of decisions are there where `[decision]` is configured. When its losses change, risk
+  and scored decisions start anew.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.errors import DEAD_LETTER_REASONS
-from consumers.events import Committed, ShardView
+from consumers.events import Committed, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import BUCKETS, MAX_CLASSES, METRICS
 from stream.evaluate.quality import QualityView
@@ -84,7 +84,9 @@ class ShardCollector(Collector):
         view = self._view()
         if view is not None:
             yield from _totals(view)
-            yield from self._quality((str(view.shard), view.model), view.quality)
+            of = (str(view.shard), view.model)
+            yield from self._quality(of, view.quality)
+            yield from _decisions(of, view.risk)
 
     def _quality(self, of: tuple[str, str], quality: QualityView) -> Iterator[Metric]:
         names = class_names(quality.classes, self._max_classes)
@@ -229,6 +231,13 @@ def _totals(view: ShardView) -> Iterator[Metric]:
         "headwater_committed_offset",
         (((*shard, p.topic, str(p.number)), offset) for p, offset in view.positions.items()),
     )
+
+
+def _decisions(of: tuple[str, str], risk: RiskView | None) -> Iterator[Metric]:
+    made = () if risk is None else (risk.overall, risk.scored, risk.rejected)
+    names = ("risk", "scored_total", "rejected_total")
+    for name, value in zip(names, made or (None,) * len(names), strict=True):
+        yield _family(f"headwater_decision_{name}", [(of, value)])
 
 
 def _by(

@@ -1,6 +1,23 @@
-"""Bayes classifiers."""
+"""Bayes classifiers: full and naive, on every kind of attribute."""
 
+from stream.bayes.bernoulli import BernoulliNB
+from stream.bayes.categorical import CategoricalNB
+from stream.bayes.complement import ComplementNB
 from stream.bayes.gaussian import GaussianNB
+from stream.bayes.gaussian_bayes import GaussianBayes
+from stream.bayes.joint import CategoricalBayes
+from stream.bayes.mixed import MixedNB
+from stream.bayes.mixed_bayes import MixedBayes
 from stream.bayes.multinomial import MultinomialNB
 
-__all__ = ["GaussianNB", "MultinomialNB"]
+__all__ = [
+    "BernoulliNB",
+    "CategoricalBayes",
+    "CategoricalNB",
+    "ComplementNB",
+    "GaussianBayes",
+    "GaussianNB",
+    "MixedBayes",
+    "MixedNB",
+    "MultinomialNB",
+]

@@ -9,16 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stream.base import Learner
-from stream.checks import poison, purity, rejection, restoration, splits, weights
+from stream.checks import (
+    algebra,
+    explanations,
+    poison,
+    purity,
+    rejection,
+    restoration,
+    splits,
+    weights,
+)
 from stream.checks.claims import Law
 
 __all__ = ["Law", "check_laws", "yield_laws"]
 
-FAMILIES = (splits, rejection, poison, purity, restoration, weights)
+FAMILIES = (splits, rejection, poison, purity, restoration, weights, algebra, explanations)
 
 
 def yield_laws(learner: Learner) -> Iterator[Law]:
-    """The laws `learner` must satisfy: all but those it leaves out by `_unit_test_skips`.
+    """The laws `learner` must satisfy: all but those that do not apply to it.
 
     Examples
     --------
@@ -27,10 +36,9 @@ def yield_laws(learner: Learner) -> Iterator[Law]:
     >>> next(yield_laws(GaussianNB())).__name__
     'any_split_gives_the_same_bits'
     """
-    left_out = learner._unit_test_skips()
     for family in FAMILIES:
         for law in family.LAWS:
-            if law.__name__ not in left_out:
+            if law.__name__ not in learner.not_applicable:
                 yield law
 
 

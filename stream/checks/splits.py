@@ -95,6 +95,7 @@ def the_order_of_columns_never_matters(learner: Learner) -> None:
         rows.categorical[:, ::-1].copy(),
         rows.text_names[::-1],
         rows.text[:, ::-1].copy(),
+        rows.binary_names,
     )
     claim(
         backwards.progressive_many(Block.of(turned, 2, data.ys)).dicts() == said,

@@ -111,6 +111,7 @@ class Waiting:
             columns["categorical"],
             names.text_names,
             columns["text"],
+            names.binary_names,
         )
         said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         self.put(slots, index, rows, said, proba)

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Rows
 from stream.errors import InvalidRecordError, Reason
+from stream.evaluate.explained import explained_many
 from stream.evaluate.pending import Waiting
 from stream.evaluate.quality import Quality, QualityView
+from stream.explain import Explanation
 from stream.join import LabelJoin, Plan
 from stream.schema import Label
 from stream.state import State
@@ -67,6 +69,8 @@ class Result:
         int64, one a prediction: how many of them before it.
     rejected
         Event to the reason its label was refused; such an observation has no prediction.
+    explanations
+        One a prediction, where they were asked for.
     """
 
     predictions: Predictions
@@ -74,6 +78,7 @@ class Result:
     learned: int
     learned_before: NDArray[np.int64]
     rejected: dict[int, Reason]
+    explanations: list[Explanation | None] | None = None
 
 
 class Progressive:
@@ -93,19 +98,28 @@ class Progressive:
         self.learner = learner
         self.join = join
         self.quality = Quality()
-        self._waiting = Waiting(like)
+        self._waiting = Waiting(learner.prepare(like))
 
-    def process(self, rows: Rows, events: Events) -> Result:
-        """Predict, score and learn, event by event."""
+    def process(self, rows: Rows, events: Events, raw: Rows | None = None) -> Result:
+        """Predict, score and learn, event by event.
+
+        With `raw`, the rows as they were before the learner prepared them, each prediction is
+        explained too, step by step.
+        """
         plan = self._plan(events)
         rows = self._waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        predictions = self.learner.progressive_many(block)
+        why: list[Explanation | None] | None = None
+        if raw is None:
+            predictions = self.learner.progressive_many(block)
+        else:
+            predictions, why = explained_many(self.learner, block, raw)
         said = predictions.best()
         self._score(plan, block, old, predictions, said)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
-        return Result(predictions, said, int(np.count_nonzero(learns)), before, plan.rejected)
+        learned = int(np.count_nonzero(learns))
+        return Result(predictions, said, learned, before, plan.rejected, why)
 
     def _plan(self, events: Events) -> Plan:
         plan, observe, answer = Plan(), self.join.observe, self.join.answer
@@ -258,7 +272,7 @@ def progressive(
     """
     machine: Progressive | None = None
     for xs, events in _delayed(dataset, delay, block_size):
-        rows = Rows.from_dicts(xs, strings=learner.strings)
+        rows = learner.rows(xs)
         if machine is None:
             waiting = max(delay, 1) + block_size
             join = LabelJoin(waiting, max_classes=learner.max_classes)

@@ -1,6 +1,6 @@
 """Text as counts of hashed tokens: the same text has the same buckets on every machine."""
 
-from stream.text.hashing import BUCKETS, MAX_TOKENS, bucket, encode
+from stream.text.hashing import BUCKETS, MAX_TOKENS, Bags, bucket, encode, encode_many
 from stream.text.tokens import tokens
 
-__all__ = ["BUCKETS", "MAX_TOKENS", "bucket", "encode", "tokens"]
+__all__ = ["BUCKETS", "MAX_TOKENS", "Bags", "bucket", "encode", "encode_many", "tokens"]

@@ -51,7 +51,7 @@ labels = "{labels}"
 [features]
 {features}
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 [commit]
 max_records = {max_records}
 [snapshots]

@@ -99,7 +99,7 @@ class Run:
     shell: Shell
     name: str
     features: str = PAGES
-    model: str = "gaussian_nb"
+    model: str = "GaussianNB"
     letters: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -233,7 +233,7 @@ def test_predictions_of_the_good_records_are_the_same(dirty: Run, clean: Run) ->
 
 def test_negative_count_is_a_dead_letter_of_a_model_that_counts(place: Shell) -> None:
     """The record with it is neither predicted nor learned."""
-    run = Run(place, "counts", COUNTS, "multinomial_nb")
+    run = Run(place, "counts", COUNTS, "MultinomialNB")
     bodies = [b'"win cash"', b'"lunch later"']
     records = []
     for i in range(20):

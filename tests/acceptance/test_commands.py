@@ -72,7 +72,7 @@ def test_init_says_why_for_every_field_and_for_the_model(own: Own) -> None:
     assert said["ip_in_url"][0] == "binary"
     assert said["https"] == ["categorical", "3 of 500 values distinct, strings"]
     assert [line for line in own.init if line.startswith("label is_phishing: 2 classes: no ")]
-    assert [line for line in own.init if line.startswith("model gaussian_nb: ")]
+    assert [line for line in own.init if line.startswith("model GaussianNB: ")]
 
 
 def test_init_writes_a_commented_configuration(own: Own) -> None:
@@ -154,7 +154,7 @@ def test_text_in_json_lines_takes_the_same_path(shell: Shell) -> None:
     predictions = shell.values("sms.db", "sms-predictions")
     last = zip(predictions[200:], rows[200:], strict=True)
 
-    assert [line for line in init if line.startswith("model multinomial_nb: ")]
+    assert [line for line in init if line.startswith("model MultinomialNB: ")]
     assert len(predictions) == len(rows)
     assert sum(p["prediction"] == row["kind"] for p, row in last) > 95
 
@@ -185,7 +185,7 @@ def test_first_start_infers_fields_and_begins_where_input_start_says(
     shell("produce", "visits", pages, "--transport", url, *labels)
     shell.write(
         "late.toml",
-        'name = "late"\nmodel = {type = "gaussian_nb"}\nhttp = {enabled = false}\n[input]\n'
+        'name = "late"\nmodel = {type = "GaussianNB"}\nhttp = {enabled = false}\n[input]\n'
         f'transport = "{url}"\nobservations = "visits"\nlabels = "answers"\nstart = "latest"\n',
     )
     shell("run", "late.toml", "--drain")

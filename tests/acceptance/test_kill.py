@@ -44,12 +44,12 @@ def records() -> Labelled:
 class Files:
     """What a service leaves on the disk, looked at from outside while it runs."""
 
-    def __init__(self, directory: Path, records: Labelled) -> None:
+    def __init__(self, directory: Path, records: Labelled, text: str | None = None) -> None:
         self.directory = directory
         self.database = directory / "log.db"
         self.config = directory / "svc.toml"
         features = sorted(records[0][0])
-        self.config.write_text(config_text("sqlite:log.db", features, 50, 50))
+        self.config.write_text(text or config_text("sqlite:log.db", features, 50, 50))
         with closing(open_log(f"sqlite:{self.database}")) as log:
             fill(log, records, DELAY)
 

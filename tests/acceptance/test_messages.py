@@ -21,7 +21,7 @@ labels = "answers"
 [features]
 x = "numeric"
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 [http]
 port = 0
 """
@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Shell:
     shell.write("pages.toml", CONFIG)
     shell.write("misspelt.toml", CONFIG.replace("\nport =", "\nprot ="))
     shell.write("section.toml", CONFIG.replace("[input]", "[inptu]"))
-    shell.write("model.toml", CONFIG.replace("gaussian_nb", "gausian_nb"))
+    shell.write("model.toml", CONFIG.replace("GaussianNB", "gausian_nb"))
     shell.write("parameter.toml", CONFIG.replace("[http]", "[model.parameters]\nalpha = 1\n[http]"))
     shell.write("broken.toml", "name = \n")
     shell.write("nowhere.toml", CONFIG.replace("sqlite:pages.db", "sqlite:no/pages.db"))
@@ -59,8 +59,8 @@ WRONG_USE = [
     (["run", "misspelt.toml"], ["[http] prot: unknown key", "did you mean 'port'?"]),
     (["check", "misspelt.toml"], ["[http] prot: unknown key", "did you mean 'port'?"]),
     (["run", "section.toml"], ["inptu: unknown key", "did you mean 'input'?"]),
-    (["run", "model.toml"], ["[model] type", "did you mean 'gaussian_nb'?"]),
-    (["run", "parameter.toml"], ["[model] gaussian_nb", "alpha"]),
+    (["run", "model.toml"], ["[model] type", "did you mean 'GaussianNB'?"]),
+    (["run", "parameter.toml"], ["[model] GaussianNB", "alpha"]),
     (["run", "broken.toml"], ["broken.toml: not valid TOML", "line 1"]),
     (["run", "elsewhere.toml"], ["no topic page, answers on", "--create"]),
     (["init", "nope.csv"], ["no file nope.csv", "--transport"]),

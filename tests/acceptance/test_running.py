@@ -35,7 +35,7 @@ PROMISED = {
 }
 OBSERVATIONS = 'headwater_observations_total{shard="0"}'
 LEARNED = 'headwater_learned_total{shard="0"}'
-ACCURACY = 'headwater_accuracy_ratio{model="gaussian_nb",shard="0",window="all"}'
+ACCURACY = 'headwater_accuracy_ratio{model="GaussianNB",shard="0",window="all"}'
 CONFIG = """
 name = "{name}"
 [input]
@@ -48,7 +48,7 @@ long_url = "numeric"
 age_of_domain = "numeric"
 request_from_other_domain = "numeric"
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 [http]
 port = 0
 """

@@ -17,7 +17,7 @@ transport = "sqlite:log.db"
 observations = "orders"
 labels = "paid"
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 """
 
 
@@ -103,22 +103,22 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
     ("old", "new", "expected"),
     [
         (
-            '"gaussian_nb"',
-            '"gaussian_nb"\nparameters = {var_smoothing = -1}',
-            "wrong    model: [model] gaussian_nb: var_smoothing must be finite and >= 0, got -1",
+            '"GaussianNB"',
+            '"GaussianNB"\nparameters = {var_smoothing = -1}',
+            "wrong    model: [model] GaussianNB: var_smoothing must be finite and >= 0, got -1",
         ),
         (
-            '"gaussian_nb"',
-            '"gaussian_nb"\nparameters = {alpha = 1}',
-            "wrong    model: [model] gaussian_nb: ",
+            '"GaussianNB"',
+            '"GaussianNB"\nparameters = {alpha = 1}',
+            "wrong    model: [model] GaussianNB: ",
         ),
         (
-            '"gaussian_nb"',
-            '"multinomial_nb"\nmax_state_bytes = "1MiB"',
+            '"GaussianNB"',
+            '"MultinomialNB"\nmax_state_bytes = "1MiB"',
             "wrong    model: [model] max_state_bytes = 1,048,576 holds 0 classes",
         ),
         (
-            '"gaussian_nb"',
+            '"GaussianNB"',
             '"river:tree.HoeffdingTreeKlassifier"',
             "wrong    model: ",
         ),

@@ -47,8 +47,8 @@ def test_file_gives_a_configuration_of_the_embedded_log(
     shown = capsys.readouterr().out
     assert config.input.transport == "sqlite:People-1.db"
     assert config.input_topics == ["People-1", "People-1-labels"]
-    assert config.features == {"age": "numeric"}
-    assert config.model.type == "gaussian_nb"
+    assert config.features == {"age": "numeric", "town": "categorical"}
+    assert config.model.type == "auto"
     assert "90 of 90 values are numbers" in shown
     assert "label spam: 2 classes: True 45, False 45" in shown
     assert (
@@ -58,30 +58,34 @@ def test_file_gives_a_configuration_of_the_embedded_log(
     assert "--rate 50" in shown
 
 
-def test_categories_beside_numbers_are_named_with_the_way_to_use_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The file keeps the line, commented out, and the output says why."""
+def test_categories_beside_numbers_are_learned_too() -> None:
+    """Each field as what it is: the mixed model takes them all."""
     init(write("people.jsonl", ROWS), label="spam")
 
-    assert "gaussian_nb ignores 1 field of categories" in capsys.readouterr().out
-    assert '# town = "categorical"  # 3 of 90 values distinct' in Path("people.toml").read_text()
+    config = load(Path("people.toml"))
+    assert config.model.type == "auto"
+    assert config.features == {"age": "numeric", "town": "categorical"}
 
 
-def test_text_chooses_multinomial_naive_bayes_and_leaves_numbers_out() -> None:
-    """A number would count as that many words."""
-    init(write("mail.jsonl", MESSAGES), label="spam")
+def test_text_alone_chooses_multinomial_naive_bayes() -> None:
+    """It counts the words."""
+    messages = [{"body": m["body"], "spam": m["spam"]} for m in MESSAGES]
+    init(write("mail.jsonl", messages), label="spam")
 
     config = load(Path("mail.toml"))
-    assert config.model.type == "multinomial_nb"
+    assert config.model.type == "MultinomialNB"
     assert config.features == {"body": "text"}
 
 
-def test_categories_alone_choose_a_tree() -> None:
-    """No naive Bayes here takes categories yet."""
-    init(write("c.jsonl", [{"colour": f"c{i % 4}", "y": "a"} for i in range(50)]), label="y")
+def test_text_beside_numbers_is_learned_with_them() -> None:
+    """A number is a number there, not a count of words."""
+    init(write("mail.jsonl", MESSAGES), label="spam")
 
-    assert load(Path("c.toml")).model.type == "river:tree.HoeffdingTreeClassifier"
+    config = load(Path("mail.toml"))
+    assert config.model.type == "auto"
+    assert config.features is not None
+    assert "text" in config.features.values()
+    assert len(config.features) > 1
 
 
 @pytest.mark.parametrize("kind", ["numeric", "binary", "categorical", "text"])
@@ -118,7 +122,7 @@ def test_topic_is_sampled_and_its_url_is_written_relative_to_the_file(directory:
     assert (directory / config.input.transport[7:]).resolve() == directory / "feed.db"
     assert (config.input.observations, config.input.labels) == ("people", None)
     assert config.input.label == "spam"
-    assert config.features == {"age": "numeric"}
+    assert config.features == {"age": "numeric", "town": "categorical"}
 
 
 def test_bad_records_of_a_topic_are_passed_over(capsys: pytest.CaptureFixture[str]) -> None:

@@ -137,7 +137,7 @@ def test_config_names_the_log(tmp_path: Path, url: str, capsys: Said) -> None:
     config = tmp_path / "c.toml"
     config.write_text(
         'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "obs"\n'
-        '[model]\ntype = "gaussian_nb"\n'
+        '[model]\ntype = "GaussianNB"\n'
     )
     path = tmp_path / "a.jsonl"
     path.write_text('{"x": 1}\n')
@@ -154,7 +154,7 @@ def test_ids_that_were_made_are_said_and_not_repeated_by_a_second_file(
     config = tmp_path / "c.toml"
     config.write_text(
         'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "obs"\n'
-        'labels = "lab"\n[model]\ntype = "gaussian_nb"\n[http]\nenabled = false\n'
+        'labels = "lab"\n[model]\ntype = "GaussianNB"\n[http]\nenabled = false\n'
     )
     rows = jsonl([{"x": i + 0.5, "y": i % 2} for i in range(1000)])
     labels = ["--label-topic", "lab", "--label", "y", "--delay", "5"]
@@ -188,7 +188,7 @@ def test_topics_the_configuration_does_not_read_are_pointed_out(
     config, file = tmp_path / "c.toml", tmp_path / "a.jsonl"
     config.write_text(
         'name = "n"\n[input]\ntransport = "memory:compared"\nobservations = "obs"\n'
-        'labels = "lab"\n[model]\ntype = "gaussian_nb"\n'
+        'labels = "lab"\n[model]\ntype = "GaussianNB"\n'
     )
     file.write_text('{"id": 1, "y": 1}\n')
     command = ["--config", str(config), "--label", "y", "--label-topic"]

@@ -57,7 +57,7 @@ def config(tmp_path):
         label: str = LATE,
         *,
         size: int = 100,
-        model: str = "gaussian_nb",
+        model: str = "GaussianNB",
         transport: str = "sqlite:log.db",
         more: str = "",
     ) -> str:
@@ -371,7 +371,7 @@ def test_curves_have_axes_named_and_a_title(pages, config, told, tmp_path) -> No
 
     for words in ("accuracy", "log loss (nats)", "observations", "majority, last 1,000"):
         assert f"<!-- {words} -->" in drawn
-    assert "<!-- pages (gaussian_nb) on pages.jsonl: accuracy " in drawn
+    assert "<!-- pages (GaussianNB) on pages.jsonl: accuracy " in drawn
 
 
 def test_a_curve_without_matplotlib_says_what_to_install(

@@ -9,7 +9,7 @@ from consumers.config import identity_difference, parse
 CONFIG = """
 name = "shop"
 input = {transport = "memory:x", observations = "orders", labels = "paid"}
-model = {type = "gaussian_nb", parameters = {priors = {a = 0.25, b = 0.75}}}
+model = {type = "GaussianNB", parameters = {priors = {a = 0.25, b = 0.75}}}
 features = {price = "numeric"}
 """
 

@@ -15,7 +15,7 @@ name = "shop"
 transport = "sqlite:log.db"
 observations = "orders"
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 """
 
 
@@ -73,8 +73,6 @@ def test_misspelt_key_is_one_line_naming_the_known_one() -> None:
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        ("var_smoothing = 1", "[model] var_smoothing: unknown key; the learner's parameters"),
-        ("type2 = 1", "[model] type2: unknown key; did you mean 'type'?"),
         ("[htp]\n", "htp: unknown key; did you mean 'http'?"),
         ('[http]\nport = "80"', "[http] port: expected a whole number, got '80'"),
         ("[http]\nport = true", "[http] port: expected a whole number, got true"),
@@ -113,9 +111,8 @@ def test_wrong_value_is_one_line_with_key_expectation_and_value(extra: str, expe
         ("sqlite:log.db", "sqlite:", "[input] transport: expected"),
         ('"shop"', '"a b"', "name: expected up to 100 letters"),
         ('"shop"', "3", "name: expected text, got 3"),
-        ("gaussian_nb", "gausian_nb", "did you mean 'gaussian_nb'?"),
-        ("gaussian_nb", "river:os.system", "[model] type: expected"),
-        ('type = "gaussian_nb"', "", "[model] type: required, but missing"),
+        ("GaussianNB", "gausian_nb", "did you mean 'GaussianNB'?"),
+        ("GaussianNB", "river:os.system", "[model] type: expected"),
         ("orders", "..", "[input] observations: expected a topic name"),
         ('name = "shop"', "name = ", "not valid TOML: "),
     ],
@@ -258,8 +255,8 @@ class TestIdentity:
 
     def test_transport_waits_and_pickling_are_no_part_of_it(self) -> None:
         """They change nothing that is learned."""
-        a = parse(SMALLEST.replace("gaussian_nb", "river:tree.HoeffdingTreeClassifier"))
-        text = SMALLEST.replace("gaussian_nb", "river:tree.HoeffdingTreeClassifier").replace(
+        a = parse(SMALLEST.replace("GaussianNB", "river:tree.HoeffdingTreeClassifier"))
+        text = SMALLEST.replace("GaussianNB", "river:tree.HoeffdingTreeClassifier").replace(
             "sqlite:log.db", "kafka://a:1"
         )
         b = parse(text.replace("[model]", "max_wait_ms = 1\n[model]") + "trust_pickle = true")

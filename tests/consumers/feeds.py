@@ -25,7 +25,7 @@ def spec(**changes: Any) -> Spec:
     """A service `svc` with observations in `obs` and labels in `ans`."""
     told: dict[str, Any] = {
         "name": "svc",
-        "model": "gaussian_nb",
+        "model": "GaussianNB",
         "schema": SCHEMA,
         "id_field": "id",
         "label_field": None,
@@ -120,7 +120,7 @@ max_wait_ms = 60000
 [features]
 {features}
 [model]
-type = "gaussian_nb"
+type = "GaussianNB"
 [commit]
 max_records = {max_records}
 max_delay_ms = 20

@@ -265,7 +265,7 @@ def test_weight_that_is_no_weight_is_rejected(w) -> None:
 def test_prediction_has_the_fields_of_the_wire_and_no_other() -> None:
     """Labels keep their kind; the most probable come first, equals as they were learned."""
     posterior = [(3, 0.2), (1, 0.3), (2, 0.3), (4, 0.2)]
-    value = PredictionEncoder("svc", "gaussian_nb", top=3).encode(
+    value = PredictionEncoder("svc", "GaussianNB", top=3).encode(
         "é", 1, posterior, 17, ("topic", 2, 5), 99
     )
 
@@ -273,7 +273,7 @@ def test_prediction_has_the_fields_of_the_wire_and_no_other() -> None:
         "id": "é",
         "prediction": 1,
         "probabilities": [[1, 0.3], [2, 0.3], [3, 0.2]],
-        "model": {"name": "svc", "type": "gaussian_nb", "learned": 17},
+        "model": {"name": "svc", "type": "GaussianNB", "learned": 17},
         "position": {"topic": "topic", "partition": 2, "offset": 5},
         "ts": 99,
     }

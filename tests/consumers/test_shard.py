@@ -179,7 +179,7 @@ def test_prediction_record_has_exactly_the_fields_of_the_wire() -> None:
     assert value == {
         "id": "q",
         "prediction": "x",
-        "model": {"name": "svc", "type": "gaussian_nb", "learned": 2},
+        "model": {"name": "svc", "type": "GaussianNB", "learned": 2},
         "position": {"topic": "obs", "partition": 3, "offset": 9},
         "ts": NOW + 7,
     }

@@ -29,7 +29,7 @@ def test_record_near_the_limit_of_the_topics_does_not_stop_the_service(kafka_boo
         [features]
         x = "numeric"
         [model]
-        type = "gaussian_nb"
+        type = "GaussianNB"
         [http]
         enabled = false
         """,

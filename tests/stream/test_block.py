@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stream import Block, InvalidRecordError, Rows, Schema
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, encoder, learning
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, learning
+from stream.schema import binary, category, number, text
 
 SCHEMA = Schema.of(n="numeric", b="binary", c="categorical", t="text")
 
@@ -14,9 +15,10 @@ SCHEMA = Schema.of(n="numeric", b="binary", c="categorical", t="text")
 def encoded(*xs) -> Rows:
     """Rows of `SCHEMA`."""
     rows = Rows.empty(SCHEMA, len(xs))
-    encode = encoder(SCHEMA)
     for i, x in enumerate(xs):
-        encode(rows, i, x)
+        rows.numeric[i] = number("n", x.get("n")), binary("b", x.get("b"))
+        rows.categorical[i, 0] = category("c", x.get("c"))
+        rows.text[i, 0] = text("t", x.get("t"))
     return rows
 
 
@@ -55,28 +57,23 @@ def test_dicts_give_back_what_is_present() -> None:
     assert encoded(*xs).dicts() == [{"n": 1.5, "b": 1.0, "c": "red", "t": "a b"}, {"c": "3"}, {}]
 
 
-def test_undeclared_fields_are_ignored_by_a_schema() -> None:
-    """Only what is declared is a feature, whatever else the record holds."""
-    assert encoded({"n": 1.0, "other": float("inf")}).dicts() == [{"n": 1.0}]
+def test_truth_values_become_categories_where_told_so() -> None:
+    """From dicts and from a schema, with the same words."""
+    rows = encoded({"b": True, "n": 2.0}, {"b": 0}, {})
+    undeclared = [{"b": True, "n": 2}, {"b": False}, {}]
+
+    recast = rows.recast(truths="categorical")
+    assert recast.numeric_names == ("n",)
+    assert [x.get("b") for x in recast.dicts()] == ["true", "false", None]
+    told = Rows.from_dicts(undeclared, truths="categorical")
+    assert [x.get("b") for x in told.dicts()] == ["true", "false", None]
 
 
-@pytest.mark.parametrize(
-    ("x", "reason"),
-    [
-        ({"n": "1"}, "wrong_kind"),
-        ({"n": float("inf")}, "infinite"),
-        ({"n": 1e101}, "out_of_range"),
-        ({"b": 2}, "wrong_kind"),
-        ({"c": []}, "wrong_kind"),
-        ({"t": 1}, "wrong_kind"),
-    ],
-)
-def test_schema_refuses_with_the_reason(x, reason) -> None:
-    """The reason is what the dead letter will say."""
-    with pytest.raises(InvalidRecordError) as caught:
-        encoded(x)
+def test_declared_texts_are_texts_among_categories() -> None:
+    """A string of a declared text is one, any other a category."""
+    rows = Rows.from_dicts([{"s": "a b", "c": "red"}], texts=("s",))
 
-    assert caught.value.reason == reason
+    assert (rows.text_names, rows.categorical_names) == (("s",), ("c",))
 
 
 def test_take_put_and_concat_move_whole_rows() -> None:

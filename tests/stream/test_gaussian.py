@@ -10,7 +10,7 @@ import pytest
 from river import datasets
 from sklearn.naive_bayes import GaussianNB as ScikitGaussianNB
 
-from stream import Block, GaussianNB, InvalidRecordError, Rows, SchemaError
+from stream import Block, GaussianNB, InvalidRecordError, NotLearnedError, Rows, SchemaError
 from stream.block import PREDICT_THEN_LEARN
 from tests import oracles
 
@@ -52,12 +52,17 @@ def test_learner_equals_its_plain_python_twin(parameters, twin) -> None:
         model.learn_one(x, y, w)
         oracle.learn(x, y, w)
 
-    arrays = model.to_state().arrays
+    arrays = arrays_of(model)
     for j, name in enumerate(model.features):
         assert arrays["anchor"][j] == oracle.anchor[name]
         assert moments(arrays, "total_", j) == oracle.total[name]
         for c, y in enumerate(model.classes):
             assert moments(arrays, "", (c, j)) == oracle.inside[y].get(name, oracles.Welford())
+
+
+def arrays_of(model: GaussianNB):
+    """The state's arrays by their last name."""
+    return {k.rpartition("/")[2]: v for k, v in model.to_state().arrays.items()}
 
 
 def moments(arrays, prefix: str, at) -> oracles.Welford:
@@ -155,7 +160,7 @@ def test_integer_weights_are_counted_exactly() -> None:
     for v in (1.0, 2.5, 4.0):
         heavy.learn_one({"x": v}, "c", w=3)
         thrice.learn_many([{"x": v}] * 3, ["c"] * 3)
-    one, other = heavy.to_state().arrays, thrice.to_state().arrays
+    one, other = arrays_of(heavy), arrays_of(thrice)
 
     assert np.array_equal(one["n"], other["n"])
     assert np.array_equal(one["weight"], other["weight"])
@@ -246,7 +251,7 @@ def test_text_for_a_number_already_learned_is_refused() -> None:
 
 def test_refused_features_are_counted_the_same_in_any_split(monkeypatch) -> None:
     """The counter is part of the state, so it must not depend on blocks (I1)."""
-    monkeypatch.setattr("stream.base.MAX_FEATURES", 1)
+    monkeypatch.setattr("stream.bayes.gaussian.MAX_FEATURES", 1)
     many, single = GaussianNB(), GaussianNB()
     many.learn_many([{"a": 1.0, "b": 2.0}] * 3, "xxx")
     for _ in range(3):
@@ -264,6 +269,8 @@ def test_refused_features_are_counted_the_same_in_any_split(monkeypatch) -> None
         {"var_smoothing": inf},
         {"priors": {"a": 1.5}},
         {"priors": {"a": float("nan")}},
+        {"half_life": 0.5},
+        {"half_life": inf},
     ],
     ids=repr,
 )
@@ -292,3 +299,55 @@ def test_weights_of_any_size_leave_variances_that_are_none_below_zero() -> None:
         model.learn_one({"x": x}, "a", w)
 
     assert model.variances["a"]["x"] >= 0
+
+
+def test_what_was_learned_a_half_life_ago_counts_half() -> None:
+    """Prior and moments are those of the weights 2 ** (-age / half_life)."""
+    values, half_life = [1.0, 4.0, 2.0, 8.0, 5.0, 7.0], 3.0
+    fading, weighted = GaussianNB(half_life=half_life), GaussianNB()
+    for i, v in enumerate(values):
+        y, age = "ab"[i % 2], len(values) - 1 - i
+        fading.learn_one({"x": v}, y)
+        weighted.learn_one({"x": v}, y, w=2.0 ** (-age / half_life))
+
+    assert fading.means["a"]["x"] == pytest.approx(weighted.means["a"]["x"], rel=1e-12)
+    assert fading.variances["b"]["x"] == pytest.approx(weighted.variances["b"]["x"], rel=1e-12)
+    assert fading.predict_proba_one({"x": 3.0}) == pytest.approx(
+        weighted.predict_proba_one({"x": 3.0}), rel=1e-9
+    )
+
+
+def test_fading_never_overflows_however_long_the_stream() -> None:
+    """Weights are scaled down together before they grow too large: many times here."""
+    model = GaussianNB(half_life=1.0)
+    for i in range(3_000):
+        model.learn_one({"x": float(i % 7)}, "ab"[i % 2])
+
+    assert np.isfinite(arrays_of(model)["weight"]).all()
+    assert model.predict_proba_one({}) == pytest.approx({"a": 1 / 3, "b": 2 / 3}, rel=1e-9)
+
+
+def test_unlearning_a_faded_record_needs_its_age() -> None:
+    """Without it the error says what is missing; with it the record is gone."""
+    model = GaussianNB(half_life=4.0)
+    for v, y in ((1.0, "a"), (2.0, "b"), (6.0, "a"), (3.0, "b")):
+        model.learn_one({"x": v}, y)
+    with pytest.raises(ValueError, match="age"):
+        model.unlearn_one({"x": 6.0}, "a")
+    model.unlearn_one({"x": 6.0}, "a", age=1)
+
+    assert model.means["a"] == pytest.approx({"x": 1.0})
+    assert model.variances["a"]["x"] == pytest.approx(0.0, abs=1e-9)
+    prior = model.predict_proba_one({})
+    assert prior["a"] / prior["b"] == pytest.approx(2 ** (-3 / 4) / (2 ** (-2 / 4) + 1), rel=1e-9)
+
+
+def test_impossible_record_is_not_unlearned() -> None:
+    """More weight than the class has of the feature; the model is untouched."""
+    model = GaussianNB()
+    model.learn_many([{"x": 1.0}, {"y": 2.0}], "ab")
+    before = model.fingerprint()
+    with pytest.raises(NotLearnedError, match="'y'"):
+        model.unlearn_one({"y": 2.0}, "a")
+
+    assert model.fingerprint() == before

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import fsum, inf, nan
+from math import exp, fsum, inf, nan
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
 from stream import Block, InvalidRecordError, MultinomialNB, Rows, SchemaError, State, StateError
@@ -17,6 +18,7 @@ from stream.block import PREDICT_THEN_LEARN
 from stream.evaluate.progressive import progressive
 from stream.text import BUCKETS, MAX_TOKENS, bucket
 from tests.oracles_multinomial import SlowMultinomialNB
+from tests.oracles_sklearn import named, token_matrix, worst_difference
 
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)
 RECORD = st.fixed_dictionaries(
@@ -43,13 +45,16 @@ def learned(alpha: float = 1.0) -> MultinomialNB:
     return model
 
 
-@given(STREAM, RECORD, st.sampled_from([1.0, 0.1, 30.0]))
+@given(STREAM, RECORD, st.sampled_from([1.0, 0.1, 30.0]), st.sampled_from([None, 3.0]))
 @settings(deadline=None, max_examples=60)
 def test_posterior_is_that_of_the_obvious_twin(
-    stream: list[tuple[dict[str, Any], str, float]], x: dict[str, Any], alpha: float
+    stream: list[tuple[dict[str, Any], str, float]],
+    x: dict[str, Any],
+    alpha: float,
+    half_life: float | None,
 ) -> None:
-    """Kernel and dicts of token counts agree, likelihood and posterior."""
-    fast, slow = MultinomialNB(alpha), SlowMultinomialNB(alpha)
+    """Kernel and dicts of token counts agree, likelihood and posterior, fading or not."""
+    fast, slow = MultinomialNB(alpha, half_life=half_life), SlowMultinomialNB(alpha, half_life)
     for learn, y, w in stream:
         fast.learn_one(learn, y, w)
         slow.learn_one(learn, y, w)
@@ -210,8 +215,8 @@ def test_state_is_sparse_and_restores_every_bit() -> None:
     for each in (model, other):
         each.learn_one({"text": "new words to learn"}, "third")
 
-    assert state.arrays["counts"].shape == (2, model.n_tokens - 4)
-    assert (np.diff(state.arrays["bucket"]) > 0).all()
+    assert state.arrays["tokens/counts"].shape == (2, model.n_tokens - 4)
+    assert (np.diff(state.arrays["tokens/bucket"]) > 0).all()
     assert model.fingerprint() == other.fingerprint()
     assert model.predict_proba_one({"text": "new home"}) == other.predict_proba_one(
         {"text": "new home"}
@@ -224,7 +229,7 @@ def test_state_with_impossible_buckets_is_refused(damage: list[int]) -> None:
     model = MultinomialNB()
     model.learn_one({"text": "two tokens"}, 0)
     state = model.to_state()
-    broken = State(state.header, {**state.arrays, "bucket": np.array(damage)})
+    broken = State(state.header, {**state.arrays, "tokens/bucket": np.array(damage)})
 
     with pytest.raises(StateError, match="buckets must rise"):
         MultinomialNB().load_state(broken)
@@ -235,7 +240,7 @@ def test_memory_follows_what_was_learned() -> None:
     model = MultinomialNB()
     for i in range(300):
         model.learn_one({f"w{i}": 1}, i % 3)
-    counts = model._s.counts
+    counts = model._tokens.counts.counts
 
     assert model.n_tokens == 300
     assert counts.shape[0] <= 2 * 300
@@ -276,4 +281,89 @@ def test_bucket_of_a_feature_name_is_that_of_the_word() -> None:
     model.learn_one({"word": 3}, "y")
 
     assert model.counts("word") == {"y": 3.0}
-    assert model.to_state().arrays["bucket"].tolist() == [bucket("word")]
+    assert model.to_state().arrays["tokens/bucket"].tolist() == [bucket("word")]
+
+
+def test_posterior_on_sms_is_that_of_scikit_learn(shared_csv) -> None:
+    """Counts of tokens, after every 100th message, to 1e-9."""
+    rows = shared_csv("sms_spam/sms_spam.csv.gz")
+    matrix = token_matrix([row["text"] for row in rows])
+    xs, ys = [{"text": row["text"]} for row in rows], [row["label"] for row in rows]
+    model, oracle = MultinomialNB(0.7), SklearnMultinomialNB(alpha=0.7)
+
+    assert worst_difference(model, oracle, xs, ys, matrix, sparse=True) < 1e-9
+
+
+def test_posterior_on_digits_is_that_of_scikit_learn() -> None:
+    """Ten classes, pixels as counts, labels that stay integers, after every 100th image."""
+    digits = load_digits()
+    xs, ys = named(digits.data), digits.target.tolist()
+    model = MultinomialNB()
+
+    assert worst_difference(model, SklearnMultinomialNB(), xs, ys, digits.data, sparse=True) < 1e-9
+    assert sorted(model.classes) == list(range(10))
+
+
+def test_estimate_is_the_smoothed_share_of_all_words() -> None:
+    """002: (count of the word + l) / (all words + l · d), one by one and in one block."""
+    xs, ys = [{"a": 3, "b": 1}, {"a": 2}, {"c": 4}], ["spam", "spam", "ham"]
+    one, block = MultinomialNB(alpha=0.5), MultinomialNB(alpha=0.5)
+    for x, y in zip(xs, ys, strict=True):
+        one.learn_one(x, y)
+    block.learn_many(xs, ys)
+    prior = one.joint_log_likelihood_one({})
+    word = one.joint_log_likelihood_one({"a": 1})
+
+    assert exp(word["spam"] - prior["spam"]) == pytest.approx((5 + 0.5) / (6 + 0.5 * 3))
+    assert exp(word["ham"] - prior["ham"]) == pytest.approx((0 + 0.5) / (4 + 0.5 * 3))
+    assert one.fingerprint() == block.fingerprint()
+    assert one.n_parameters == 2 * (3 - 1)
+
+
+def test_word_that_came_twenty_times_is_stronger_than_ten_times() -> None:
+    """002: although no email had it ten or twenty times; its log-odds are twice as large."""
+    model = MultinomialNB()
+    model.learn_many([{"word": 3, "other": 1}, {"word": 1, "other": 3}], ["spam", "ham"])
+    ten, twenty = ({"word": n} for n in (10, 20))
+
+    assert model.predict_proba_one(twenty)["spam"] > model.predict_proba_one(ten)["spam"] > 0.99
+    assert model.explain_one(twenty).contributions["word"] == pytest.approx(
+        2 * model.explain_one(ten).contributions["word"]
+    )
+
+
+def test_given_priors_replace_the_learned_ones() -> None:
+    """By label, or by its text; a class that is not named is impossible."""
+    given = MultinomialNB(priors={"1": 0.9, "2": 0.1})
+    given.learn_many([{"a": 1}, {"a": 1}, {"a": 1}], [1, 2, 3])
+
+    assert given.predict_proba_one({}) == pytest.approx({1: 0.9, 2: 0.1, 3: 0.0})
+    with pytest.raises(SchemaError, match="priors"):
+        MultinomialNB(priors={"a": -1.0})
+
+
+def test_counts_above_two_to_the_24_are_exact() -> None:
+    """No float32 anywhere: one word more is one more."""
+    model = MultinomialNB()
+    model.learn_one({"word": 2**24}, "y")
+    model.learn_one({"text": "word"}, "y")
+
+    assert model.counts("word") == {"y": 2.0**24 + 1}
+
+
+def test_a_table_of_logarithms_changes_no_bit() -> None:
+    """Long blocks look up the logarithms of whole counts, short ones compute them."""
+    rng = np.random.default_rng(5)
+    xs = [
+        dict.fromkeys(rng.choice(list("abcdefgh"), size=3).tolist(), n % 3 / 2) for n in range(300)
+    ]
+    ys = rng.integers(0, 3, 300).tolist()
+    whole, single = MultinomialNB(0.7), MultinomialNB(0.7)
+    said = whole.progressive_many(Block.of(whole.rows(xs), PREDICT_THEN_LEARN, ys)).dicts()
+    told = []
+    for x, y in zip(xs, ys, strict=True):
+        told.append(single.predict_proba_one(x))
+        single.learn_one(x, y)
+
+    assert said == told
+    assert whole.fingerprint() == single.fingerprint()

@@ -7,7 +7,7 @@ import random
 import pytest
 from river import checks
 
-from tests.stream.conftest import learners
+from stream.checks.__main__ import shipped
 
 # Name of a check to why it is left out. Empty: nothing is.
 LEFT_OUT: dict[str, str] = {}
@@ -15,7 +15,7 @@ LEFT_OUT: dict[str, str] = {}
 
 def cases():
     """Each check of each learner, with the number of its data set in the id."""
-    for learner in learners():
+    for learner in shipped():
         seen: dict[str, int] = {}
         for check in checks.yield_checks(learner):
             name = check.__name__
@@ -35,6 +35,6 @@ def test_learner_passes_rivers_check(learner, check) -> None:
 
 def test_no_learner_skips_a_check_of_river() -> None:
     """A check is left out here, with its reason, or not at all."""
-    skipped = {name for learner in learners() for name in learner._unit_test_skips()}
+    skipped = {name for learner in shipped() for name in learner._unit_test_skips()}
 
     assert skipped <= set(LEFT_OUT)

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.text import BUCKETS, MAX_TOKENS, bucket, encode, tokens
+from stream.text import BUCKETS, MAX_TOKENS, bucket, encode, encode_many, hashing, tokens
+from stream.text.tokens import folding
+from tests.oracles_text import joining, slow_encode
+
+# What makes a text hard to read a character at a time, beside what does not.
+AWKWARD = "Aa1_ \t\n\u00a0!?£€é\u0301İıΣσςßŽǅ\u0345ﬁ字가\u1161\u11a8😀\ud800\u2126\u212a"
+TEXTS = st.text(max_size=60) | st.text(st.sampled_from(AWKWARD), max_size=60)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +93,58 @@ def test_text_at_the_bound_is_whole_and_one_token_more_is_cut_and_marked() -> No
 
     assert full.tolist() == [[b], [MAX_TOKENS]]
     assert more.tolist() == [[-1, b], [1, MAX_TOKENS]]
+
+
+@given(TEXTS)
+def test_compiled_reading_of_a_text_is_the_definition(text: str) -> None:
+    """Any Unicode: case, spaces, composed letters, half characters."""
+    assert encode(text).tolist() == slow_encode(text)
+
+
+@given(st.lists(TEXTS, max_size=8))
+def test_texts_together_are_the_texts_one_by_one(texts: list[str]) -> None:
+    """Reading many in one call changes nothing."""
+    start, found, times = encode_many(texts)
+    parts = zip(start[:-1].tolist(), start[1:].tolist(), strict=True)
+
+    assert start.tolist()[:1] == [0]
+    assert [[found[a:b].tolist(), times[a:b].tolist()] for a, b in parts] == [
+        slow_encode(text) for text in texts
+    ]
+
+
+def test_more_text_than_is_read_in_one_call_is_read_in_several(monkeypatch) -> None:
+    """Scratch memory has a bound; texts longer than it, or empty, keep their place."""
+    texts = ["one two", "", "Three", "four five six" * 9, "", "été", "字 seven"] * 3
+    whole = encode_many(texts)
+    monkeypatch.setattr(hashing, "CHARACTERS", 12)
+    parts = encode_many(texts)
+
+    assert [a.tolist() for a in parts] == [a.tolist() for a in whole]
+
+
+def test_many_keys_are_sorted_as_few(monkeypatch) -> None:
+    """Digit by digit or by comparing, on texts with every kind of token."""
+    rng = np.random.default_rng(11)
+    texts = ["".join(rng.choice(list(AWKWARD), size=n).tolist()) for n in range(300)]
+    digits = encode_many(texts)
+    monkeypatch.setattr(hashing, "FEW", 10**9)
+    compared = encode_many(texts)
+
+    assert int(digits.times.sum()) > 4_000
+    assert [a.tolist() for a in digits] == [a.tolist() for a in compared]
+
+
+def test_every_character_read_alone_is_what_the_definition_makes_of_it() -> None:
+    """All code points of the table, between two letters and between two spaces."""
+    for code in np.flatnonzero(folding() >= 0).tolist():
+        text = f"a{chr(code)}b {chr(code)} "
+        assert encode(text).tolist() == slow_encode(text), hex(code)
+
+
+def test_characters_that_join_others_are_not_read_alone() -> None:
+    """Nothing in the table is joined by NFC to what stands before it, nor has a place in σς."""
+    alone = {chr(code) for code in np.flatnonzero(folding() >= 0).tolist()}
+
+    assert not alone & (joining() | {"Σ", "σ"})
+    assert len(alone) > 9_000

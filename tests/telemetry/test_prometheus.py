@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.errors import DEAD_LETTER_REASONS
-from consumers.events import Committed, ShardView
+from consumers.events import Committed, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
@@ -151,6 +151,19 @@ def test_every_reason_and_outcome_is_there_from_the_first_view() -> None:
         registry.get_sample_value("headwater_dead_letters_total", SHARD | {"reason": "oversize"})
         == 0
     )
+
+
+def test_overall_risk_and_rejections_are_shown_where_decisions_are_made() -> None:
+    """Read from the view; the risk has no series before the first labelled decision."""
+    names = ("risk", "scored_total", "rejected_total")
+
+    def shown(risk: RiskView | None) -> list[float | None]:
+        _, registry = telemetry(view(risk=risk))
+        return [registry.get_sample_value(f"headwater_decision_{name}", OF) for name in names]
+
+    assert shown(RiskView(0.25, 12, 3)) == [0.25, 12, 3]
+    assert shown(RiskView(None, 0, 2)) == [None, 0, 2]
+    assert shown(None) == [None, None, None]
 
 
 def test_nothing_of_the_shard_is_shown_before_its_first_view() -> None:

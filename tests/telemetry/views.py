@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from consumers.events import ShardView
+from consumers.events import RiskView, ShardView
 from consumers.records import Partition
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.schema import Label
@@ -42,5 +42,6 @@ def view(**changed: Any) -> ShardView:
         "quality": quality(),
         "positions": POSITIONS,
         "stream_time": 1_700_000_000_500,
+        "risk": RiskView(0.25, 12, 3),
     }
     return ShardView(**(given | changed))

@@ -1,8 +1,8 @@
-"""Kernels of GaussianNB. Self-contained, so that their compiled form on disk is never stale."""
+"""Kernels of independent normal features. Self-contained: their compiled form is never stale."""
 
 from __future__ import annotations
 
-from math import exp, inf, isnan, log, pi
+from math import inf, isnan, log, pi
 from typing import Any, NamedTuple
 
 from numba import njit
@@ -14,17 +14,17 @@ Floats = NDArray[float64]
 LOG_2PI = log(2.0 * pi)
 # A term below this is a likelihood no double can hold; kept finite so that terms can be added.
 LOWEST = -1e300
+LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 
 
 class Moments(NamedTuple):
-    """State of GaussianNB for C classes and D features, all float64.
+    """Moments of D features for C classes, all float64.
 
-    weight (C,): sum of weights a class. n, mean, m2 (C, D): weight, mean and sum of squared
-    deviations of x - anchor a class. anchor (D,): the first value learned. total_n, total_mean,
-    total_m2 (D,): the same over all classes.
+    n, mean, m2 (C, D): weight, mean and sum of squared deviations of x - anchor a class. anchor
+    (D,): the first value learned. total_n, total_mean, total_m2 (D,): the same over all classes.
+    unit (1,): what a weight of 1 learned last counts.
     """
 
-    weight: Floats
     n: Floats
     mean: Floats
     m2: Floats
@@ -32,6 +32,7 @@ class Moments(NamedTuple):
     total_n: Floats
     total_mean: Floats
     total_m2: Floats
+    unit: Floats
 
 
 @njit(cache=True)
@@ -40,7 +41,6 @@ def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
 
     source, column int64 (q,): x[source[k]] belongs to state column column[k].
     """
-    s.weight[c] += w
     for k in range(source.shape[0]):
         value = x[source[k]]
         if isnan(value):
@@ -63,7 +63,47 @@ def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
 
 
 @njit(cache=True)
-def term(v: float, mean: float, var: float) -> float:
+def fade(s: Any, growth: float) -> None:
+    """One more record: a weight of 1 counts `growth` times what it did."""
+    s.unit[0] *= growth
+    if s.unit[0] > LARGEST_UNIT:
+        s.unit[0] /= LARGEST_UNIT
+        for j in range(s.total_n.shape[0]):
+            s.total_n[j] /= LARGEST_UNIT
+            s.total_m2[j] /= LARGEST_UNIT
+            for c in range(s.n.shape[0]):
+                s.n[c, j] /= LARGEST_UNIT
+                s.m2[c, j] /= LARGEST_UNIT
+
+
+@njit(cache=True)
+def without(v: float, w: float, n: float, mean: float, m2: float) -> Any:
+    """Weight, mean and sum of squares after taking v back; Welford's update solved for before."""
+    left = n - w
+    if left <= 1e-9 * w:  # nothing but rounding
+        return 0.0, 0.0, 0.0
+    d = v - mean
+    rest = m2 - d * d * (w * (n / left))
+    return left, mean - d * (w / left), rest if rest > 1e-12 * m2 else 0.0  # or only rounding
+
+
+@njit(cache=True)
+def unlearn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
+    """Take x, float64 (p,), of weight w (in units) back from class c."""
+    for k in range(source.shape[0]):
+        value = x[source[k]]
+        if isnan(value):
+            continue
+        j = column[k]
+        v = value - s.anchor[j]
+        s.n[c, j], s.mean[c, j], s.m2[c, j] = without(v, w, s.n[c, j], s.mean[c, j], s.m2[c, j])
+        s.total_n[j], s.total_mean[j], s.total_m2[j] = without(
+            v, w, s.total_n[j], s.total_mean[j], s.total_m2[j]
+        )
+
+
+@njit(cache=True)
+def density(v: float, mean: float, var: float) -> float:
     """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it."""
     if var <= 0.0:
         return 0.0 if v == mean else -inf
@@ -73,104 +113,60 @@ def term(v: float, mean: float, var: float) -> float:
 
 
 @njit(cache=True)
-def joint_log_likelihood(
-    x: Any,
-    source: Any,
-    column: Any,
-    known: int,
-    ddof: float,
-    smoothing: float,
-    log_prior: Any,
-    s: Any,
-    out: Any,
+def add_term(
+    value: float, j: int, known: int, ddof: float, smoothing: float, s: Any, out: Any
 ) -> None:
-    """out (C,): log prior + log density of x for each of `known` classes.
-
-    log_prior (C,) holds the given log priors, or has length 0 where they are learned.
-    """
-    total = 0.0
+    """Add the log density of `value` in state column j to out float64 (C,)."""
+    if isnan(value) or s.total_n[j] <= 0.0:
+        return
+    spread = s.total_m2[j] / s.total_n[j]
+    if spread <= 0.0:
+        return  # constant so far: every class has the same point, the ratio is 1
+    v = value - s.anchor[j]
+    extra = smoothing * spread
     for c in range(known):
-        total += s.weight[c]
-    for c in range(known):
-        if log_prior.shape[0] > 0:
-            out[c] = log_prior[c]
-        elif s.weight[c] > 0.0:
-            out[c] = log(s.weight[c] / total)
-        else:
-            out[c] = -inf
-    for k in range(source.shape[0]):
-        value, j = x[source[k]], column[k]
-        if isnan(value) or s.total_n[j] <= 0.0:
+        n = s.n[c, j]
+        if n <= 0.0:  # never seen in this class: no evidence, as probable as anywhere
+            out[c] += density(v, s.total_mean[j], spread + extra)
             continue
-        spread = s.total_m2[j] / s.total_n[j]
-        if spread <= 0.0:
-            continue  # constant so far: every class has the same point, the ratio is 1
-        v = value - s.anchor[j]
-        extra = smoothing * spread
-        everywhere = term(v, s.total_mean[j], spread + extra)
-        for c in range(known):
-            n = s.n[c, j]
-            if n <= 0.0:  # never seen in this class: no evidence, as probable as anywhere
-                out[c] += everywhere
-                continue
-            var = s.m2[c, j] / (n - ddof) if n > ddof else 0.0
-            out[c] += term(v, s.mean[c, j], var + extra)
+        var = s.m2[c, j] / (n - ddof) if n > ddof else 0.0
+        out[c] += density(v, s.mean[c, j], var + extra)
 
 
 @njit(cache=True)
-def posterior(known: int, joint: Any, log_prior: Any, weight: Any, out: Any) -> None:
-    """Normalise `joint` into out (C,); the prior where every class is impossible."""
-    top = -inf
-    for c in range(known):
-        top = max(top, joint[c])
-    if top == -inf:
-        for c in range(known):
-            if log_prior.shape[0] > 0:
-                joint[c] = log_prior[c]
-            else:
-                joint[c] = log(weight[c]) if weight[c] > 0.0 else -inf
-            top = max(top, joint[c])
-    total = 0.0
-    for c in range(known):
-        out[c] = exp(joint[c] - top) if top > -inf else 1.0
-        total += out[c]
-    for c in range(known):
-        out[c] /= total
+def terms(
+    x: Any, source: Any, column: Any, known: int, ddof: float, smoothing: float, s: Any, out: Any
+) -> None:
+    """The log densities of x, float64 (p,): a row of out float64 (q, C) a feature."""
+    for k in range(source.shape[0]):
+        add_term(x[source[k]], column[k], known, ddof * s.unit[0], smoothing, s, out[k])
 
 
 @njit(cache=True)
 def progressive(
-    op: Any,
-    row: Any,
-    y: Any,
-    w: Any,
+    steps: Any,
     x: Any,
     source: Any,
     column: Any,
-    label: Any,
-    known: int,
     ddof: float,
     smoothing: float,
-    log_prior: Any,
     s: Any,
     joint: Any,
-    proba: Any,
-    seen: Any,
 ) -> None:
-    """Execute steps op int8, row int64, y int32, w float64 (m,) over x float64 (n, p).
+    """Run the steps over x float64 (n, p), adding to joint float64 (n_predictions, C).
 
-    joint (C,) is scratch; proba (n_predictions, C) and seen int64 (n_predictions,) receive the
-    posteriors and how many classes were known.
+    source, column int64 (q,): x[:, source[k]] belongs to state column column[k].
     """
+    known = steps.known
     k = 0
-    for i in range(op.shape[0]):
-        xi = x[row[i]]
-        if op[i] != 1:
-            joint_log_likelihood(xi, source, column, known, ddof, smoothing, log_prior, s, joint)
-            posterior(known, joint, log_prior, s.weight, proba[k])
-            seen[k] = known
+    for i in range(steps.op.shape[0]):
+        xi = x[steps.row[i]]
+        if steps.op[i] != 1:
+            for f in range(source.shape[0]):
+                add_term(xi[source[f]], column[f], known, ddof * s.unit[0], smoothing, s, joint[k])
             k += 1
-        if op[i] != 0:
-            c = label[y[i]]
-            learn(xi, source, column, c, w[i], s)
+        if steps.op[i] != 0:
+            fade(s, steps.growth)
+            c = steps.y[i]
+            learn(xi, source, column, c, steps.w[i] * s.unit[0], s)
             known = max(known, c + 1)

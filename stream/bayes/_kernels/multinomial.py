@@ -1,115 +1,239 @@
-"""Kernels of MultinomialNB. Self-contained, so that their compiled form on disk is never stale."""
+"""Kernels of token counts. Self-contained, so that their compiled form on disk is never stale."""
 
 from __future__ import annotations
 
-from math import exp, inf, log
+from math import floor, isnan, log
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 from numpy import float64, int32, int64
 from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
+MULTINOMIAL, COMPLEMENT, NORMALISED = range(3)  # rules that score a token
+
+FEW = 64  # steps that pay for a table of logarithms
+LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+
 
 class Counts(NamedTuple):
-    """State of MultinomialNB for C classes and d learned buckets.
+    """Token counts of C classes and d learned buckets.
 
-    weight, total float64 (C,): sum of record weights, and of token counts, a class. counts float64
-    (capacity, C): the counts, a row a learned bucket. slot int32 (buckets,): 1 + the row of a
-    bucket, 0 for one never learned. size int64 (1,): d. cut int64 (1,): learned texts cut short.
+    total float64 (C,): sum of token counts a class. counts float64 (capacity, C): the counts, a
+    row a learned bucket. slot int32 (buckets,): 1 + the row of a bucket, 0 for one never learned.
+    size int64 (1,): d. cut int64 (1,): learned texts cut short. unit float64 (1,): what a count
+    of 1 learned last counts.
     """
 
-    weight: Floats
     total: Floats
     counts: Floats
     slot: NDArray[int32]
     size: NDArray[int64]
     cut: NDArray[int64]
+    unit: Floats
 
 
 @njit(cache=True)
 def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
     """Add bucket int64 (k,), each `times` float64 (k,), to class c; -1 marks a text cut short."""
-    s.weight[c] += w
+    slot, counts, total = s.slot, s.counts, s.total[c]
     for k in range(bucket.shape[0]):
         if bucket[k] < 0:
             s.cut[0] += 1
             continue
-        if s.slot[bucket[k]] == 0:
+        at = slot[bucket[k]]
+        if at == 0:
             s.size[0] += 1
-            s.slot[bucket[k]] = s.size[0]
-        s.counts[s.slot[bucket[k]] - 1, c] += w * times[k]
-        s.total[c] += w * times[k]
+            at = s.size[0]
+            slot[bucket[k]] = at
+        counts[at - 1, c] += w * times[k]
+        total += w * times[k]
+    s.total[c] = total
 
 
 @njit(cache=True)
-def joint_log_likelihood(
-    bucket: Any, times: Any, known: int, alpha: float, s: Any, out: Any
+def fade(s: Any, growth: float) -> None:
+    """One more record: a count of 1 counts `growth` times what it did."""
+    s.unit[0] *= growth
+    if s.unit[0] > LARGEST_UNIT:
+        s.unit[0] /= LARGEST_UNIT
+        for c in range(s.total.shape[0]):
+            s.total[c] /= LARGEST_UNIT
+            for r in range(s.size[0]):
+                s.counts[r, c] /= LARGEST_UNIT
+
+
+@njit(cache=True)
+def count_new(bucket: Any, slot: Any) -> int:
+    """How many distinct buckets of int64 (k,) have no place in slot int32 (buckets,) yet."""
+    new = 0
+    for k in range(bucket.shape[0]):
+        if bucket[k] >= 0 and slot[bucket[k]] == 0:
+            slot[bucket[k]] = -1
+            new += 1
+    for k in range(bucket.shape[0]):
+        if bucket[k] >= 0 and slot[bucket[k]] == -1:
+            slot[bucket[k]] = 0
+    return new
+
+
+@njit(cache=True)
+def add_terms(
+    bucket: Any, times: Any, known: int, alpha: float, s: Any, logs: Any, out: Any
 ) -> None:
-    """out float64 (C,): log prior + log likelihood of the tokens for each of `known` classes."""
-    everything = 0.0
+    """Add the log likelihood of the tokens to out float64 (C,).
+
+    logs float64 (any,): log(i + alpha) at i, NaN where not known yet; counts are mostly whole
+    numbers, and a look is a third of a logarithm.
+    """
+    slot, counts = s.slot, s.counts
     for c in range(known):
-        everything += s.weight[c]
-    for c in range(known):
-        if s.weight[c] <= 0.0:
-            out[c] = -inf
-            continue
-        out[c] = log(s.weight[c]) - log(everything)
         all_tokens = log(s.total[c] + alpha * max(s.size[0], 1))
+        joint = out[c]
         for k in range(bucket.shape[0]):
-            if bucket[k] >= 0 and s.slot[bucket[k]] > 0:
-                n = s.counts[s.slot[bucket[k]] - 1, c]
-                out[c] += times[k] * (log(n + alpha) - all_tokens)
+            at = slot[bucket[k]] if bucket[k] >= 0 else 0
+            if at > 0:
+                n = counts[at - 1, c]
+                i = int(n) if n < logs.shape[0] else 0
+                if i == n and i < logs.shape[0]:
+                    if isnan(logs[i]):
+                        logs[i] = log(n + alpha)
+                    joint += times[k] * (logs[i] - all_tokens)
+                else:
+                    joint += times[k] * (log(n + alpha) - all_tokens)
+        out[c] = joint
 
 
 @njit(cache=True)
-def posterior(known: int, joint: Any, out: Any) -> None:
-    """Normalise joint float64 (C,) into out (C,). One class at least has weight, so is finite."""
-    top = -inf
+def log_totals(known: int, alpha: float, s: Any, out: Any) -> None:
+    """out float64 (C,): log of all token counts outside each class, smoothed."""
+    # Sums from both sides: a difference of a large sum and its largest term has no digits left.
+    after = 0.0
+    for c in range(known - 1, -1, -1):
+        out[c] = after
+        after += s.total[c]
+    before = 0.0
     for c in range(known):
-        top = max(top, joint[c])
-    total = 0.0
+        out[c] = log(before + out[c] + alpha * max(s.size[0], 1))
+        before += s.total[c]
+
+
+@njit(cache=True)
+def log_complements(at: int, known: int, alpha: float, s: Any, log_total: Any, out: Any) -> None:
+    """out float64 (C,): log probability, outside each class, of the token in row `at`."""
+    after = 0.0
+    for c in range(known - 1, -1, -1):
+        out[c] = after
+        after += s.counts[at, c]
+    before = 0.0
     for c in range(known):
-        out[c] = exp(joint[c] - top) if top > -inf else 1.0
-        total += out[c]
+        out[c] = log(before + out[c] + alpha) - log_total[c]
+        before += s.counts[at, c]
+
+
+@njit(cache=True)
+def sum_complements(
+    known: int, alpha: float, s: Any, log_total: Any, scratch: Any, out: Any
+) -> None:
+    """out float64 (C,): the sum of `log_complements` over all learned tokens."""
+    # Rows lie as memory has it, so the sum must not depend on their order: integers have none.
+    whole, part = np.zeros(known, dtype=np.int64), np.zeros(known, dtype=np.int64)
+    for at in range(s.size[0]):
+        log_complements(at, known, alpha, s, log_total, scratch)
+        for c in range(known):
+            down = floor(scratch[c])
+            whole[c] += int(down)
+            part[c] += int((scratch[c] - down) * 2.0**42)
     for c in range(known):
-        out[c] /= total
+        out[c] = whole[c] + part[c] / 2.0**42
+
+
+@njit(cache=True)
+def add_complement_terms(
+    bucket: Any, times: Any, known: int, alpha: float, s: Any, work: Any, rule: int, out: Any
+) -> None:
+    """Add the complement weights of the tokens to out float64 (C,).
+
+    work float64 (3, C): `log_totals`, room for `log_complements`, and their sums by `rule`.
+    """
+    for k in range(bucket.shape[0]):
+        at = s.slot[bucket[k]] if bucket[k] >= 0 else 0
+        if at == 0 or (rule == NORMALISED and s.size[0] < 2):
+            continue  # a weight among one is 0 of 0
+        log_complements(at - 1, known, alpha, s, work[0], work[1])
+        for c in range(known):
+            if rule == NORMALISED:
+                out[c] += times[k] * (work[1, c] / work[2, c])
+            else:
+                out[c] -= times[k] * work[1, c]
+
+
+@njit(cache=True)
+def begin_complement(known: int, alpha: float, s: Any, work: Any, rule: int) -> None:
+    """Fill work float64 (3, C) for `add_complement_terms`; O(C · d) where normalised."""
+    log_totals(known, alpha, s, work[0])
+    if rule == NORMALISED:
+        sum_complements(known, alpha, s, work[0], work[1], work[2])
+
+
+@njit(cache=True)
+def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, out: Any) -> None:
+    """The share of each token, by the rule, in a row of out float64 (k, C)."""
+    pseudo = alpha * s.unit[0]
+    work = np.empty((3, known))
+    if rule != MULTINOMIAL:
+        begin_complement(known, pseudo, s, work, rule)
+    for k in range(bucket.shape[0]):
+        one, n = bucket[k : k + 1], times[k : k + 1]
+        if rule == MULTINOMIAL:
+            add_terms(one, n, known, pseudo, s, np.empty(0), out[k])
+        else:
+            add_complement_terms(one, n, known, pseudo, s, work, rule, out[k])
 
 
 @njit(cache=True)
 def progressive(
-    op: Any,
-    row: Any,
-    y: Any,
-    w: Any,
+    steps: Any,
     start: Any,
+    row: Any,
     bucket: Any,
     times: Any,
-    label: Any,
-    known: int,
     alpha: float,
+    rule: int,
     s: Any,
     joint: Any,
-    proba: Any,
-    seen: Any,
 ) -> None:
-    """Execute steps op int8, row int64, y int32, w float64 (m,) over n rows of tokens.
+    """Run the steps over rows of tokens, adding to joint float64 (n_predictions, C).
 
     start int64 (n + 1,): row r has the tokens start[r] … start[r+1]-1 of bucket int64 and times
-    float64. label int64: class code of each y. joint (C,) is scratch; proba float64
-    (n_predictions, C) and seen int64 (n_predictions,) receive the posteriors and how many
-    classes were known. The caller has made room for all classes and buckets.
+    float64. row int64 (m,): the row of each step. There is room for all classes and buckets.
     """
+    known = steps.known
+    work = np.empty((3, s.total.shape[0]))
+    stale = True
+    # Where nothing fades, alpha · unit stays as it is; a few records would not pay for the table.
+    keep = rule == MULTINOMIAL and steps.growth == 1.0 and steps.op.shape[0] >= FEW
+    logs = np.full(4096 if keep else 0, np.nan)
     k = 0
-    for i in range(op.shape[0]):
+    for i in range(steps.op.shape[0]):
         tokens = slice(start[row[i]], start[row[i] + 1])
-        if op[i] != 1:
-            joint_log_likelihood(bucket[tokens], times[tokens], known, alpha, s, joint)
-            posterior(known, joint, proba[k])
-            seen[k] = known
+        if steps.op[i] != 1:
+            pseudo = alpha * s.unit[0]
+            if rule == MULTINOMIAL:
+                add_terms(bucket[tokens], times[tokens], known, pseudo, s, logs, joint[k])
+            else:
+                if stale:
+                    begin_complement(known, pseudo, s, work, rule)
+                    stale = False
+                add_complement_terms(
+                    bucket[tokens], times[tokens], known, pseudo, s, work, rule, joint[k]
+                )
             k += 1
-        if op[i] != 0:
-            c = label[y[i]]
-            learn(bucket[tokens], times[tokens], c, w[i], s)
+        if steps.op[i] != 0:
+            fade(s, steps.growth)
+            c = steps.y[i]
+            learn(bucket[tokens], times[tokens], c, steps.w[i] * s.unit[0], s)
             known = max(known, c + 1)
+            stale = True

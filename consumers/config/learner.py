@@ -1,0 +1,133 @@
+"""[model]: what learns."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from consumers.config.sections import Section, Size
+from consumers.config.units import finite
+
+__all__ = ["OWN_MODELS", "Model"]
+
+_CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
+OWN_MODELS = (
+    "auto",
+    "BernoulliNB",
+    "CategoricalBayes",
+    "CategoricalNB",
+    "ComplementNB",
+    "GaussianBayes",
+    "GaussianNB",
+    "KNNClassifier",
+    "MixedBayes",
+    "MixedNB",
+    "MultinomialNB",
+)
+
+
+def _model_type(name: str) -> str:
+    if name in OWN_MODELS or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
+        return name
+    near = get_close_matches(name, OWN_MODELS, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(
+        f'expected one of {", ".join(OWN_MODELS)} or "river:MODULE.CLASS", got {name!r}{hint}'
+    )
+
+
+class Model(Section):
+    """What learns. Part of the identity, but for `trust_pickle`."""
+
+    type: Annotated[str, AfterValidator(_model_type)] = Field(
+        default="auto",
+        description="The class name of a learner of docs/learners.md, `auto`, or "
+        "`river:MODULE.CLASS` (any classifier of river). `auto` is `MixedNB`: it takes numbers, "
+        "categories, truth values and texts as they are declared, so it fits whatever comes.",
+    )
+    parameters: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The learner's own parameters, by their names in its documentation. They may "
+        'also stand beside `type`: `type = "KNNClassifier"`, `window = 5000`. Empty: the '
+        "learner's defaults.",
+    )
+    pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(),
+        description='River transformers before the classifier, such as `"preprocessing.'
+        'StandardScaler"`; for `river:` only. Empty: naive Bayes and trees need none.',
+    )
+    trust_pickle: bool = Field(
+        default=False,
+        description="Whether a river model's state is kept in snapshots as a pickle; for `river:` "
+        "only. Off: loading a pickle runs what it contains; the state is then rebuilt from the "
+        "journal at start.",
+    )
+    seed: int = Field(
+        default=42,
+        ge=0,
+        lt=2**32,
+        description="Seed of a learner that draws random numbers; for `river:` only. Fixed, so "
+        "that a replay gives the same bits; 42 is as good as any.",
+    )
+    max_classes: int = Field(
+        default=256,
+        ge=2,
+        le=1024,
+        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
+        "nearly always an id sent as a label.",
+    )
+    max_state_bytes: Size = Field(
+        default=2**30,
+        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
+        "fits a small server beside the rest.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _beside(cls, given: Any) -> Any:
+        """Keys that are none of this section's are parameters of the learner."""
+        if not isinstance(given, dict):
+            return given
+        beside = {k: v for k, v in given.items() if k not in cls.model_fields}
+        if not beside:
+            return given
+        named = given.get("parameters", {})
+        twice = sorted(beside.keys() & named.keys()) if isinstance(named, dict) else []
+        if twice:
+            raise ValueError(f"{twice[0]!r} is given twice, beside type and in parameters")
+        own = {k: v for k, v in given.items() if k in cls.model_fields}
+        return {**own, "parameters": {**named, **beside}} if isinstance(named, dict) else own
+
+    @field_validator("parameters")
+    @classmethod
+    def _plain(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        for name, value in parameters.items():
+            if not finite(value):
+                raise ValueError(
+                    f"expected a finite number, text, truth value, list or table for {name!r}, "
+                    f"got {value!r}"
+                )
+        return parameters
+
+    @field_validator("pipeline")
+    @classmethod
+    def _transformers(cls, pipeline: tuple[str, ...]) -> tuple[str, ...]:
+        for name in pipeline:
+            if not re.fullmatch(_CLASS_PATH, name, re.ASCII):
+                raise ValueError(
+                    f'expected transformers such as "preprocessing.StandardScaler", got {name!r}'
+                )
+        return pipeline
+
+    @model_validator(mode="after")
+    def _river_only(self) -> Self:
+        if not self.type.startswith("river:"):
+            for key in ("pipeline", "trust_pickle", "seed"):
+                if key in self.model_fields_set:
+                    raise ValueError(
+                        f"{key} is for river models only, and type is {self.type!r}; remove {key}"
+                    )
+        return self

@@ -1,0 +1,133 @@
+"""Kernels of independent categories. Self-contained: their compiled form is never stale."""
+
+from __future__ import annotations
+
+from math import inf, log
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import float64, int64
+from numpy.typing import NDArray
+
+Floats = NDArray[float64]
+
+LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+
+
+class Counts(NamedTuple):
+    """Counts of the values of D features in C classes.
+
+    counts float64 (V, C): value v of feature j has the row start[j] + v. start int64 (D + 1,).
+    seen float64 (D, C): the sum over a feature's values. values int64 (D,): m_j, 0 before the
+    first. unit float64 (1,): what a weight of 1 learned last counts.
+    """
+
+    counts: Floats
+    start: NDArray[int64]
+    seen: Floats
+    values: NDArray[int64]
+    unit: Floats
+
+
+class Smoothing(NamedTuple):
+    """alpha; or, where m >= 0, the m-estimate with p, 1/m_j where p < 0; zeros: of zeros only."""
+
+    alpha: float
+    m: float
+    p: float
+    zeros: bool
+
+
+@njit(cache=True)
+def learn(code: Any, column: Any, c: int, w: float, domain: Any, s: Any) -> None:
+    """Count the values code int64 (q,) of the features column int64 (q,) in class c.
+
+    domain int64 (D,): the size of a feature's given domain, 0 where it has none.
+    """
+    for k in range(code.shape[0]):
+        v = code[k]
+        if v < 0:
+            continue
+        j = column[k]
+        s.values[j] = max(s.values[j], domain[j], v + 1)
+        s.counts[s.start[j] + v, c] += w
+        s.seen[j, c] += w
+
+
+@njit(cache=True)
+def fade(s: Any, growth: float) -> None:
+    """One more record: a weight of 1 counts `growth` times what it did."""
+    s.unit[0] *= growth
+    if s.unit[0] > LARGEST_UNIT:
+        s.unit[0] /= LARGEST_UNIT
+        for c in range(s.counts.shape[1]):
+            for r in range(s.counts.shape[0]):
+                s.counts[r, c] /= LARGEST_UNIT
+            for j in range(s.seen.shape[0]):
+                s.seen[j, c] /= LARGEST_UNIT
+
+
+@njit(cache=True)
+def log_share(n_v: float, n: float, values: int, unit: float, g: Any) -> float:
+    """log of the smoothed share n_v of n, n > 0, or of its limit for the m-estimate."""
+    if g.m >= 0.0:
+        p = g.p if g.p >= 0.0 else 1.0 / values
+        if n <= 0.0:
+            return log(p) if p > 0.0 else -inf
+        pseudo, strength = g.m * p * unit, g.m * unit
+    else:
+        pseudo, strength = g.alpha * unit, g.alpha * unit * values
+    if g.zeros and n_v > 0.0:
+        pseudo, strength = 0.0, 0.0
+    return log(n_v + pseudo) - log(n + strength) if n_v + pseudo > 0.0 else -inf
+
+
+@njit(cache=True)
+def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
+    """Add the log probability of value v of feature j to out float64 (C,)."""
+    if v < 0 or v >= s.values[j]:
+        return  # missing, or never learned
+    row = s.start[j] + v
+    n_v, n = -1.0, 0.0
+    for c in range(known):
+        if s.seen[j, c] > 0.0 or g.m >= 0.0:
+            out[c] += log_share(s.counts[row, c], s.seen[j, c], s.values[j], s.unit[0], g)
+            continue
+        if n_v < 0.0:  # the feature was never seen in this class: as probable as anywhere
+            n_v = 0.0
+            for other in range(known):
+                n_v += s.counts[row, other]
+                n += s.seen[j, other]
+        if n > 0.0:
+            out[c] += log_share(n_v, n, s.values[j], s.unit[0], g)
+
+
+@njit(cache=True)
+def terms(code: Any, column: Any, known: int, g: Any, s: Any, out: Any) -> None:
+    """The log probability of each value code int64 (q,) in a row of out float64 (q, C)."""
+    for k in range(code.shape[0]):
+        add_term(code[k], column[k], known, g, s, out[k])
+
+
+@njit(cache=True)
+def progressive(
+    steps: Any, row: Any, code: Any, column: Any, domain: Any, g: Any, s: Any, joint: Any
+) -> None:
+    """Run the steps over rows of codes, adding to joint float64 (n_predictions, C).
+
+    row int64 (m,): the row of each step in code int64 (n, q), whose columns are those of the
+    features column int64 (q,). There is room for all classes and values.
+    """
+    known = steps.known
+    k = 0
+    for i in range(steps.op.shape[0]):
+        values = code[row[i]]
+        if steps.op[i] != 1:
+            for f in range(column.shape[0]):
+                add_term(values[f], column[f], known, g, s, joint[k])
+            k += 1
+        if steps.op[i] != 0:
+            fade(s, steps.growth)
+            c = steps.y[i]
+            learn(values, column, c, steps.w[i] * s.unit[0], domain, s)
+            known = max(known, c + 1)

@@ -1,0 +1,73 @@
+"""Kernels that take records out of a Cholesky factor. Self-contained: never stale.
+
+A factor is kept by columns: row k of `a` holds column k of L; see `covariance`.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+from numba import njit
+
+COLLAPSED = 1e-10  # share of a pivot² below which subtracting has cost too many digits
+EMPTIED = 1e-12  # share of a sum of squares below which what is left of it is rounding
+
+
+@njit(cache=True)
+def downdate(a: Any, x: Any) -> bool:
+    """L L' -= x x', a float64 (D, D); False, both being spoilt, where a pivot collapses; O(D²)."""
+    for k in range(a.shape[0]):
+        if x[k] == 0.0:
+            continue
+        left = (a[k, k] - x[k]) * (a[k, k] + x[k])
+        if left <= COLLAPSED * a[k, k] * a[k, k]:
+            return False
+        c = sqrt(left) / a[k, k]
+        z = x[k] / a[k, k]
+        a[k, k] = sqrt(left)
+        for j in range(k + 1, a.shape[0]):
+            a[k, j] = (a[k, j] - z * x[j]) / c
+            x[j] = c * x[j] - z * a[k, j]
+    return True
+
+
+@njit(cache=True)
+def products(a: Any, out: Any) -> None:
+    """The upper half of L L', out float64 (D, D); O(D³)."""
+    out[:] = 0.0
+    for i in range(a.shape[0]):
+        for j in range(i, a.shape[0]):
+            for k in range(j, a.shape[0]):
+                out[j, k] += a[i, j] * a[i, k]
+
+
+@njit(cache=True)
+def cholesky(m: Any, held: Any, out: Any) -> None:
+    """out: the factor of the upper half of m float64 (D, D), which is used up; O(D³).
+
+    Where a pivot is below rounding of held float64 (D,), a column of zeros.
+    """
+    out[:] = 0.0
+    for k in range(m.shape[0]):
+        if m[k, k] <= EMPTIED * held[k]:
+            continue
+        root = sqrt(m[k, k])
+        for j in range(k, m.shape[0]):
+            out[k, j] = m[k, j] / root
+        for i in range(k + 1, m.shape[0]):
+            for j in range(i, m.shape[0]):
+                m[i, j] -= out[k, i] * out[k, j]
+
+
+@njit(cache=True)
+def rebuild(a: Any, x: Any, out: Any) -> None:
+    """out: the factor of L L' - x x', where rounding leaves a column of zeros; O(D³)."""
+    m = out.copy()
+    products(a, m)
+    held = x.copy()
+    for k in range(a.shape[0]):
+        held[k] = m[k, k]
+        for j in range(k, a.shape[0]):
+            m[k, j] -= x[k] * x[j]
+    cholesky(m, held, out)

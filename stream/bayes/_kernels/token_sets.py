@@ -1,0 +1,246 @@
+"""Kernels of sets of tokens, where absence is evidence. Self-contained: never stale on disk.
+
+The log likelihood of a text is a base, of all known tokens absent, and a correction for each that
+is present. The base changes as a whole with every text of the class, so it is summed over the
+class's *levels* when it is asked for: tokens with the same count share one logarithm. A class of
+n tokens in all has at most sqrt(2n) levels as long as weights are 1.
+"""
+
+from __future__ import annotations
+
+from math import log, log1p
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import float64, int32, int64
+from numpy.typing import NDArray
+
+Floats = NDArray[float64]
+
+LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+
+
+class TokenSets(NamedTuple):
+    """In how many texts each of d buckets was, for Q = 1 + C columns: all classes, then each.
+
+    texts float64 (Q,): weight of the texts. counts float64 (capacity, Q): weight of those with
+    the token, a row a learned bucket. slot int32 (buckets,): 1 + the row of a bucket, 0 for one
+    never learned. size int64 (1,): d. cut int64 (1,): learned texts cut short. unit float64 (1,):
+    what a weight of 1 learned last counts. level float64, times int64 (Q, room), levels int64
+    (Q,): the distinct counts above 0 of a column, rising, and how many tokens have each.
+    """
+
+    texts: Floats
+    counts: Floats
+    slot: NDArray[int32]
+    size: NDArray[int64]
+    cut: NDArray[int64]
+    unit: Floats
+    level: Floats
+    times: NDArray[int64]
+    levels: NDArray[int64]
+
+
+@njit(cache=True)
+def place(level: Any, n: int, count: float) -> int:
+    """How many of the n rising levels are below `count`."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if level[middle] < count:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def move(q: int, before: float, after: float, s: Any) -> None:
+    """One token of column q has another count; there is room for a level, 0 is none."""
+    if before == after:
+        return
+    level, times, n = s.level[q], s.times[q], s.levels[q]
+    i, j = place(level, n, before), place(level, n, after)
+    found = j < n and level[j] == after
+    arrives = after > 0.0 and not found
+    leaves = before > 0.0 and times[i] == 1
+    if before > 0.0 and not leaves:
+        times[i] -= 1
+    if found:
+        times[j] += 1
+    if leaves and arrives and j <= i:
+        for k in range(i, j, -1):
+            level[k], times[k] = level[k - 1], times[k - 1]
+        level[j], times[j] = after, 1
+        return
+    if leaves:
+        last = j - 1 if arrives else n - 1
+        for k in range(i, last):
+            level[k], times[k] = level[k + 1], times[k + 1]
+        if arrives:
+            level[last], times[last] = after, 1
+        else:
+            s.levels[q] = n - 1
+    elif arrives:
+        for k in range(n, j, -1):
+            level[k], times[k] = level[k - 1], times[k - 1]
+        level[j], times[j] = after, 1
+        s.levels[q] = n + 1
+
+
+@njit(cache=True)
+def learn(bucket: Any, c: int, w: float, s: Any) -> None:
+    """Add a text of bucket int64 (k,), rising, to class c; -1 marks one cut short."""
+    s.texts[0] += w
+    s.texts[c + 1] += w
+    for k in range(bucket.shape[0]):
+        if bucket[k] < 0:
+            s.cut[0] += 1
+            continue
+        if k > 0 and bucket[k] == bucket[k - 1]:
+            continue  # in two texts of the record
+        if s.slot[bucket[k]] == 0:
+            s.size[0] += 1
+            s.slot[bucket[k]] = s.size[0]
+        at = s.slot[bucket[k]] - 1
+        for q in (0, c + 1):
+            before = s.counts[at, q]
+            s.counts[at, q] = before + w
+            move(q, before, before + w, s)
+
+
+@njit(cache=True)
+def fade(s: Any, growth: float) -> None:
+    """One more record: a weight of 1 counts `growth` times what it did."""
+    s.unit[0] *= growth
+    if s.unit[0] > LARGEST_UNIT:
+        s.unit[0] /= LARGEST_UNIT
+        for q in range(s.texts.shape[0]):
+            s.texts[q] /= LARGEST_UNIT
+            for r in range(s.size[0]):
+                s.counts[r, q] /= LARGEST_UNIT
+            n = 0
+            for k in range(s.levels[q]):  # what underflows may meet, or be 0
+                value = s.level[q, k] / LARGEST_UNIT
+                if n > 0 and s.level[q, n - 1] == value:
+                    s.times[q, n - 1] += s.times[q, k]
+                elif value > 0.0:
+                    s.level[q, n], s.times[q, n] = value, s.times[q, k]
+                    n += 1
+            s.levels[q] = n
+
+
+@njit(cache=True)
+def count_new(bucket: Any, slot: Any) -> int:
+    """How many distinct buckets of int64 (k,) have no place in slot int32 (buckets,) yet."""
+    new = 0
+    for k in range(bucket.shape[0]):
+        if bucket[k] >= 0 and slot[bucket[k]] == 0:
+            slot[bucket[k]] = -1
+            new += 1
+    for k in range(bucket.shape[0]):
+        if bucket[k] >= 0 and slot[bucket[k]] == -1:
+            slot[bucket[k]] = 0
+    return new
+
+
+@njit(cache=True)
+def log_absent(count: float, texts: float, alpha: float) -> float:
+    """Log probability that a token of `count` texts is absent."""
+    # Most counts are small, and many such terms are added: log1p keeps their digits.
+    if 2.0 * count <= texts:
+        return log1p(-(count + alpha) / (texts + 2.0 * alpha))
+    return log(max(texts - count, 0.0) + alpha) - log(texts + 2.0 * alpha)
+
+
+@njit(cache=True)
+def log_present(count: float, texts: float, alpha: float) -> float:
+    """Log probability that a token of `count` texts is present."""
+    return log(count + alpha) - log(texts + 2.0 * alpha)
+
+
+@njit(cache=True)
+def log_all_absent(q: int, alpha: float, s: Any) -> Any:
+    """Log probability, by column q, that every known token is absent."""
+    rest = s.size[0]
+    total = 0.0
+    for k in range(s.levels[q]):
+        total += s.times[q, k] * log_absent(s.level[q, k], s.texts[q], alpha)
+        rest -= s.times[q, k]
+    return total + rest * log_absent(0.0, s.texts[q], alpha)
+
+
+@njit(cache=True)
+def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
+    """Add the log likelihood of a text of bucket int64 (k,), rising, to out float64 (C,)."""
+    if s.texts[0] <= 0.0:
+        return
+    for c in range(known):
+        q = c + 1 if s.texts[c + 1] > 0.0 else 0  # a class without a text: as probable as anywhere
+        joint = out[c] + log_all_absent(q, alpha, s)
+        for k in range(bucket.shape[0]):
+            at = s.slot[bucket[k]] - 1 if bucket[k] >= 0 else -1
+            if at < 0 or (k > 0 and bucket[k] == bucket[k - 1]):
+                continue
+            n = s.counts[at, q]
+            joint += log_present(n, s.texts[q], alpha) - log_absent(n, s.texts[q], alpha)
+        out[c] = joint
+
+
+@njit(cache=True)
+def shares(
+    bucket: Any, known: int, alpha: float, s: Any, present: Any, absent: Any, base: Any
+) -> None:
+    """Log probabilities of each token's presence and absence, and of the absence of all.
+
+    bucket int64 (k,): learned ones. present, absent float64 (k, C); base float64 (C,).
+    """
+    if s.texts[0] <= 0.0:
+        return
+    for c in range(known):
+        q = c + 1 if s.texts[c + 1] > 0.0 else 0
+        base[c] = log_all_absent(q, alpha * s.unit[0], s)
+        for k in range(bucket.shape[0]):
+            n = s.counts[s.slot[bucket[k]] - 1, q]
+            present[k, c] = log_present(n, s.texts[q], alpha * s.unit[0])
+            absent[k, c] = log_absent(n, s.texts[q], alpha * s.unit[0])
+
+
+@njit(cache=True)
+def progressive(
+    steps: Any,
+    begin: Any,
+    start: Any,
+    row: Any,
+    bucket: Any,
+    given: Any,
+    alpha: float,
+    s: Any,
+    joint: Any,
+) -> Any:
+    """Run the steps over rows of tokens, adding to joint float64 (n_predictions, C).
+
+    start int64 (n + 1,): row r has the tokens start[r] … start[r+1]-1 of bucket int64. row int64
+    (m,): the row of each step. given bool (n,): whether the row has a text. There is room for
+    all classes and buckets. begin: step, prediction and known classes to go on from; returned
+    as they are at the end, or where there might not be room for the levels of the next step.
+    """
+    i, k, known = begin
+    while i < steps.op.shape[0]:
+        r = row[i]
+        tokens = bucket[start[r] : start[r + 1]]
+        if steps.op[i] != 0 and given[r]:
+            c = steps.y[i]
+            if max(s.levels[0], s.levels[c + 1]) + tokens.shape[0] > s.level.shape[1]:
+                break
+        if steps.op[i] != 1:
+            if given[r]:
+                add_terms(tokens, known, alpha * s.unit[0], s, joint[k])
+            k += 1
+        if steps.op[i] != 0:
+            fade(s, steps.growth)
+            if given[r]:
+                learn(tokens, steps.y[i], steps.w[i] * s.unit[0], s)
+            known = max(known, steps.y[i] + 1)
+        i += 1
+    return i, k, known

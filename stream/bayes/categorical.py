@@ -1,0 +1,342 @@
+"""Categorical naive Bayes: each feature's value drawn from a distribution of the class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, isfinite
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes._kernels import categorical as kernels
+from stream.bayes._kernels.categorical import Counts, Smoothing
+from stream.bayes.categories import (
+    Categories,
+    CategoryClassifier,
+    Domains,
+    check_domains,
+    rows_used,
+)
+from stream.bayes.classifier import check_half_life, check_priors, left_after
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import Block, Floats, Rows, learning
+from stream.errors import SchemaError, StateError
+from stream.schema import LARGEST, Label
+from stream.state import State
+
+__all__ = ["CategoricalNB", "CategoricalPart", "check_smoothing"]
+
+Ints = NDArray[np.int64]
+
+
+class CategoricalPart(Part):
+    """Categorical features, independent given the class; see `CategoricalNB`."""
+
+    name: ClassVar[str] = "categorical"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        smooth: str = "all",
+        domains: Domains = None,
+    ) -> None:
+        self._smoothing = Smoothing(
+            float(alpha),
+            -1.0 if m is None else float(m),
+            -1.0 if p is None else float(p),
+            smooth == "zeros",
+        )
+        self._categories = Categories(domains)
+        table, none = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+        self.counts = Counts(table, np.zeros(1, dtype=np.int64), table, none, np.ones(1))
+
+    @property
+    def features(self) -> list[str]:
+        return list(self._categories.features)
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {
+            "features": self._categories.features.overflow,
+            "values": self._categories.refused,
+        }
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        used, row = rows_used(block)
+        coded = self._categories.admit(block.rows, used, row[learning(block)])
+        self._make_room(classes)
+        kernels.progressive(
+            steps,
+            row,
+            coded.code,
+            coded.column,
+            self._categories.domain,
+            self._smoothing,
+            self.counts,
+            joint,
+        )
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        coded = self._categories.encode(rows, np.zeros(1, dtype=np.int64))
+        out = np.zeros((coded.column.size, classes))
+        code = coded.code[0]
+        kernels.terms(code, coded.column, classes, self._smoothing, self.counts, out)
+        names = [rows.categorical_names[j] for j in coded.source.tolist()]
+        return [(name, out[k]) for k, name in enumerate(names) if code[k] >= 0]
+
+    def table(self, classes: int) -> list[tuple[str, str, Floats]]:
+        """Each feature's each value, and its probability in each class, float64 (C,)."""
+        s = self.counts
+        column = np.repeat(np.arange(s.values.size), s.values)
+        out = np.zeros((column.size, classes))
+        code = _rows(np.zeros_like(s.values), s.values)
+        kernels.terms(code, column, classes, self._smoothing, s, out)
+        learned = enumerate(s.values.tolist())
+        pairs = [(j, v) for j, m in learned for v in self._categories.values(j)[:m]]
+        names = self.features
+        return [
+            (names[j], v, np.array([exp(t) for t in out[k].tolist()]))
+            for k, (j, v) in enumerate(pairs)
+        ]
+
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        w = amount.w * amount.fade * float(self.counts.unit[0])
+        for name, value, column, code in self._categories.cells(rows):
+            if code < 0:
+                if not self._categories.refuses(name, value):
+                    return f"feature {name!r} never had the value {value!r}"
+            elif left_after(self.counts.counts[self.counts.start[column] + code, c], w) is None:
+                return f"feature {name!r} had {value!r} with less weight in its class"
+        return None
+
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        s = self.counts
+        w = amount.w * amount.fade * float(s.unit[0])
+        touched = list(self._categories.cells(rows))
+        self._categories.unlearn_refused(rows)
+        for _, _, column, code in touched:
+            if code >= 0:
+                at = s.start[column] + code
+                s.counts[at, c] = left_after(s.counts[at, c], w) or 0.0
+                s.seen[column, c] = left_after(s.seen[column, c], w) or 0.0
+                if not s.counts[at].any() and not self._categories.domain[column]:
+                    self._remove_value(column, code)
+        for column in sorted({column for _, _, column, _ in touched if column >= 0}, reverse=True):
+            start, stop = self.counts.start[column : column + 2]
+            if not self.counts.counts[start:stop].any():
+                self._remove_feature(column)
+
+    def _remove_value(self, column: int, code: int) -> None:
+        start, stop = self.counts.start[column : column + 2].tolist()
+        kept = self.counts.counts[start + code + 1 : stop].copy()
+        self.counts.counts[start + code : stop - 1] = kept
+        self.counts.counts[stop - 1] = 0.0
+        self.counts.values[column] -= 1
+        self._categories.remove(column, code)
+
+    def _remove_feature(self, column: int) -> None:
+        s = self.counts
+        room = np.delete(np.diff(s.start), column)
+        self.counts = s._replace(
+            counts=np.delete(s.counts, slice(s.start[column], s.start[column + 1]), axis=0),
+            start=np.append(0, np.cumsum(room)),
+            seen=np.delete(s.seen, column, axis=0),
+            values=np.delete(s.values, column),
+        )
+        self._categories.remove_feature(column)
+
+    def drop_class(self, c: int) -> None:
+        s = self.counts
+        self.counts = s._replace(counts=np.delete(s.counts, c, 1), seen=np.delete(s.seen, c, 1))
+
+    def merge(self, other: Self, classes: Ints, size: int, fade: float) -> None:
+        merged = self._categories.merge(other._categories)
+        self._make_room(size)
+        s, theirs = self.counts, other.counts
+        s.counts[:] *= fade
+        s.seen[:] *= fade
+        for k, (column, code) in enumerate(merged):
+            if column < 0:
+                continue
+            start, learned = int(theirs.start[k]), int(theirs.values[k])
+            kept = np.flatnonzero(code[:learned] >= 0)
+            s.counts[np.ix_(s.start[column] + code[kept], classes)] += theirs.counts[start + kept]
+            seen = theirs.seen[k].copy()
+            for v in np.flatnonzero(code[:learned] < 0).tolist():  # beyond a bound, and counted
+                seen = np.maximum(seen - theirs.counts[start + v], 0.0)
+            s.seen[column, classes] += seen
+            if learned:
+                s.values[column] = self._categories.sizes[column]
+        self.counts = s._replace(unit=theirs.unit.copy())
+
+    def n_parameters(self, classes: int) -> int:
+        free: int = sum(max(m - 1, 0) for m in self.counts.values.tolist())
+        return classes * free
+
+    def export(self) -> State:
+        # Without the room between features: a state depends on what was learned only.
+        s, own = self.counts, self._categories.export()
+        count = s.counts[_rows(s.start[:-1], self._categories.sizes)]
+        arrays = {"counts": count, "seen": s.seen, "learned": s.values, "unit": s.unit}
+        return State(own.header, {**own.arrays, **arrays})
+
+    def restore(self, state: State, classes: int) -> None:
+        self._categories.restore(state)
+        sizes = self._categories.sizes
+        count, seen = state.array("counts", np.float64, 2), state.array("seen", np.float64, 2)
+        values, unit = state.array("learned", np.int64, 1), state.array("unit", np.float64, 1)
+        shapes = ((int(sizes.sum()), classes), (sizes.size, classes), (sizes.size,), (1,))
+        if (count.shape, seen.shape, values.shape, unit.shape) != shapes:
+            raise StateError(f"expected counts of {classes} classes and {shapes[0][0]} values")
+        if ((values < 0) | (values > sizes)).any():
+            raise StateError("expected no more values learned than there are, got more")
+        start = np.append(0, np.cumsum(sizes)).astype(np.int64)
+        self.counts = Counts(count, start, seen, values, unit)
+
+    def _make_room(self, classes: int) -> None:
+        """Zeros for the classes, features and values that are new; values at least double."""
+        s, sizes = self.counts, self._categories.sizes
+        room = s.start[1:] - s.start[:-1]
+        if s.seen.shape == (sizes.size, classes) and (sizes <= room).all():
+            return
+        room = np.append(room, np.zeros(sizes.size - room.size, dtype=np.int64))
+        room = np.where(sizes > room, np.maximum(sizes, 2 * room), room)
+        start = np.append(0, np.cumsum(room)).astype(np.int64)
+        count, seen = np.zeros((int(start[-1]), classes)), np.zeros((sizes.size, classes))
+        values = np.zeros(sizes.size, dtype=np.int64)
+        old = slice(0, s.values.size)
+        to, at = _rows(start[old], s.values), _rows(s.start[:-1], s.values)
+        count[to, : s.seen.shape[1]] = s.counts[at]
+        seen[old, : s.seen.shape[1]] = s.seen
+        values[old] = s.values
+        self.counts = Counts(count, start, seen, values, s.unit)
+
+
+class CategoricalNB(CategoryClassifier):
+    """Categorical naive Bayes, one record at a time.
+
+    Every value is a category: a text, a number, a truth value, or a tuple of these. Numbers are
+    names here, not sizes; 3, 3.0 and "3" are one category.
+
+    Parameters
+    ----------
+    alpha
+        Added to every count: 1 is Laplace's rule, 0 maximum likelihood.
+    m, p
+        With m, the m-estimate instead of alpha: m more records, p of which have the value. p
+        left out is 1 / m_j.
+    smooth
+        ``"zeros"`` smooths a count of 0 only, and leaves the others as they are, as example 18.4
+        of the source does (the shares of a feature then sum to more than 1).
+    domains
+        Feature to the list of values it can have. A feature that is not named can have the
+        values learned so far, by any class.
+    priors
+        Label, or its text ("true", "1"), to prior probability. A class that is not named has
+        prior 0. None: learned.
+    half_life
+        Records after which what was learned counts half; None: it never fades.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    features : list of str
+        Features in the order they were first learned.
+    pmf : dict
+        Label to feature to value to P(value | class).
+
+    Raises
+    ------
+    SchemaError
+        A parameter out of its range.
+    InvalidRecordError
+        From `learn_one` and the predictions: a value that is no category, an infinity.
+
+    Notes
+    -----
+    P(v | class) = (n_v + alpha) / (n + alpha · m_j), or (n_v + m · p) / (n + m), where n_v of the
+    class's n records that have feature j have the value v, and m_j is the size of the domain.
+    Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.2; Mitchell, Machine
+    Learning, chapter 6.9 for the m-estimate.
+
+    A missing value is no evidence, in learning and in predicting. Neither is a value that no
+    class ever had, and that is in no given domain: the estimate says nothing of values outside
+    the domain. (To give it alpha / (n + alpha · m_j) makes each new value an argument for the
+    class with fewer records.) A feature that one class has never had counts for that class as
+    for all classes together; with the m-estimate by p. Where a count of 0 is not smoothed, the
+    class is impossible; if all are, the posterior is the prior.
+
+    O(C · D) to predict, O(D) to learn, for C classes and D features present; memory O(C · V) for
+    V values. Bounds: 65,536 features, 4,096 values a feature and 2**20 in all, 512 characters a
+    value. What is beyond them, or outside a given domain, is not learned, and counted in
+    `overflows`.
+
+    Examples
+    --------
+    >>> from stream import CategoricalNB
+    >>> model = CategoricalNB()
+    >>> for sky, y in [("sunny", "no"), ("sunny", "no"), ("rainy", "yes"), ("sunny", "yes")]:
+    ...     model.learn_one({"sky": sky}, y)
+    >>> model.predict_one({"sky": "sunny"})
+    'no'
+    >>> {value: round(p, 3) for value, p in model.pmf["no"]["sky"].items()}
+    {'sunny': 0.75, 'rainy': 0.25}
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        m: float | None = None,
+        p: float | None = None,
+        smooth: Literal["all", "zeros"] = "all",
+        domains: Domains = None,
+        priors: Mapping[Label, float] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        check_smoothing(alpha, m, p, smooth)
+        check_domains(domains)
+        check_priors(priors)
+        check_half_life(half_life)
+        self.alpha = alpha
+        self.m = m
+        self.p = p
+        self.smooth = smooth
+        self.domains = domains
+        self.priors = priors
+        self.half_life = half_life
+        self._begin()
+
+    def _new_parts(self) -> tuple[Part, ...]:
+        self._categorical = CategoricalPart(self.alpha, self.m, self.p, self.smooth, self.domains)
+        return (self._categorical,)
+
+    @property
+    def pmf(self) -> dict[Label, dict[str, dict[str, float]]]:
+        out: dict[Label, dict[str, dict[str, float]]] = {y: {} for y in self.classes}
+        for name, value, shares in self._categorical.table(len(self.classes)):
+            for y, share in zip(self.classes, shares.tolist(), strict=True):
+                out[y].setdefault(name, {})[value] = share
+        return out
+
+
+def check_smoothing(
+    alpha: float, m: float | None = None, p: float | None = None, smooth: str = "all"
+) -> None:
+    """SchemaError for pseudo-counts that are none."""
+    for name, value in (("alpha", alpha), ("m", m)):
+        if value is not None and not (isfinite(value) and 0 <= value <= LARGEST):
+            raise SchemaError(f"{name} must be >= 0 and at most {LARGEST:g}, got {value!r}")
+    if p is not None and not (m is not None and 0 <= p <= 1):
+        raise SchemaError(f"p must lie in [0, 1] and needs m, got p={p!r} and m={m!r}")
+    if smooth not in ("all", "zeros"):
+        raise SchemaError(f'smooth must be "all" or "zeros", got {smooth!r}')
+
+
+def _rows(start: Ints, sizes: Ints) -> Ints:
+    """start[0], start[0] + 1, …, sizes[0] of them; then those from start[1]; int64."""
+    ends = np.cumsum(sizes)
+    return np.repeat(start - (ends - sizes), sizes) + np.arange(int(sizes.sum()), dtype=np.int64)

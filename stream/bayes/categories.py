@@ -1,0 +1,327 @@
+"""Categories: which features and values were learned, and their codes; bounded.
+
+Rule: a value gets its code (0, 1, 2, … within its feature) by learning steps only, in their order.
+What is beyond a bound or outside a given domain has no code: it is refused and counted, and
+from then on it is a value that was never learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes.classifier import BayesClassifier
+from stream.bayes.columns import MAX_FEATURES
+from stream.block import Block, Rows
+from stream.errors import InvalidRecordError, SchemaError, StateError
+from stream.rows import Objects
+from stream.schema import Dictionary, category
+from stream.state import State, pack, unpack
+
+__all__ = [
+    "LARGEST_DOMAIN",
+    "Categories",
+    "CategoryClassifier",
+    "Coded",
+    "Domains",
+    "check_domains",
+    "rows_used",
+]
+
+MAX_VALUES = 2**20  # over all features without a domain
+LARGEST_DOMAIN = 4096  # values of one feature
+LONGEST_VALUE = 512  # characters
+
+MISSING, UNKNOWN = -1, -2
+
+Domains = Mapping[str, Sequence[Any]] | None
+Ints = NDArray[np.int64]
+
+
+class Coded(NamedTuple):
+    """Rows as codes, for the features that are known.
+
+    code int64 (n, q): below 0 where missing or without a code. column int64 (q,): the state's
+    column of each, rising. source int64 (q,): the rows' own column of each.
+    """
+
+    code: Ints
+    column: Ints
+    source: Ints
+
+
+class Categories:
+    """Features in the order they were learned, and of each its values.
+
+    Parameters
+    ----------
+    domains
+        Feature to all the values it can have; of the others, the values are learned.
+    max_features
+        How many features it holds; one more is refused and counted.
+
+    Attributes
+    ----------
+    sizes, domain : NDArray
+        int64 (D,): how many codes a feature has; the size of its domain, 0 where it is learned.
+    refused : int
+        Values that were to be learned and have no code.
+    """
+
+    def __init__(self, domains: Domains = None, max_features: int = MAX_FEATURES) -> None:
+        self._domains = {
+            name: dict.fromkeys(canonical(name, v) for v in values)
+            for name, values in (domains or {}).items()
+        }
+        self.features = Dictionary(max_features)
+        self._codes: list[dict[str | None, int]] = []
+        self.sizes = np.zeros(0, dtype=np.int64)
+        self.domain = np.zeros(0, dtype=np.int64)
+        self.refused = 0
+        self._held = 0  # values of features without a domain
+
+    def values(self, column: int) -> list[str]:
+        """The values of a feature in the order of their codes."""
+        return [v for v in self._codes[column] if v is not None]
+
+    def encode(self, rows: Rows, used: Ints) -> Coded:
+        """The rows at `used` as codes. Pure."""
+        return self._coded(rows, rows.categorical[used], self._columns(rows))
+
+    def admit(self, rows: Rows, used: Ints, learned: Ints) -> Coded:
+        """`encode`, with a code for each value that is learned.
+
+        Parameters
+        ----------
+        learned
+            int64: index into `used` of each learning step, in order.
+        """
+        cells = rows.categorical[used]
+        column = self._columns(rows)
+        if learned.size and column.size and column.min() < 0:
+            self._admit_features(rows.categorical_names, cells[learned], column)
+        coded = self._coded(rows, cells, column)
+        fresh = np.argwhere(coded.code[learned] == UNKNOWN).tolist()  # by step, then by column
+        for i, k in fresh:
+            self.add(int(coded.column[k]), cells[learned[i], coded.source[k]])
+        for k in {k for _, k in fresh}:
+            coded.code[:, k] = self._codes_of(cells[:, coded.source[k]], int(coded.column[k]))
+        return coded
+
+    def wide(self, coded: Coded) -> Ints:
+        """Rows as codes of every feature that is known, int64 (n, D); -1 where they lack it."""
+        code = np.full((len(coded.code), self.sizes.size), MISSING, dtype=np.int64)
+        code[:, coded.column] = coded.code
+        return code
+
+    def add_feature(self, name: str) -> int:
+        """The column of a feature, a new one if it has none; -1 where the bound is reached."""
+        column = self.features.add(name)
+        if column == len(self._codes):
+            domain = self._domains.get(name, {})
+            self._codes.append(_numbered(domain))
+            self.sizes = np.append(self.sizes, len(domain))
+            self.domain = np.append(self.domain, len(domain))
+        return column
+
+    def add(self, column: int, value: str) -> int:
+        """The code of a value, a new one if it has none; UNKNOWN where it is refused."""
+        codes = self._codes[column]
+        if value in codes:
+            return codes[value]
+        if self.refuses(self.features.values[column], value):
+            self.refused += 1
+            return UNKNOWN
+        codes[value] = len(codes) - 1  # None is one of them
+        self.sizes[column] += 1
+        self._held += 1
+        return codes[value]
+
+    def refuses(self, name: str, value: str) -> bool:
+        """Whether a value that has no code could not get one now."""
+        if self._bars(name, value) or name not in self.features:
+            return self._bars(name, value) or len(self.features) >= self.features.bound
+        size = int(self.sizes[self.features.codes[name]])
+        full = size >= LARGEST_DOMAIN or self._held >= MAX_VALUES
+        return full and name not in self._domains
+
+    def _bars(self, name: str, value: str) -> bool:
+        """Whether a value can never get a code."""
+        domain = self._domains.get(name)
+        return len(value) > LONGEST_VALUE if domain is None else value not in domain
+
+    def cells(self, rows: Rows) -> Iterator[tuple[str, str, int, int]]:
+        """Name, value, column and code of what the one row of `rows` has; -1, -1 where none."""
+        for name, value in zip(rows.categorical_names, rows.categorical[0].tolist(), strict=True):
+            if value is not None:
+                column = self.features.codes.get(name, -1)
+                yield name, value, column, self._codes[column].get(value, -1) if column >= 0 else -1
+
+    def unlearn_refused(self, rows: Rows) -> None:
+        """Count back the values of the one row of `rows` that were refused."""
+        lost = sum(
+            code < 0 and (column >= 0 or self._bars(name, value))
+            for name, value, column, code in self.cells(rows)
+        )
+        self.refused = max(self.refused - lost, 0)
+
+    def remove(self, column: int, code: int) -> None:
+        """Forget a value; the codes after its own fall by one. O(values)."""
+        values = self.values(column)
+        del values[code]
+        self._codes[column] = _numbered(values)
+        self.sizes[column] -= 1
+        self._held -= 1
+
+    def remove_feature(self, column: int) -> None:
+        """Forget a feature; later ones move up. O(features)."""
+        self.features.remove(self.features.values[column])
+        self._held -= 0 if self.domain[column] else int(self.sizes[column])
+        del self._codes[column]
+        self.sizes = np.delete(self.sizes, column)
+        self.domain = np.delete(self.domain, column)
+
+    def merge(self, other: Categories) -> list[tuple[int, Ints]]:
+        """Take on `other`'s; the column here of each of its features, and each value's code."""
+        out = []
+        for k, name in enumerate(other.features):
+            column = self.add_feature(name)
+            codes = [self.add(column, v) if column >= 0 else UNKNOWN for v in other.values(k)]
+            out.append((column, np.array(codes, dtype=np.int64)))
+        self.refused += other.refused
+        return out
+
+    def export(self) -> State:
+        """The state: features in the header, their values packed."""
+        values = [v for column in range(len(self._codes)) for v in self.values(column)]
+        arrays = {**pack(values), "sizes": self.sizes, "refused": np.array([self.refused])}
+        return State({"features": list(self.features)}, arrays)
+
+    def restore(self, state: State) -> None:
+        """Take the state over, having checked it."""
+        lengths, sizes = state.array("lengths", np.int64, 1), state.array("sizes", np.int64, 1)
+        data, refused = state.array("bytes", np.uint8, 1), state.array("refused", np.int64, 1)
+        names = state.header["features"]
+        shapes = (sizes.size, int(sizes.sum()), int(lengths.sum()), refused.size)
+        least = min([0, *lengths.tolist(), *sizes.tolist()])
+        if shapes != (len(names), lengths.size, data.size, 1) or least < 0:
+            raise StateError(f"expected the values of {len(names)} features, got another number")
+        try:
+            values = unpack({"lengths": lengths, "bytes": data})
+        except UnicodeDecodeError as error:
+            raise StateError(f"expected the values as UTF-8, got {error.reason}") from None
+        self.features = Dictionary(self.features.bound, names)
+        ends = np.cumsum(sizes).tolist()
+        self._codes = [
+            _numbered(values[end - size : end])
+            for size, end in zip(sizes.tolist(), ends, strict=True)
+        ]
+        if [len(codes) - 1 for codes in self._codes] != sizes.tolist():
+            raise StateError("expected the values of a feature to differ, got one twice")
+        self.sizes, self.refused = sizes, int(refused[0])
+        domains = [len(self._domains.get(name, {})) for name in names]
+        self.domain = np.array(domains, dtype=np.int64)
+        self._held = int(sizes[self.domain == 0].sum())
+
+    def _columns(self, rows: Rows) -> Ints:
+        codes = self.features.codes
+        return np.array([codes.get(name, -1) for name in rows.categorical_names], dtype=np.int64)
+
+    def _admit_features(self, names: tuple[str, ...], cells: Objects, column: Ints) -> None:
+        """Columns for what the learned `cells` have: by first step, those of one step by name."""
+        new = []
+        for j in np.flatnonzero(column < 0).tolist():
+            values = enumerate(cells[:, j].tolist())
+            at = [i for i, v in values if v is not None and not self._bars(names[j], v)]
+            if at:
+                new.append((at[0], names[j], j, len(at)))
+        for _, name, j, times in sorted(new):
+            column[j] = self.add_feature(name)
+            if column[j] < 0:  # counted once a record, as one-record calls do
+                self.features.overflow += times - 1
+        for j in np.flatnonzero(column < 0).tolist():
+            present = [v for v in cells[:, j].tolist() if v is not None]
+            self.refused += sum(self._bars(names[j], v) for v in present)
+
+    def _coded(self, rows: Rows, cells: Objects, column: Ints) -> Coded:
+        source = np.argsort(column, kind="stable")
+        source = source[np.searchsorted(column[source], 0) :]
+        code = np.empty((len(cells), source.size), dtype=np.int64)
+        for k, j in enumerate(source.tolist()):
+            code[:, k] = self._codes_of(cells[:, j], int(column[j]))
+        return Coded(code, column[source], source)
+
+    def _codes_of(self, values: Objects, column: int) -> Ints:
+        found = map(self._codes[column].get, values.tolist(), repeat(UNKNOWN))
+        return np.fromiter(found, np.int64, len(values))
+
+
+class CategoryClassifier(BayesClassifier):
+    """A Bayes classifier to which every value is a category.
+
+    Texts, numbers, truth values and tuples of them, by `schema.category`: 3, 3.0 and "3" are one.
+    """
+
+    numbers: ClassVar[str] = "categorical"
+    truths: ClassVar[str] = "categorical"
+    strings: ClassVar[str] = "categorical"
+
+    def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
+        """`xs` as columns of categories, tuples by their text."""
+        try:
+            return super().columns(xs)
+        except InvalidRecordError:  # tuples are rare: other records do not pay for them
+            return super().columns([_without_tuples(x) for x in xs])
+
+
+def canonical(name: str, value: Any) -> str:
+    """The text by which a value is known.
+
+    Examples
+    --------
+    >>> canonical("c", 3.0), canonical("c", ("a", 1, None))
+    ('3', "('a', 1, None)")
+    """
+    if not isinstance(value, tuple):
+        return category(name, value) or str(value)
+    parts = [repr(v) if isinstance(v, str | None) else canonical(name, v) for v in value]
+    return f"({', '.join(parts)})"
+
+
+def rows_used(block: Block) -> tuple[Ints, Ints]:
+    """The rows a block's steps use, and the index among these of each step's row."""
+    if len(block.rows) == 1:
+        return np.zeros(1, dtype=np.int64), block.row
+    used, row = np.unique(block.row, return_inverse=True)
+    return used, row.astype(np.int64)
+
+
+def check_domains(domains: Domains) -> None:
+    """SchemaError unless each is a list of values a category can have, none twice."""
+    for name, values in (domains or {}).items():
+        listed = isinstance(values, Sequence) and not isinstance(values, str)
+        if not (listed and 1 <= len(values) <= LARGEST_DOMAIN):
+            raise SchemaError(f"domains[{name!r}]: expected 1 to {LARGEST_DOMAIN} values in a list")
+        try:
+            known = {canonical(name, v) for v in values if v is not None}
+        except InvalidRecordError as error:
+            raise SchemaError(f"domains[{name!r}]: {error.detail}") from None
+        if len(known) < len(values):
+            raise SchemaError(f"domains[{name!r}]: values must differ, also as text; none is None")
+
+
+def _numbered(values: Iterable[str | None]) -> dict[str | None, int]:
+    """Value to code; what is missing has a code too, so that one look-up serves both."""
+    codes: dict[str | None, int] = {None: MISSING}
+    codes.update((v, i) for i, v in enumerate(values))
+    return codes
+
+
+def _without_tuples(x: Any) -> Any:
+    if not isinstance(x, Mapping):
+        return x
+    return {k: canonical(str(k), v) if isinstance(v, tuple) else v for k, v in x.items()}

@@ -1,0 +1,302 @@
+"""BayesClassifier: the prior and the parts, and everything they share.
+
+P(class | x) ∝ P(class) · Π parts p(x | class). A family names its parts and its parameters;
+learning, predicting, unlearning, merging, fading, explaining and state stand here, once.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+from math import inf, isfinite, log
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Learner, Predictions
+from stream.bayes._kernels import prior as kernels
+from stream.bayes._kernels.prior import Prior
+from stream.bayes.bags import named_buckets
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import PREDICT, Block, Floats, Rows
+from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
+from stream.explain import PRIOR, Explanation
+from stream.schema import Label
+from stream.state import State
+
+__all__ = ["BayesClassifier", "check_half_life", "check_priors"]
+
+LOWEST = -1e300  # an impossible term, where terms are subtracted
+
+
+class BayesClassifier(Learner, abc.ABC):
+    """Prior times parts. See the families for what users construct."""
+
+    priors: Mapping[Label, float] | None = None
+    half_life: float | None = None
+    _prior: Prior
+    _parts: tuple[Part, ...]
+
+    @abc.abstractmethod
+    def _new_parts(self) -> tuple[Part, ...]:
+        """Empty parts; their order is that of the sum."""
+
+    def _start(self) -> None:
+        self._prior = Prior(np.zeros(0), np.ones(1), np.zeros(1, dtype=np.int64))
+        self._parts = self._new_parts()
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws that say nothing of this learner, and why."""
+        if self.half_life is None:
+            return super().not_applicable
+        return {
+            **super().not_applicable,
+            "weight_two_is_twice": "two records fade what was before twice, one of weight 2 once",
+            "unlearning_is_the_inverse_of_learning": "time passes: what was before has faded",
+        }
+
+    @property
+    def _growth(self) -> float:
+        return 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Encode what would otherwise be encoded at each step. Pure."""
+        rows = super().prepare(rows)
+        for part in self._parts:
+            rows = part.prepare(rows)
+        return rows
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows a part cannot take, and why."""
+        out: dict[int, InvalidRecordError] = {}
+        for part in reversed(self._parts):
+            out |= part.refusals(rows)
+        return out
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        classes = len(self._classes)
+        self._widen(classes)
+        # Without a label there is nothing to look up, and -1 is what such a step has.
+        y = np.append(label, -1)[block.y] if label.size else np.full(len(block), -1, np.int64)
+        steps = Steps(block.op, block.row, y, block.w, before, self._growth)
+        given = self._given()
+        kernels.progressive(steps, given, self._prior, out.proba, out.known)
+        prior = out.proba.copy()
+        for part in self._parts:
+            part.execute(block, steps, classes, out.proba)
+        kernels.normalise(out.proba, prior, out.known)
+
+    def _widen(self, classes: int) -> None:
+        if self._prior.weight.size < classes:
+            weight = np.zeros(classes)
+            weight[: self._prior.weight.size] = self._prior.weight
+            self._prior = self._prior._replace(weight=weight)
+
+    def _given(self) -> Floats:
+        """The given log priors of the classes; empty where they are learned."""
+        if self.priors is None:
+            return np.empty(0)
+        # A configuration's keys are text, whatever the labels are.
+        given = [self.priors.get(c, self.priors.get(_named(c), 0.0)) for c in self.classes]
+        return np.array([log(p) if p > 0 else -inf for p in given])
+
+    # Reading it.
+
+    def _terms(self, raw: Rows) -> list[Term]:
+        """Log prior and log likelihoods of one row, float64 (C,) each, in the order of the sum."""
+        rows = self.prepare(raw)
+        for refusal in self.refusals(rows).values():
+            raise refusal
+        classes = len(self._classes)
+        prior = np.empty(classes)
+        kernels.log_prior(classes, self._given(), self._prior, prior)
+        terms = [t for part in self._parts for t in part.terms(rows, classes)]
+        named = named_buckets(raw)
+        return [(PRIOR, prior), *((named.get(name, name), term) for name, term in terms)]
+
+    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """log P(class) + log p(x | class) of each known class; -inf where truly impossible."""
+        if not self._classes:
+            return {}
+        joint = np.zeros(len(self._classes))
+        for _, term in self._terms(self.columns([x])):
+            joint += term
+        return dict(zip(self.classes, joint.tolist(), strict=True))
+
+    def explain_rows(
+        self, rows: Rows, label: Label | None = None, against: Label | None = None
+    ) -> Explanation:
+        """`explain_one` of the one row of `rows`, as `columns` makes them."""
+        a, b = self._pair(label, against, rows)
+        contributions: dict[str, float] = {}
+        for name, term in self._terms(rows):
+            share = float(max(term[a], LOWEST)) - float(max(term[b], LOWEST))
+            contributions[name] = contributions.get(name, 0.0) + share
+        classes = self.classes
+        return Explanation(classes[a], classes[b], sum(contributions.values()), contributions)
+
+    def _pair(
+        self, label: Label | None, against: Label | None, rows: Rows | None
+    ) -> tuple[int, int]:
+        """Codes of two classes: those named, or the most probable ones of the row."""
+        classes = self.classes
+        for given in (label, against):
+            if given is not None and given not in self._classes:
+                raise NotLearnedError(f"expected one of the classes {classes}, got {given!r}")
+        if len(classes) < 2:
+            raise NotLearnedError(f"two classes are needed to compare, {len(classes)} is known")
+        p = dict.fromkeys(classes, 0.0)
+        if rows is not None:
+            p = self.progressive_many(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
+        ranked = sorted(p, key=lambda c: -p[c])
+        first = label if label is not None else next(c for c in ranked if c != against)
+        second = against if against is not None else next(c for c in ranked if c != first)
+        return self._classes.codes[first], self._classes.codes[second]
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of p(x | class) over all classes; the prior's C - 1 left out."""
+        return sum(part.n_parameters(len(self._classes)) for part in self._parts)
+
+    @property
+    def features(self) -> list[str]:
+        """Features in the order each part first learned them."""
+        return list(dict.fromkeys(f for part in self._parts for f in part.features))
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused at a bound, by the bound's name."""
+        out = super().overflows
+        for part in self._parts:
+            for bound, count in part.overflows.items():
+                out[bound] = out.get(bound, 0) + count
+        return out
+
+    # Taking back and putting together.
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
+    ) -> None:
+        """Take one learned record back.
+
+        Parameters
+        ----------
+        x, y, w
+            As they were learned.
+        age
+            Records learned since. Needed where they fade (`half_life`).
+
+        Raises
+        ------
+        NotLearnedError
+            It cannot have been learned; the model is untouched. (What is checked are the sums:
+            a record that was not learned, but could have been, is taken back all the same.)
+        """
+        block = self._one(x, y, w)
+        label = block.labels[0]
+        if self.half_life is not None and age is None:
+            raise ValueError("with half_life, unlearning needs the record's age: age=0 if last")
+        known = self._classes.codes.get(label)
+        if known is None or type(self.classes[known]) is not type(label):
+            raise NotLearnedError(f"expected one of the classes {self.classes}, got {label!r}")
+        amount = Amount(float(w), self._growth ** -(age or 0))
+        counted = amount.w * amount.fade * self._prior.unit[0]
+        left = left_after(self._prior.weight[known], counted)
+        if left is None:
+            raise NotLearnedError(f"class {label!r} has less weight than the record to unlearn")
+        for part in self._parts:
+            if (why := part.lacks(block.rows, known, amount)) is not None:
+                raise NotLearnedError(f"the record cannot have been learned: {why}")
+        for part in self._parts:
+            part.unlearn(block.rows, known, amount)
+        self._prior.weight[known] = left
+        if left == 0.0:
+            self._drop_class(known)
+
+    def _one(self, x: Mapping[Any, Any], y: Any, w: float) -> Block:
+        rows = self.rows([x])
+        for refusal in self.refusals(rows).values():
+            raise refusal
+        return Block.of(rows, PREDICT, [y], w)
+
+    def _drop_class(self, c: int) -> None:
+        self._classes.remove(self._classes.values[c])
+        self._prior = self._prior._replace(weight=np.delete(self._prior.weight, c))
+        for part in self._parts:
+            part.drop_class(c)
+
+    def merge(self, other: Learner) -> Self:
+        """Become what learning `other`'s records after one's own would give; O(bytes).
+
+        Counts are exact for weights that are whole numbers, moments to about 1e-12.
+
+        Raises
+        ------
+        SchemaError
+            Another kind of learner, or other parameters.
+        InvalidRecordError
+            Labels of another kind, or more classes than the bound; nothing was merged.
+        """
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        classes = self._admit_classes(other.classes)
+        self._widen(len(self._classes))
+        theirs = other._prior
+        fade = self._growth ** -float(theirs.records[0])
+        scale = fade * theirs.unit[0] / self._prior.unit[0]
+        weight = self._prior.weight * scale
+        weight[classes] += theirs.weight
+        records = self._prior.records + theirs.records
+        self._prior = Prior(weight, theirs.unit.copy() if self.half_life else np.ones(1), records)
+        for mine, part in zip(self._parts, other._parts, strict=True):
+            mine.merge(part, classes, len(self._classes), scale)
+        return self
+
+    def _export(self) -> State:
+        own = State({}, self._prior._asdict())
+        return State.join({"prior": own, **{p.name: p.export() for p in self._parts}})
+
+    def _restore(self, state: State) -> None:
+        classes = len(self._classes)
+        own = state.nested("prior")
+        prior = Prior(
+            own.array("weight", np.float64, 1),
+            own.array("unit", np.float64, 1),
+            own.array("records", np.int64, 1),
+        )
+        if [a.shape for a in prior] != [(classes,), (1,), (1,)]:
+            raise StateError(f"expected a prior of {classes} classes, got another shape")
+        self._prior = prior
+        for part in self._parts:
+            part.restore(state.nested(part.name), classes)
+
+
+def left_after(have: float, take: float) -> float | None:
+    """have - take; 0 where only rounding is left of it; None where there is not as much."""
+    left = float(have) - take
+    if abs(left) <= 1e-9 * take:
+        return 0.0
+    return left if left > 0 else None
+
+
+def check_priors(priors: Mapping[Label, float] | None) -> None:
+    """SchemaError unless each lies in [0, 1] and one is above 0."""
+    for label, p in (priors or {}).items():
+        if not (isfinite(p) and 0 <= p <= 1):
+            raise SchemaError(f"priors[{label!r}] must lie in [0, 1], got {p!r}")
+    if priors is not None and not any(priors.values()):
+        raise SchemaError(f"priors must not all be 0, got {dict(priors)!r}")
+
+
+def check_half_life(half_life: float | None) -> None:
+    """SchemaError unless it is a number of records, at least 1."""
+    if half_life is not None and not (isfinite(half_life) and half_life >= 1):
+        raise SchemaError(f"half_life must be a number of records >= 1, got {half_life!r}")
+
+
+def _named(label: Label) -> str:
+    return str(label).lower() if isinstance(label, bool) else str(label)

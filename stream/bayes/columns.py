@@ -1,0 +1,55 @@
+"""Which numeric column of a block belongs to which column of a part's state."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.block import Block, Rows, learning
+from stream.schema import Dictionary
+
+__all__ = ["MAX_FEATURES", "admit", "find"]
+
+MAX_FEATURES = 65536
+
+Columns = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def find(features: Dictionary, rows: Rows) -> Columns:
+    """The rows' columns that are known, in the state's order, and each one's column there.
+
+    Terms are added in this order, so it must not depend on how a block's columns lie.
+    """
+    codes = features.codes
+    return _ordered(np.array([codes.get(n, -1) for n in rows.numeric_names], dtype=np.int64))
+
+
+def admit(features: Dictionary, block: Block) -> Columns:
+    """`find`, with a column for each feature that the block learns a value of.
+
+    A feature gets its column at the first step that learns it, those of one step in the order of
+    their names: so blocks of any size give the same columns.
+    """
+    codes = features.codes
+    names = block.rows.numeric_names
+    column = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
+    missing = np.flatnonzero(column < 0)
+    if missing.size:
+        steps = learning(block)
+        present = ~np.isnan(block.rows.numeric[np.ix_(block.row[steps], missing)])
+        seen = present.any(axis=0)
+        order = sorted(
+            (int(np.argmax(present[:, k])), names[missing[k]], int(missing[k]), int(k))
+            for k in np.flatnonzero(seen)
+        )
+        for _, name, j, k in order:
+            column[j] = features.add(name)
+            if column[j] < 0:  # counted once a record, as one-record calls do
+                features.overflow += int(np.count_nonzero(present[:, k])) - 1
+    return _ordered(column)
+
+
+def _ordered(column: NDArray[np.int64]) -> Columns:
+    source = np.argsort(column, kind="stable")
+    source = source[np.searchsorted(column[source], 0) :]
+    return source, column[source]

@@ -1,0 +1,388 @@
+"""CovariancePart: numeric features, jointly normal given the class; see `GaussianBayes`.
+
+Rule: the state is what was learned, nothing else. Ridge and shrinkage are applied where it is
+read, so that merging, unlearning and fading need know nothing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes._kernels import covariance as kernels
+from stream.bayes._kernels import factor as factors
+from stream.bayes._kernels.covariance import Comoments
+from stream.bayes.classifier import left_after
+from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import Block, Floats, Rows
+from stream.errors import NotSupportedError, StateError
+from stream.schema import Dictionary
+from stream.state import State
+
+__all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
+
+MAX_JOINT_FEATURES = 512  # 2 MiB a matrix
+
+Covariance = Literal["full", "pooled", "diagonal", "pooled_diagonal"]
+Missing = Literal["conditional", "complete"]
+
+
+class Settings(NamedTuple):
+    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are."""
+
+    ddof: float
+    ridge: float
+    shrinkage: float
+    fill: bool
+
+
+class Room(NamedTuple):
+    """Working memory of the kernels: (D,) each, matrix (W, W).
+
+    value: x - anchor, NaN where missing. spread: variance over all classes. used: features of
+    the joint density. order: features, the observed ones first. m: weights less ddof. floor, e,
+    lost, held, var, square, share: see `kernels.sweep`. term: log density. x: zeros.
+    """
+
+    used: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    matrix: Floats
+    value: Floats
+    spread: Floats
+    m: Floats
+    floor: Floats
+    e: Floats
+    lost: Floats
+    held: Floats
+    var: Floats
+    square: Floats
+    share: Floats
+    term: Floats
+    x: Floats
+
+
+class CovariancePart(Part):
+    """Numeric features, jointly normal given the class.
+
+    Parameters
+    ----------
+    covariance
+        Which matrix, see `GaussianBayes`.
+    settings
+        How the moments are read.
+    """
+
+    name: ClassVar[str] = "covariance"
+
+    def __init__(self, covariance: Covariance, settings: Settings) -> None:
+        self._pooled = covariance.startswith("pooled")
+        self._diagonal = covariance.endswith("diagonal")
+        self.settings = settings
+        self._features = Dictionary(MAX_FEATURES if self._diagonal else MAX_JOINT_FEATURES)
+        vectors = [np.zeros(0) for _ in range(4)]
+        counters = [np.zeros(1, dtype=np.int64) for _ in range(2)]
+        tables = [np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(self._shape(0, 0))]
+        self.moments = Comoments._make([*tables, *vectors, np.ones(1), *counters])
+
+    def _shape(self, classes: int, d: int) -> tuple[int, int, int]:
+        return 1 if self._pooled else classes, d, 1 if self._diagonal else d
+
+    @property
+    def features(self) -> list[str]:
+        return list(self._features)
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """Features refused at the bound; records that were not learned for their gaps."""
+        return {"features": self._features.overflow, "incomplete": int(self.moments.passed[0])}
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        source, column = admit(self._features, block)
+        self._resize(classes)
+        x = block.rows.numeric
+        s, r = self.moments, self._room()
+        kernels.progressive(steps, x, source, column, s, self.settings, r, joint)
+
+    def _room(self) -> Room:
+        _, d, w = self.moments.factor.shape
+        used, order = np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.int64)
+        return Room(used, order, np.empty((w, w)), *np.zeros((12, d)))
+
+    def _resize(self, classes: int) -> None:
+        """Zeros for the classes and features that are new."""
+        s, d = self.moments, len(self._features)
+        shape = self._shape(classes, d)
+        if s.n.shape == (classes, d) and s.factor.shape == shape:
+            return
+        n, mean = _widened(s.n, (classes, d)), _widened(s.mean, (classes, d))
+        vectors = [_widened(a, (d,)) for a in s[3:7]]
+        self.moments = Comoments._make([n, mean, _widened(s.factor, shape), *vectors, *s[7:]])
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        source, column = find(self._features, rows)
+        out = np.zeros((source.size, classes))
+        x, s, r = rows.numeric[0], self.moments, self._room()
+        kernels.terms(x, source, column, classes, s, self.settings, r, out)
+        names = [rows.numeric_names[j] for j in source.tolist()]
+        return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
+
+    def become(self, names: Sequence[str], means: Floats, matrices: Sequence[Floats]) -> None:
+        """Be, from empty, what has learned these distributions, a weight of 1 (+ ddof) a class."""
+        for name in names:
+            self._features.add(name)
+        classes, ddof = len(means), self.settings.ddof
+        self._resize(classes)
+        s = self.moments
+        s.anchor[:] = means[0]
+        s.n[:], s.mean[:] = 1.0 + ddof, means - means[0]
+        for g in range(len(s.factor)):
+            total = sum(matrices) if self._pooled else matrices[g]
+            self._become_factor(g, np.asarray(total, dtype=np.float64))
+        s.total_n[:] = s.n.sum(axis=0)
+        s.total_mean[:] = s.mean.mean(axis=0)
+        within = np.array([np.diag(m) for m in matrices])
+        s.total_m2[:] = (1.0 + ddof) * (within + (s.mean - s.total_mean) ** 2).sum(axis=0)
+
+    def _become_factor(self, g: int, matrix: Floats) -> None:
+        own = self.moments.factor[g]
+        if self._diagonal:
+            own[:, 0] = np.sqrt(np.diag(matrix))
+        else:
+            factors.cholesky(matrix.copy(), np.diag(matrix).copy(), own)
+
+    # Reading it.
+
+    def covariance(self, c: int) -> Floats:
+        """The covariance matrix of class c as estimated, float64 (D, D) or, diagonal, (D,)."""
+        s, r = self.moments, self._room()
+        kernels.weigh(c, s, self.settings, r)
+        own = s.factor[0 if self._pooled else c]
+        scale = np.sqrt(np.maximum(r.m, 0.0))
+        scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        if self._diagonal:
+            out: Floats = (own[:, 0] * scale) ** 2
+            return out
+        upper = np.empty_like(own)
+        factors.products(own, upper)
+        joint: Floats = np.triu(upper) + np.triu(upper, 1).T
+        joint *= np.outer(scale, scale)
+        return joint
+
+    def line(self, a: int, b: int) -> tuple[Floats, float]:
+        """Weights float64 (D,), and bias, of log p(x | a) - log p(x | b), one matrix being shared.
+
+        Raises
+        ------
+        NotSupportedError
+            It is no line: a feature one of them has never seen, or a singular covariance.
+        """
+        s, r = self.moments, self._room()
+        seen = s.n[[a, b]] > 0
+        if (seen[0] != seen[1]).any():
+            raise NotSupportedError("no line: one of the classes has never seen some feature")
+        if not seen.any():
+            return np.zeros(len(self._features)), 0.0
+        r.value[:] = np.where(seen[0], s.mean[a], np.nan)
+        kernels.served(a, s, self.settings, r)
+        used = r.used.copy()
+        if not (r.var[used] > 0).all():
+            raise NotSupportedError("no line: the covariance is singular; give a ridge above 0")
+        root = np.sqrt(r.m[used])
+        lower = np.diag(np.sqrt(r.var[used]))
+        if not self._diagonal:
+            lower += np.triu(r.matrix, 1)[np.ix_(used, used)].T
+        whitened = np.linalg.solve(lower, (s.mean[a] - s.mean[b])[used] * root)
+        weights = np.zeros(len(self._features))
+        weights[used] = np.linalg.solve(lower.T, whitened) * root
+        middle = s.anchor + (s.mean[a] + s.mean[b]) / 2
+        return weights, -float(weights @ middle)
+
+    def n_parameters(self, classes: int) -> int:
+        d = len(self._features)
+        matrix = d if self._diagonal else d * (d + 1) // 2
+        return classes * d + (min(classes, 1) if self._pooled else classes) * matrix
+
+    # Taking back and putting together.
+
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        s = self.moments
+        w = amount.w * amount.fade * float(s.unit[0])
+        present = _present(rows)
+        passed = self._passes(present, c)
+        for name in present:
+            j = self._features.codes.get(name)
+            have = 0.0 if j is None else float(s.total_n[j] if passed else s.n[c, j])
+            if left_after(have, w) is None:
+                return f"feature {name!r} has less weight in its class"
+        return None
+
+    def _passes(self, present: Mapping[str, float], c: int) -> bool:
+        """Whether such a record of class c was left out when it came.
+
+        Raises
+        ------
+        NotSupportedError
+            What it did to the moments cannot be known any more.
+        """
+        n = self.moments.n[c]
+        gaps = [f for j, f in enumerate(self._features) if n[j] > 0 and f not in present]
+        if self._diagonal or not gaps or not present:
+            return False
+        if self.settings.fill:
+            raise NotSupportedError(
+                f"expected a record without gaps to unlearn, got one without {gaps[0]!r}: what "
+                'filled it is not kept; use missing="complete"'
+            )
+        if any(n[self._features.codes[f]] < n.max() for f in gaps):
+            raise NotSupportedError(
+                f"expected a record without gaps to unlearn, got one without {gaps[0]!r}, which "
+                "came late: whether the record was left out is not known"
+            )
+        return True
+
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        s = self.moments
+        w = amount.w * amount.fade * float(s.unit[0])
+        present = _present(rows)
+        passed = self._passes(present, c)
+        x = np.zeros(len(self._features))
+        for name, value in present.items():
+            j = self._features.codes[name]
+            v = value - s.anchor[j]
+            at = float(s.total_n[j]), float(s.total_mean[j])
+            s.total_n[j], s.total_mean[j], d = _before(v, w, *at)
+            s.total_m2[j] = max(s.total_m2[j] - d * d, 0.0) if s.total_n[j] else 0.0
+            if not passed:
+                s.n[c, j], s.mean[c, j], x[j] = _before(v, w, float(s.n[c, j]), float(s.mean[c, j]))
+        if passed:
+            s.passed[0] -= 1
+        else:
+            self._subtract(0 if self._pooled else c, x)
+        self._drop_empty()
+
+    def _subtract(self, g: int, x: Floats) -> None:
+        """Take x x' out of group g's sums of products."""
+        s = self.moments
+        own = s.factor[g]
+        if self._diagonal:
+            left = (own[:, 0] - x) * (own[:, 0] + x)
+            own[:, 0] = np.sqrt(np.where(left > factors.EMPTIED * own[:, 0] ** 2, left, 0.0))
+        else:
+            trial = own.copy()
+            if factors.downdate(trial, x.copy()):
+                own[:] = trial
+            else:
+                factors.rebuild(own, x, trial)
+                own[:] = trial
+                s.rebuilt[0] += 1
+        weight = s.n.sum(axis=0) if self._pooled else s.n[g]
+        own[weight == 0.0] = 0.0
+        if not self._diagonal:
+            own[:, weight == 0.0] = 0.0
+
+    def _drop_empty(self) -> None:
+        """Features without a value left were never learned."""
+        for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
+            self._features.remove(self._features.values[j])
+            n, mean, factor, *vectors, unit, passed, rebuilt = self.moments
+            factor = np.delete(factor, j, axis=1)
+            factor = factor if self._diagonal else np.delete(factor, j, axis=2)
+            rest = [np.delete(a, j, axis=-1) for a in (n, mean)]
+            vectors = [np.delete(a, j) for a in vectors]
+            self.moments = Comoments._make([*rest, factor, *vectors, unit, passed, rebuilt])
+
+    def drop_class(self, c: int) -> None:
+        s = self.moments
+        factor = s.factor if self._pooled else np.delete(s.factor, c, 0)
+        self.moments = s._replace(
+            n=np.delete(s.n, c, 0), mean=np.delete(s.mean, c, 0), factor=factor
+        )
+
+    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
+        column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
+        self._resize(size)
+        a, b = self.moments, other.moments
+        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        j = column[kept]
+        a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
+        shift = b.anchor[kept] - a.anchor[j]
+        for weights in (a.n, a.total_n, a.total_m2):
+            weights *= fade
+        a.factor[:] *= np.sqrt(fade)
+        at = np.ix_(classes, j)
+        n, mean = np.zeros_like(a.n), np.zeros_like(a.n)
+        n[at], mean[at] = b.n[:, kept], b.mean[:, kept] + shift
+        theirs = b.total_n[kept], b.total_mean[kept] + shift
+        a.total_n[j], a.total_mean[j], d = _united(a.total_n[j], a.total_mean[j], *theirs)
+        a.total_m2[j] += b.total_m2[kept] + d * d
+        a.n[:], a.mean[:], apart = _united(a.n, a.mean, n, mean)
+        for c, x in enumerate(apart):
+            self._add(0 if self._pooled else c, x)
+        for g, factor in enumerate(b.factor):
+            for row in factor[kept].T if self._diagonal else factor[:, kept]:
+                x = np.zeros(len(self._features))
+                x[j] = row
+                self._add(0 if self._pooled else int(classes[g]), x)
+        a.passed[:] += b.passed
+        a.rebuilt[:] += b.rebuilt
+        self.moments = a._replace(unit=b.unit.copy())
+
+    def _add(self, g: int, x: Floats) -> None:
+        """Add x x' to group g's sums of products; x is used up."""
+        own = self.moments.factor[g]
+        if self._diagonal:
+            own[:, 0] = np.hypot(own[:, 0], x)
+        else:
+            kernels.update(own, x, 0)
+
+    def export(self) -> State:
+        return State({"features": self.features}, self.moments._asdict())
+
+    def restore(self, state: State, classes: int) -> None:
+        features = Dictionary(self._features.bound, state.header["features"])
+        d = len(features)
+        kinds: dict[str, Any] = dict.fromkeys(("passed", "rebuilt"), np.int64)
+        shapes = [(classes, d)] * 2 + [self._shape(classes, d)] + [(d,)] * 4 + [(1,)] * 3
+        named = zip(Comoments._fields, shapes, strict=True)
+        loaded = [state.array(name, kinds.get(name, np.float64), len(k)) for name, k in named]
+        if [a.shape for a in loaded] != shapes:
+            raise StateError(f"expected moments of {classes} classes and {d} features, got others")
+        self._features, self.moments = features, Comoments._make(loaded)
+
+
+def _present(rows: Rows) -> dict[str, float]:
+    """The values of the one row."""
+    pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
+    return {name: value for name, value in pairs if value == value}
+
+
+def _before(v: float, w: float, n: float, mean: float) -> tuple[float, float, float]:
+    """Weight and mean before v was learned, and the root of what it added to the squares."""
+    left = left_after(n, w)
+    if not left:
+        return 0.0, 0.0, 0.0
+    d = v - mean
+    return left, mean - d * (w / left), d * float(np.sqrt(w * (n / left)))
+
+
+def _united(n: Floats, mean: Floats, more: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weight and mean of two sets of records, and the root of what lies between them.
+
+    Chan, Golub and LeVeque 1983.
+    """
+    both = n + more
+    share = np.divide(more, both, out=np.zeros_like(both), where=both > 0)
+    d = other - mean
+    united = np.where(n > 0, mean + d * share, np.where(more > 0, other, 0.0))
+    return both, united, np.where(n > 0, d * np.sqrt(n * share), 0.0)
+
+
+def _widened(a: Floats, shape: tuple[int, ...]) -> Floats:
+    """`a`, and zeros behind it."""
+    out = np.zeros(shape)
+    out[tuple(slice(0, k) for k in a.shape)] = a
+    return out

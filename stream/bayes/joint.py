@@ -1,0 +1,398 @@
+"""Full Bayes on categories: the joint distribution of all features, given the class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp, inf, prod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes._kernels import joint as kernels
+from stream.bayes._kernels.joint import Cells
+from stream.bayes.categorical import check_smoothing
+from stream.bayes.categories import (
+    Categories,
+    CategoryClassifier,
+    Domains,
+    check_domains,
+    rows_used,
+)
+from stream.bayes.classifier import check_half_life, check_priors, left_after
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import Block, Floats, Rows, learning
+from stream.errors import SchemaError, StateError
+from stream.schema import Label
+from stream.state import State
+
+__all__ = ["CategoricalBayes", "JointPart"]
+
+MAX_FEATURES = 64
+MOST_CELLS = 2**24
+
+Ints = NDArray[np.int64]
+Table = dict[Label, dict[tuple[str, ...], float]]
+
+
+class JointPart(Part):
+    """Categorical features, jointly distributed given the class; see `CategoricalBayes`."""
+
+    name: ClassVar[str] = "joint"
+
+    def __init__(self, alpha: float = 1.0, domains: Domains = None, max_cells: int = 2**20) -> None:
+        self._alpha, self._limit = float(alpha), max_cells
+        self._categories = Categories(domains, MAX_FEATURES)
+        self.cells = _cells(0, 0, 0)
+
+    @property
+    def features(self) -> list[str]:
+        return list(self._categories.features)
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {
+            "features": self._categories.features.overflow,
+            "values": self._categories.refused,
+            "cells": int(self.cells.refused[0]),
+        }
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        used, row = rows_used(block)
+        learned = row[learning(block)]
+        code = self._categories.wide(self._categories.admit(block.rows, used, learned))
+        self._make_room(classes, int(self.cells.size[0]) + learned.size)
+        domain = self._categories.domain
+        kernels.progressive(steps, row, code, domain, self._alpha, self._limit, self.cells, joint)
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        """The chain rule: each feature given those before it."""
+        coded = self._categories.encode(rows, np.zeros(1, dtype=np.int64))
+        whole = self._categories.wide(coded)[0]
+        known = [k for k in coded.column.tolist() if 0 <= whole[k] < self.cells.values[k]]
+        code = np.full((len(known), whole.size), -1, dtype=np.int64)
+        for i, k in enumerate(known):
+            code[i:, k] = whole[k]
+        joint = np.zeros((len(known), classes))
+        kernels.terms(code, classes, self._alpha, self.cells, joint)
+        out = np.zeros_like(joint)
+        for c in range(classes):
+            out[:, c] = _steps(joint[:, c].tolist())
+        return [(self.features[k], out[i]) for i, k in enumerate(known)]
+
+    def shares(self, code: Ints, classes: int) -> Floats:
+        """The probability of each tuple of code int64 (q, D), float64 (q, C)."""
+        out = np.zeros((len(code), classes))
+        kernels.terms(code, classes, self._alpha, self.cells, out)
+        return np.array([[exp(t) for t in row] for row in out.tolist()]).reshape(out.shape)
+
+    def tuples(self) -> tuple[Ints, list[tuple[str, ...]]]:
+        """The cells that have every feature, as codes and as values."""
+        s = self.cells
+        code = s.code[: s.size[0]].astype(np.int64)
+        code = code[((code >= 0) | (s.values == 0)).all(axis=1)]
+        values = [self._categories.values(k) for k in range(s.values.size)]
+        names = [
+            tuple(values[k][v] for k, v in enumerate(cell) if v >= 0) for cell in code.tolist()
+        ]
+        return code, names
+
+    def singles(self) -> tuple[Ints, list[tuple[str, str]]]:
+        """Each value of each feature, as codes with nothing else, and as names."""
+        learned = self.cells.values.tolist()
+        at = [(k, v) for k, m in enumerate(learned) for v in range(m)]
+        code = np.full((len(at), len(learned)), -1, dtype=np.int64)
+        for i, (k, v) in enumerate(at):
+            code[i, k] = v
+        return code, [(self.features[k], self._categories.values(k)[v]) for k, v in at]
+
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        w = amount.w * amount.fade * float(self.cells.unit[0])
+        _, r = self._find(rows)
+        if r < 0 and (self.cells.refused[0] > 0 or not self._learnable(rows)):
+            return None  # it may have been one beyond a bound
+        if r < 0 or left_after(self.cells.counts[r, c], w) is None:
+            return "its values came together with less weight in its class"
+        return None
+
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        s = self.cells
+        w = amount.w * amount.fade * float(s.unit[0])
+        key, r = self._find(rows)
+        lost = bool(self._learnable(rows))
+        self._categories.unlearn_refused(rows)
+        if r < 0:
+            s.refused[0] -= lost
+            return
+        s.counts[r, c] = left_after(s.counts[r, c], w) or 0.0
+        if kernels.is_complete(key, s.values):
+            s.complete[c] = left_after(s.complete[c], w) or 0.0
+        if not s.counts[r].any():
+            self._remove_cell(r, key)
+
+    def _remove_cell(self, r: int, key: Ints) -> None:
+        """Forget a cell, and what only it had. O(cells)."""
+        s = self.cells
+        n = int(s.size[0])
+        kept = np.delete(np.arange(n), r)
+        code, count, values = s.code[kept], s.counts[kept], s.values
+        domain = self._categories.domain
+        for k in np.flatnonzero(key >= 0)[::-1].tolist():
+            v = int(key[k])
+            if not domain[k] and not (code[:, k] == v).any():
+                code[:, k] -= code[:, k] > v
+                values[k] -= 1
+                self._categories.remove(k, v)
+            if not (code[:, k] >= 0).any():
+                code, values = np.delete(code, k, axis=1), np.delete(values, k)
+                self._categories.remove_feature(k)
+        widened = values.size != s.values.size
+        self.cells = _filled(s._replace(values=values), code, count, len(s.code))
+        if widened:  # cells may be complete now that one feature less is known
+            kernels.recount(self.cells)
+
+    def drop_class(self, c: int) -> None:
+        s = self.cells
+        self.cells = s._replace(counts=np.delete(s.counts, c, 1), complete=np.delete(s.complete, c))
+
+    def merge(self, other: Self, classes: Ints, size: int, fade: float) -> None:
+        theirs = other.cells
+        n = int(theirs.size[0])
+        merged = self._categories.merge(other._categories)
+        self._make_room(size, int(self.cells.size[0]) + n)
+        s = self.cells
+        s.counts[:] *= fade
+        code = np.full((n, s.values.size), -1, dtype=np.int64)
+        for k, (column, codes) in enumerate(merged):
+            if column >= 0 and theirs.values[k]:
+                s.values[column] = self._categories.sizes[column]
+                code[:, column] = np.append(codes, -1)[theirs.code[:n, k]]
+        for i, key in enumerate(np.maximum(code, -1)):
+            r = kernels.add(key, self._limit, s) if (key >= 0).any() else -1
+            if r >= 0:
+                s.counts[r, classes] += theirs.counts[i]
+            else:
+                s.refused[0] += 1
+        s.refused[0] += theirs.refused[0]
+        kernels.recount(s)
+        self.cells = s._replace(unit=theirs.unit.copy())
+
+    def n_parameters(self, classes: int) -> int:
+        cells: int = prod(m for m in self.cells.values.tolist() if m)
+        return classes * (cells - 1)
+
+    def export(self) -> State:
+        s, own = self.cells, self._categories.export()
+        n = int(s.size[0])
+        arrays: dict[str, NDArray[Any]] = {
+            "code": s.code[:n],
+            "counts": s.counts[:n],
+            "complete": s.complete,
+            "learned": s.values,
+            "cells_refused": s.refused,
+            "unit": s.unit,
+        }
+        return State(own.header, {**own.arrays, **arrays})
+
+    def restore(self, state: State, classes: int) -> None:
+        self._categories.restore(state)
+        sizes = self._categories.sizes
+        code, count = state.array("code", np.int32, 2), state.array("counts", np.float64, 2)
+        complete, unit = state.array("complete", np.float64, 1), state.array("unit", np.float64, 1)
+        values = state.array("learned", np.int64, 1)
+        refused = state.array("cells_refused", np.int64, 1)
+        n, d = len(count), sizes.size
+        shapes = ((n, d), (n, classes), (classes,), (d,), (1,), (1,))
+        came = (code.shape, count.shape, complete.shape, values.shape, refused.shape, unit.shape)
+        if came != shapes:
+            raise StateError(f"expected cells of {classes} classes and {d} features, got others")
+        if ((values < 0) | (values > sizes)).any() or ((code < -1) | (code >= values)).any():
+            raise StateError("expected codes of values that were learned, got others")
+        fresh = _cells(0, d, classes)
+        fresh = fresh._replace(complete=complete, values=values, refused=refused, unit=unit)
+        self.cells = _filled(fresh, code, count, n)
+
+    def _find(self, rows: Rows) -> tuple[Ints, int]:
+        """The one row of `rows` as codes, and its cell; -1 where it cannot have one."""
+        coded = self._categories.encode(rows, np.zeros(1, dtype=np.int64))
+        key = np.maximum(self._categories.wide(coded)[0], -1)
+        lost = any(code < 0 for _, _, _, code in self._learnable(rows))
+        return key, -1 if lost or (key < 0).all() else int(kernels.find(key, self.cells))
+
+    def _learnable(self, rows: Rows) -> list[tuple[str, str, int, int]]:
+        """What the one row of `rows` has that was or could be learned."""
+        refuses = self._categories.refuses
+        return [
+            cell for cell in self._categories.cells(rows) if cell[3] >= 0 or not refuses(*cell[:2])
+        ]
+
+    def _make_room(self, classes: int, cells: int) -> None:
+        """Zeros for the classes, features and cells that are new; cells at least double."""
+        s, d = self.cells, self._categories.sizes.size
+        needed = min(cells, self._limit)
+        if s.counts.shape[1] == classes and s.values.size == d and needed <= len(s.code):
+            return
+        n = int(s.size[0])
+        code = np.full((n, d), -1, dtype=np.int32)
+        code[:, : s.values.size] = s.code[:n]
+        count = np.zeros((n, classes))
+        count[:, : s.complete.size] = s.counts[:n]
+        complete = np.append(s.complete, np.zeros(classes - s.complete.size))
+        values = np.append(s.values, np.zeros(d - s.values.size, dtype=np.int64))
+        grown = max(needed, 2 * len(s.code)) if needed > len(s.code) else len(s.code)
+        self.cells = _filled(s._replace(complete=complete, values=values), code, count, grown)
+
+
+class CategoricalBayes(CategoryClassifier):
+    """Full Bayes on categories: a probability for each tuple of values, one record at a time.
+
+    Every value is a category: a text, a number, a truth value, or a tuple of these. Numbers are
+    names here, not sizes; 3, 3.0 and "3" are one category. Nothing is assumed to be independent,
+    so it takes many records and few features: 64 at most.
+
+    Parameters
+    ----------
+    alpha
+        Added to the count of every possible tuple: 1 is Laplace's rule, 0 maximum likelihood.
+    domains
+        Feature to the list of values it can have. A feature that is not named can have the
+        values learned so far, by any class.
+    max_cells
+        How many different tuples it holds. The records of one more are not counted but in the
+        class's prior; `overflows["cells"]` counts them.
+    priors
+        Label, or its text ("true", "1"), to prior probability. A class that is not named has
+        prior 0. None: learned.
+    half_life
+        Records after which what was learned counts half; None: it never fades.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    features : list of str
+        Features in the order they were first learned.
+    joint : dict
+        Label to tuple of values (in the order of `features`) to P(tuple | class), for the tuples
+        any class has had.
+    marginal : dict
+        Label to feature to value to P(value | class).
+
+    Raises
+    ------
+    SchemaError
+        A parameter out of its range.
+    InvalidRecordError
+        From `learn_one` and the predictions: a value that is no category, an infinity.
+
+    Notes
+    -----
+    P(x | class) = (n_x + alpha) / (n + alpha · Π m_j), where n_x of the class's n records are x
+    and m_j is the number of values of feature j. Source: Zaki and Meira, Data Mining and Machine
+    Learning, chapter 18.1, equation 18.6.
+
+    A record with gaps is counted as what it is. A question is answered from the records that
+    have all the features it has: n is their weight, and alpha counts for each tuple that agrees
+    with the question, which is the sum over the values of the features it lacks. A value that no
+    class ever had, and that is in no given domain, is a gap. Where a class has no record with
+    these features together, it counts as all classes do; where none has, they are no evidence.
+    Where alpha is 0 and n_x is 0 the class is impossible; if all are, the posterior is the prior.
+
+    O(D) to learn; O(C + D) to predict, and O(cells · D) where a feature is missing. Memory
+    O(cells · (C + D)). `unlearn_one` is O(cells · D) with the last record of a tuple. `explain_one`
+    follows the chain rule: each feature given those before it.
+
+    Examples
+    --------
+    >>> from stream import CategoricalBayes
+    >>> model = CategoricalBayes(alpha=0)
+    >>> for a, b in [(0, 0), (0, 1), (1, 0), (1, 1)] * 5:
+    ...     model.learn_one({"a": a, "b": b}, "odd" if a != b else "even")
+    >>> model.predict_one({"a": 1, "b": 0})
+    'odd'
+    >>> model.predict_proba_one({"a": 1})
+    {'even': 0.5, 'odd': 0.5}
+    >>> {cell: round(p, 3) for cell, p in model.joint["odd"].items() if p}
+    {('0', '1'): 0.5, ('1', '0'): 0.5}
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        domains: Domains = None,
+        max_cells: int = 2**20,
+        priors: Mapping[Label, float] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        check_smoothing(alpha)
+        check_domains(domains)
+        if not 1 <= max_cells <= MOST_CELLS:
+            raise SchemaError(f"max_cells must lie from 1 to {MOST_CELLS}, got {max_cells!r}")
+        check_priors(priors)
+        check_half_life(half_life)
+        self.alpha = alpha
+        self.domains = domains
+        self.max_cells = max_cells
+        self.priors = priors
+        self.half_life = half_life
+        self._begin()
+
+    def _new_parts(self) -> tuple[Part, ...]:
+        self._joint = JointPart(self.alpha, self.domains, self.max_cells)
+        return (self._joint,)
+
+    @property
+    def joint(self) -> Table:
+        code, names = self._joint.tuples()
+        shares = self._joint.shares(code, len(self.classes))
+        return {
+            y: dict(zip(names, shares[:, c].tolist(), strict=True))
+            for c, y in enumerate(self.classes)
+        }
+
+    @property
+    def marginal(self) -> dict[Label, dict[str, dict[str, float]]]:
+        out: dict[Label, dict[str, dict[str, float]]] = {y: {} for y in self.classes}
+        code, names = self._joint.singles()
+        shares = self._joint.shares(code, len(self.classes)).tolist()
+        for (name, value), row in zip(names, shares, strict=True):
+            for y, share in zip(self.classes, row, strict=True):
+                out[y].setdefault(name, {})[value] = share
+        return out
+
+
+def _cells(room: int, d: int, c: int) -> Cells:
+    """No cells, and room for some."""
+    return Cells(
+        np.full((room, d), -1, dtype=np.int32),
+        np.zeros((room, c)),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(c),
+        np.zeros(d, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+        np.zeros(2 << (2 * room).bit_length(), dtype=np.int32),
+        np.ones(1),
+    )
+
+
+def _filled(s: Cells, code: NDArray[np.int32], count: Floats, room: int) -> Cells:
+    """`s` with these cells, and room for as many."""
+    empty = _cells(room, code.shape[1], count.shape[1])
+    empty.code[: len(code)] = code
+    empty.counts[: len(count)] = count
+    empty.size[0] = len(code)
+    new = s._replace(code=empty.code, counts=empty.counts, size=empty.size, slot=empty.slot)
+    kernels.rehash(np.empty(code.shape[1], dtype=np.int64), new)
+    return new
+
+
+def _steps(joint: list[float]) -> list[float]:
+    """What each adds to the one before; they sum to the last, also where it is -inf."""
+    out, last = [0.0] * len(joint), 0.0
+    for i, value in enumerate(joint):
+        if value > -inf:
+            out[i], last = value - last, value
+    if joint and joint[-1] == -inf:
+        finite = [i for i, value in enumerate(joint) if value > -inf]
+        out[finite[-1] + 1 if finite else 0] = -inf
+    return out

@@ -1,0 +1,144 @@
+"""Full Bayes on mixed attributes: the joint table of the categories, and the numbers' Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from stream.bayes.categorical import check_smoothing
+from stream.bayes.categories import check_domains
+from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
+from stream.bayes.conditional import ConditionalPart
+from stream.bayes.covariance import CovariancePart, Missing, Settings
+from stream.bayes.gaussian import check_variance
+from stream.bayes.gaussian_bayes import check_covariance
+from stream.bayes.joint import JointPart
+from stream.bayes.part import Part
+from stream.block import Rows
+from stream.errors import InvalidRecordError, SchemaError
+from stream.rows import conflicts
+from stream.schema import Label
+
+__all__ = ["MixedBayes"]
+
+
+class MixedBayes(BayesClassifier):
+    """Full Bayes on categories and numbers together: nothing is independent within each kind.
+
+    p(x | class) = P(categories of x | class) · N(numbers of x | class), with the joint table of
+    `CategoricalBayes` and the mean vector and covariance matrix of `GaussianBayes`.
+
+    Parameters
+    ----------
+    conditional
+        True: the Gaussian is that of the class *in the record's cell* (its tuple of categories),
+        wherever the class has had `thin` records in the cell and twice as many as the record has
+        numbers, and no number was constant there; elsewhere that of the class.
+    thin
+        See `conditional`.
+    alpha, domains
+        Of the joint table, as in `CategoricalBayes`.
+    covariance, variance, ridge, missing
+        Of the Gaussian, as in `GaussianBayes`: ``"full"`` or ``"diagonal"``.
+    priors
+        Label, or its text, to prior probability. None: learned.
+    half_life
+        Records after which what was learned counts half; None: it never fades. Not with
+        `conditional`, where a cell that is seldom met would fade by others' records.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    features : list of str
+        Categories, then numbers, each in the order they were first learned.
+
+    Raises
+    ------
+    SchemaError
+        A parameter out of its range.
+    InvalidRecordError
+        From `learn_one` and the predictions: an infinity, text for a number or the converse.
+
+    Notes
+    -----
+    O(C · (d² + features)) to predict and O(d²) to learn, for d numbers; with gaps O(C · d³) and
+    O(cells). At most 256 cells have a Gaussian of their own; ``overflows["gaussians"]`` counts the
+    records learned in others. Source: Zaki and Meira, Data Mining and Machine Learning, chapter
+    18.1 and its exercise Q1; the conditional form is the location model of Olkin and Tate 1961.
+
+    Examples
+    --------
+    >>> from stream import MixedBayes
+    >>> model = MixedBayes()
+    >>> for age, car, y in [(25, "sports", "L"), (20, "suv", "H"), (26, "sports", "L")]:
+    ...     model.learn_one({"age": age, "car": car}, y)
+    >>> model.predict_one({"age": 24, "car": "sports"})
+    'L'
+    """
+
+    truths: ClassVar[str] = "categorical"
+
+    def __init__(
+        self,
+        conditional: bool = False,
+        thin: int = 10,
+        alpha: float = 1.0,
+        covariance: Literal["full", "diagonal"] = "full",
+        variance: Literal["ml", "sample"] = "ml",
+        ridge: float = 1e-9,
+        missing: Missing = "conditional",
+        domains: Mapping[str, Sequence[Any]] | None = None,
+        priors: Mapping[Label, float] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        if covariance not in ("full", "diagonal"):
+            raise SchemaError(f'covariance must be "full" or "diagonal", got {covariance!r}')
+        if thin < 2:
+            raise SchemaError(f"thin must be at least 2, got {thin!r}")
+        check_covariance(covariance, ridge, 0.0, missing)
+        check_variance(variance, 0.0)
+        check_smoothing(alpha)
+        check_domains(domains)
+        check_priors(priors)
+        check_half_life(half_life)
+        if conditional and half_life is not None:
+            raise SchemaError("half_life cannot be had with conditional = true; leave one out")
+        self.conditional = conditional
+        self.thin = thin
+        self.alpha = alpha
+        self.covariance = covariance
+        self.variance = variance
+        self.ridge = ridge
+        self.missing = missing
+        self.domains = domains
+        self.priors = priors
+        self.half_life = half_life
+        self._begin()
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws that say nothing of this learner, and why."""
+        out = dict(super().not_applicable)
+        if self.covariance == "full":
+            why = "a gap is filled, or left out, by what is known when it comes"
+            laws = ("merging_equals_learning_both", "unlearning_is_the_inverse_of_learning")
+            out |= dict.fromkeys((*laws, "weight_two_is_twice"), why)
+        if self.conditional:
+            out["weight_two_is_twice"] = "whether a cell is thin is a number of records"
+        return out
+
+    def _new_parts(self) -> tuple[Part, ...]:
+        ddof = float(self.variance == "sample")
+        settings = Settings(ddof, float(self.ridge), 0.0, self.missing == "conditional")
+        self._table = JointPart(self.alpha, self.domains)
+        if self.conditional:
+            self._numbers: Part = ConditionalPart(self.covariance, settings, self.thin)
+        else:
+            self._numbers = CovariancePart(self.covariance, settings)
+        return (self._table, self._numbers)
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a number where categories are known, or the other way round."""
+        numeric: Collection[str] = self._numbers.features
+        return super().refusals(rows) | conflicts(rows, numeric, self._table.features)

@@ -1,0 +1,126 @@
+"""Part: one factor of the likelihood, with state of its own.
+
+A Bayes classifier is a prior and parts. Given the class, parts are independent, so each runs a
+whole block alone, in a kernel of its own, and adds its log likelihood at every predicting step.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.block import Block, Floats, Rows
+from stream.errors import InvalidRecordError
+from stream.state import State
+
+__all__ = ["Amount", "Part", "Steps", "Term"]
+
+
+class Steps(NamedTuple):
+    """The steps of a block, as kernels take them.
+
+    op int8, row int64, w float64 (m,) as in `Block`; y int64 (m,): class code, -1 where no step
+    learns; known: classes before the block (codes rise in the order steps learn them); growth:
+    what the weight of each learned record is multiplied with, 1 without fading.
+    """
+
+    op: NDArray[np.int8]
+    row: NDArray[np.int64]
+    y: NDArray[np.int64]
+    w: Floats
+    known: int
+    growth: float
+
+
+class Amount(NamedTuple):
+    """How much of a record to take back: weight `w`, learned `fade` times ago's unit.
+
+    What it counts now is w · fade · unit, where unit is the part's own.
+    """
+
+    w: float
+    fade: float
+
+
+Term = tuple[str, Floats]  # a feature or token, and its log likelihood a class, float64 (C,)
+
+
+class Part(abc.ABC):
+    """One factor of the likelihood: p(some features of x | class).
+
+    Attributes
+    ----------
+    name : str
+        Its name in the state.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        """Run the steps: add to joint (n_predictions, C), and learn. C is `classes`."""
+
+    @abc.abstractmethod
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        """What `execute` would add for the one row of `rows`, feature by feature, in its order."""
+
+    @abc.abstractmethod
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        """Why class c cannot have learned the one row of `rows` with this weight, or None."""
+
+    @abc.abstractmethod
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        """Take the row back. What counts 0 afterwards was never learned."""
+
+    @abc.abstractmethod
+    def drop_class(self, c: int) -> None:
+        """Forget class c, whose weight is 0; later classes move up."""
+
+    @abc.abstractmethod
+    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
+        """Become what learning `other`'s records after this part's own would give.
+
+        Parameters
+        ----------
+        other
+            A part of the same kind and parameters; left as it is.
+        classes
+            int64: the class here of each of its classes.
+        size
+            How many classes there are now.
+        fade
+            What is left of this part's weights by now, its unit apart.
+        """
+
+    @abc.abstractmethod
+    def n_parameters(self, classes: int) -> int:
+        """Free parameters of p(x | class) over all classes."""
+
+    @abc.abstractmethod
+    def export(self) -> State:
+        """The state, sharing arrays."""
+
+    @abc.abstractmethod
+    def restore(self, state: State, classes: int) -> None:
+        """Take the state over, having checked it. StateError, KeyError, TypeError: damaged."""
+
+    @property
+    def features(self) -> list[str]:
+        """The features it has learned, in order."""
+        return []
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused at a bound, by the bound's name."""
+        return {}
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows it cannot take although their values fit the schema, and why."""
+        return {}
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Encode what would otherwise be encoded at each step. Pure, idempotent."""
+        return rows

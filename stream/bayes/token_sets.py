@@ -1,0 +1,255 @@
+"""TokenSetPart: texts as sets of tokens, each in the text or not, independently given the class."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes._kernels import token_sets as kernels
+from stream.bayes._kernels.token_sets import TokenSets
+from stream.bayes.bags import hashed_bags, hashed_texts, without_numbers
+from stream.bayes.classifier import left_after
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import Block, Floats, Rows, learning
+from stream.errors import StateError
+from stream.state import State
+from stream.text import BUCKETS, bucket
+
+__all__ = ["ABSENT", "TokenSetPart"]
+
+ABSENT = "(absent tokens)"  # the name in explanations of all that are not in the text
+ONE = np.zeros(1, dtype=np.int64)
+
+
+class TokenSetPart(Part):
+    """Texts as sets of tokens; see `BernoulliNB`. Column 0 of its tables is of all classes."""
+
+    name: ClassVar[str] = "tokens"
+
+    def __init__(self, alpha: float) -> None:
+        self._alpha = alpha
+        self.sets = TokenSets(
+            np.zeros(1),
+            np.zeros((0, 1)),
+            np.zeros(BUCKETS, dtype=np.int32),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+            np.ones(1),
+            np.zeros((1, 0)),
+            np.zeros((1, 0), dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+        )
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {"tokens": int(self.sets.cut[0])}
+
+    def probabilities(self, token: str) -> list[float]:
+        """P(token in a text | class) of each class, NaN where it had no text; [] if unknown."""
+        s = self.sets
+        at = int(s.slot[bucket(token)])
+        if not at:
+            return []
+        alpha = self._alpha * s.unit[0]
+        p = np.where(s.texts > 0, (s.counts[at - 1] + alpha) / (s.texts + 2.0 * alpha), np.nan)
+        return list(p[1:].tolist())
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Replace each text by its buckets, so that it is read once."""
+        return hashed_texts(rows)
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        used, row = np.unique(block.row, return_inverse=True)
+        bags = hashed_bags(without_numbers(block.rows), used)
+        given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
+        new = kernels.count_new(bags.bucket, self.sets.slot) if learning(block).size else 0
+        self.sets = _resized(self.sets, 1 + classes, int(self.sets.size[0]) + new)
+        longest = int(np.diff(bags.start).max(initial=0))
+        done = (0, 0, steps.known)
+        while done[0] < len(block):
+            self.sets = _with_room(self.sets, longest)
+            done = kernels.progressive(
+                steps,
+                done,
+                bags.start,
+                row.astype(np.int64),
+                bags.bucket,
+                given,
+                self._alpha,
+                self.sets,
+                joint,
+            )
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        if not _has_text(rows, 0):
+            return []
+        found = np.unique(hashed_bags(without_numbers(rows), ONE).bucket)
+        found = found[(found >= 0) & (self.sets.slot[found] > 0)]
+        present, absent, base = self._shares(found, classes)
+        for row in absent:
+            base -= row
+        named = [(f"bucket {b}", present[k]) for k, b in enumerate(found.tolist())]
+        return [(ABSENT, base), *named]
+
+    def line(self, classes: int) -> tuple[Floats, list[Term]]:
+        """All known tokens absent, float64 (C,); and what the presence of each changes."""
+        learned = np.flatnonzero(self.sets.slot).astype(np.int64)
+        present, absent, base = self._shares(learned, classes)
+        changes = present - absent
+        return base, [(f"bucket {b}", changes[k]) for k, b in enumerate(learned.tolist())]
+
+    def _shares(self, found: NDArray[np.int64], classes: int) -> tuple[Floats, Floats, Floats]:
+        present, absent = np.zeros((2, found.size, classes))
+        base = np.zeros(classes)
+        kernels.shares(found, classes, self._alpha, self.sets, present, absent, base)
+        return present, absent, base
+
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        if not _has_text(rows, 0):
+            return None
+        s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
+        texts = s.texts[c + 1]
+        if left_after(texts, w) is None:
+            return "its class has less weight of texts"
+        found = np.unique(hashed_bags(without_numbers(rows), ONE).bucket)
+        at = s.slot[found[found >= 0]] - 1
+        if (at < 0).any() or any(left_after(n, w) is None for n in s.counts[at, c + 1]):
+            return "a token was in fewer texts of its class"
+        rest = np.delete(s.counts[: int(s.size[0]), c + 1], at)
+        if any(left_after(texts - n, w) is None for n in np.unique(rest)):
+            return "a token that it lacks was in more texts of its class"
+        return None
+
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        if not _has_text(rows, 0):
+            return
+        s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
+        bags = hashed_bags(without_numbers(rows), ONE)
+        s.cut[0] -= int(np.count_nonzero(bags.bucket < 0))
+        found = np.unique(bags.bucket[bags.bucket >= 0])
+        for q in (0, c + 1):
+            s.texts[q] = left_after(s.texts[q], w) or 0.0
+            for at in (s.slot[found] - 1).tolist():
+                s.counts[at, q] = left_after(s.counts[at, q], w) or 0.0
+            np.minimum(s.counts[:, q], s.texts[q], out=s.counts[:, q])
+        for b in found.tolist():
+            if not s.counts[s.slot[b] - 1, 1:].any():
+                self._drop(b)
+        self.sets = _indexed(s)
+
+    def _drop(self, b: int) -> None:
+        """A token nobody has: the last row takes its place."""
+        s = self.sets
+        last, at = int(s.size[0]) - 1, int(s.slot[b]) - 1
+        s.slot[np.flatnonzero(s.slot == last + 1)] = at + 1
+        s.slot[b] = 0
+        s.counts[at] = s.counts[last]
+        s.counts[last] = 0.0
+        s.size[0] = last
+
+    def drop_class(self, c: int) -> None:
+        s = self.sets
+        s = s._replace(texts=np.delete(s.texts, c + 1), counts=np.delete(s.counts, c + 1, axis=1))
+        self.sets = _indexed(s)
+
+    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
+        theirs = other.sets
+        learned = np.flatnonzero(theirs.slot)
+        new = learned[self.sets.slot[learned] == 0]
+        s = _resized(self.sets, 1 + size, int(self.sets.size[0]) + new.size)
+        s.slot[new] = np.arange(new.size) + int(s.size[0]) + 1
+        s.counts[:] *= fade
+        s.texts[:] *= fade
+        q = np.append(0, classes + 1)
+        s.counts[np.ix_(s.slot[learned] - 1, q)] += theirs.counts[theirs.slot[learned] - 1]
+        s.texts[q] += theirs.texts
+        self.sets = _indexed(
+            s._replace(size=s.size + new.size, cut=s.cut + theirs.cut, unit=theirs.unit.copy())
+        )
+
+    def n_parameters(self, classes: int) -> int:
+        return classes * int(self.sets.size[0])
+
+    def export(self) -> State:
+        # Sorted by bucket: a state depends on what was learned, not on where it lies in memory.
+        # Levels only say again which counts there are.
+        s = self.sets
+        learned = np.flatnonzero(s.slot)
+        arrays = {
+            "texts": s.texts,
+            "bucket": learned.astype(np.int64),
+            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1].T),
+            "cut": s.cut,
+            "unit": s.unit,
+        }
+        return State({}, arrays)
+
+    def restore(self, state: State, classes: int) -> None:
+        texts, unit = state.array("texts", np.float64, 1), state.array("unit", np.float64, 1)
+        learned, cut = state.array("bucket", np.int64, 1), state.array("cut", np.int64, 1)
+        counts = state.array("counts", np.float64, 2)
+        d, q = learned.size, 1 + classes
+        if (texts.shape, counts.shape, cut.shape, unit.shape) != ((q,), (q, d), (1,), (1,)):
+            raise StateError(f"expected arrays of {classes} classes and {d} buckets, got others")
+        if d and not (learned[0] >= 0 and learned[-1] < BUCKETS and (np.diff(learned) > 0).all()):
+            raise StateError(f"buckets must rise from 0 to {BUCKETS - 1}, got others")
+        slot = np.zeros(BUCKETS, dtype=np.int32)
+        slot[learned] = np.arange(1, d + 1)
+        self.sets = _indexed(
+            self.sets._replace(
+                texts=texts,
+                counts=np.ascontiguousarray(counts.T),
+                slot=slot,
+                size=np.array([d], dtype=np.int64),
+                cut=cut,
+                unit=unit,
+            )
+        )
+
+
+def _has_text(rows: Rows, i: int) -> bool:
+    return any(cell is not None for cell in rows.text[i].tolist())
+
+
+def _indexed(s: TokenSets) -> TokenSets:
+    """`s` with the levels of its counts, found anew."""
+    found = [np.unique(column, return_counts=True) for column in s.counts[: int(s.size[0])].T]
+    kept = [(value[value > 0], times[value > 0]) for value, times in found]
+    levels = np.array([value.size for value, _ in kept], dtype=np.int64)
+    level = np.zeros((levels.size, int(levels.max())))
+    times = np.zeros(level.shape, dtype=np.int64)
+    for q, (value, n) in enumerate(kept):
+        level[q, : value.size], times[q, : value.size] = value, n
+    return s._replace(level=level, times=times, levels=levels)
+
+
+def _resized(s: TokenSets, q: int, d: int) -> TokenSets:
+    """`s` with zeros for columns that are new, and room for d buckets."""
+    if s.counts.shape[1] == q and s.counts.shape[0] >= d:
+        return s
+    had, columns = s.counts.shape
+    rows = max(d, 2 * had) if d > had else had
+    counts = np.zeros((min(rows, BUCKETS), q))
+    counts[:had, :columns] = s.counts
+    level = np.zeros((q, s.level.shape[1]))
+    times = np.zeros(level.shape, dtype=np.int64)
+    level[:columns], times[:columns] = s.level, s.times
+    more = np.zeros(q - columns)
+    return s._replace(
+        texts=np.append(s.texts, more),
+        counts=counts,
+        level=level,
+        times=times,
+        levels=np.append(s.levels, more.astype(np.int64)),
+    )
+
+
+def _with_room(s: TokenSets, tokens: int) -> TokenSets:
+    """`s` with room for the levels of one more text of so many tokens."""
+    needed, room = int(s.levels.max()) + tokens, s.level.shape[1]
+    if needed <= room:
+        return s
+    more = ((0, 0), (0, max(needed, 2 * room) - room))
+    return s._replace(level=np.pad(s.level, more), times=np.pad(s.times, more))

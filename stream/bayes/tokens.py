@@ -1,0 +1,344 @@
+"""TokenPart: texts and counts as draws of tokens from a distribution of the class."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import pairwise
+from math import isfinite
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.bayes._kernels import multinomial as kernels
+from stream.bayes._kernels.multinomial import Counts
+from stream.bayes.bags import (
+    Bags,
+    counted_tokens,
+    exact_bags,
+    hashed_bags,
+    hashed_texts,
+    without_numbers,
+)
+from stream.bayes.classifier import left_after
+from stream.bayes.part import Amount, Part, Steps, Term
+from stream.block import Block, Floats, Rows, learning
+from stream.errors import InvalidRecordError, SchemaError, StateError
+from stream.schema import LARGEST
+from stream.state import State, pack, unpack
+from stream.text import BUCKETS, bucket
+from stream.text.vocabulary import Vocabulary
+
+__all__ = ["TokenPart", "Vocabularies", "check_alpha", "check_vocabulary"]
+
+Vocabularies = Literal["hashed", "exact"]
+ONE = np.zeros(1, dtype=np.int64)
+
+
+class TokenPart(Part):
+    """Texts and counts as draws of tokens; see `MultinomialNB`.
+
+    Parameters
+    ----------
+    alpha
+        Added to every count.
+    numbers
+        Whether a numeric column is the count of the token that is its name.
+    vocabulary, max_tokens
+        ``"hashed"``: tokens that share one of 2**20 buckets are one. ``"exact"``: up to
+        `max_tokens` tokens are kept by name.
+    rule
+        How the counts score a token, a constant of the kernels.
+    """
+
+    name: ClassVar[str] = "tokens"
+
+    def __init__(
+        self,
+        alpha: float,
+        *,
+        numbers: bool = True,
+        vocabulary: Vocabularies = "hashed",
+        max_tokens: int = BUCKETS,
+        rule: int = kernels.MULTINOMIAL,
+    ) -> None:
+        self._alpha, self._numbers, self._rule = alpha, numbers, rule
+        self._vocabulary = Vocabulary(max_tokens) if vocabulary == "exact" else None
+        self.counts = Counts(
+            np.zeros(0),
+            np.zeros((0, 0)),
+            np.zeros(BUCKETS if self._vocabulary is None else 0, dtype=np.int32),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+            np.ones(1),
+        )
+
+    @property
+    def features(self) -> list[str]:
+        return [] if self._vocabulary is None else sorted(self._vocabulary)
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        cut = {"tokens": int(self.counts.cut[0])}
+        return cut if self._vocabulary is None else cut | {"vocabulary": self._vocabulary.overflow}
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a count below 0."""
+        if not self._numbers:
+            return {}
+        bad = np.flatnonzero((rows.numeric < 0).any(axis=1)).tolist()
+        return {i: _negative(rows, i) for i in bad}
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Encode texts, where tokens are hashed; an exact vocabulary may still change."""
+        return hashed_texts(rows) if self._vocabulary is None else rows
+
+    def _read(self, rows: Rows, used: NDArray[np.int64], learned: Iterable[int] = ()) -> Bags:
+        rows = rows if self._numbers else without_numbers(rows)
+        if self._vocabulary is None:
+            return hashed_bags(rows, used)
+        return exact_bags(rows, used, self._vocabulary, learned)
+
+    def _called(self, b: int) -> str:
+        """The token of this bucket or code."""
+        return f"bucket {b}" if self._vocabulary is None else self._vocabulary.values[b]
+
+    def slot(self, token: str) -> int:
+        """1 + the row of its counts, 0 for a token never learned."""
+        if self._vocabulary is None:
+            return int(self.counts.slot[bucket(token)])
+        return self._vocabulary.codes.get(token, -1) + 1
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        used, row = block.row, np.arange(len(block))
+        if (used[1:] <= used[:-1]).any():  # a row that several steps name is read once
+            used, row = np.unique(block.row, return_inverse=True)
+        learned = learning(block)
+        bags = self._read(block.rows, used, row[learned].tolist())
+        self._widen()
+        new = kernels.count_new(bags.bucket, self.counts.slot) if learned.size else 0
+        self.counts = _resized(self.counts, classes, int(self.counts.size[0]) + new)
+        kernels.progressive(
+            steps,
+            bags.start,
+            row.astype(np.int64),
+            bags.bucket,
+            bags.times,
+            self._alpha,
+            self._rule,
+            self.counts,
+            joint,
+        )
+
+    def _widen(self) -> None:
+        """Slots for all codes."""
+        codes, slot = len(self._vocabulary or ()), self.counts.slot
+        if slot.size < codes:
+            wider = np.zeros(max(codes, 2 * slot.size), dtype=np.int32)
+            wider[: slot.size] = slot
+            self.counts = self.counts._replace(slot=wider)
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        bags = self._read(rows, ONE)
+        out = self._scores(bags.bucket, bags.times, classes)
+        named = {} if self._vocabulary is not None else _names(rows)
+        return [
+            (named.get(b) or self._called(b), out[k])
+            for k, b in enumerate(bags.bucket.tolist())
+            if b >= 0 and self.counts.slot[b]
+        ]
+
+    def weights(self, classes: int) -> list[Term]:
+        """What one more of each learned token would add."""
+        learned = self._learned()
+        out = self._scores(learned, np.ones(learned.size), classes)
+        return [(self._called(b), out[k]) for k, b in enumerate(learned.tolist())]
+
+    def _scores(self, buckets: NDArray[np.int64], times: Floats, classes: int) -> Floats:
+        out = np.zeros((buckets.size, classes))
+        kernels.terms(buckets, times, classes, self._alpha, self._rule, self.counts, out)
+        return out
+
+    def _learned(self) -> NDArray[np.int64]:
+        """Learned buckets, rising; or codes, their tokens rising.
+
+        A state depends on what was learned, not on where it lies in memory.
+        """
+        if self._vocabulary is None:
+            return np.flatnonzero(self.counts.slot).astype(np.int64)
+        return self._vocabulary.in_order()
+
+    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+        w = amount.w * amount.fade * float(self.counts.unit[0])
+        if self._vocabulary is not None:
+            counted, _ = counted_tokens(rows if self._numbers else without_numbers(rows), 0)
+            unknown = [token for token, _ in counted if token not in self._vocabulary]
+            if unknown and self._vocabulary.overflow == 0:
+                return f"token {unknown[0]!r} was never learned"
+        bags = self._read(rows, ONE)
+        need: dict[int, float] = defaultdict(float)
+        for b, times in zip(bags.bucket.tolist(), bags.times.tolist(), strict=True):
+            if b >= 0:
+                need[b] += times * w
+        for b, count in need.items():
+            at = int(self.counts.slot[b])
+            if not at or left_after(self.counts.counts[at - 1, c], count) is None:
+                return f"token {self._called(b)!r} has a lower count in its class"
+        return None
+
+    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+        w = amount.w * amount.fade * float(self.counts.unit[0])
+        s = self.counts
+        bags = self._read(rows, ONE)
+        gone: dict[int, str] = {}
+        for b, times in zip(bags.bucket.tolist(), bags.times.tolist(), strict=True):
+            if b < 0:
+                s.cut[0] -= 1
+                continue
+            at = int(s.slot[b]) - 1
+            s.counts[at, c] = left_after(s.counts[at, c], times * w) or 0.0
+            s.total[c] = left_after(s.total[c], times * w) or 0.0
+            if not s.counts[at].any():
+                gone[b] = self._called(b)
+        for b, token in gone.items():  # codes change as others go
+            self._drop(b if self._vocabulary is None else self._vocabulary.codes[token])
+
+    def _drop(self, b: int) -> None:
+        """A token nobody has: the last row takes its place."""
+        s = self.counts
+        last = int(s.size[0]) - 1
+        at = int(s.slot[b]) - 1
+        if self._vocabulary is None:
+            s.slot[np.flatnonzero(s.slot == last + 1)] = at + 1
+            s.slot[b] = 0
+        else:  # rows lie as codes do, and the last token gets this code
+            self._vocabulary.remove(self._vocabulary.values[b])
+            s.slot[last] = 0
+        s.counts[at] = s.counts[last]
+        s.counts[last] = 0.0
+        s.size[0] = last
+
+    def drop_class(self, c: int) -> None:
+        self.counts = self.counts._replace(
+            total=np.delete(self.counts.total, c), counts=np.delete(self.counts.counts, c, axis=1)
+        )
+
+    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
+        theirs = other.counts
+        if other._vocabulary is None or self._vocabulary is None:
+            learned = np.flatnonzero(theirs.slot)
+            mine = learned
+        else:
+            learned = np.arange(len(other._vocabulary))
+            mine = np.array([self._vocabulary.add(t) for t in other._vocabulary], dtype=np.int64)
+            self._vocabulary.overflow += other._vocabulary.overflow
+            self._widen()
+        kept = mine >= 0  # the others are beyond the bound, and counted
+        refused = theirs.slot[learned[~kept]] - 1
+        learned, mine = learned[kept], mine[kept]
+        new = mine[self.counts.slot[mine] == 0]
+        s = _resized(self.counts, size, int(self.counts.size[0]) + new.size)
+        s.slot[new] = np.arange(new.size) + int(s.size[0]) + 1
+        s.counts[:] *= fade
+        s.total[:] *= fade
+        at = np.ix_(s.slot[mine] - 1, classes)
+        s.counts[at] += theirs.counts[theirs.slot[learned] - 1]
+        total = theirs.total.copy()
+        for r in refused.tolist():
+            total = np.maximum(total - theirs.counts[r], 0.0)
+        s.total[classes] += total
+        self.counts = s._replace(
+            size=s.size + new.size, cut=s.cut + theirs.cut, unit=theirs.unit.copy()
+        )
+
+    def n_parameters(self, classes: int) -> int:
+        return classes * max(int(self.counts.size[0]) - 1, 0)
+
+    def export(self) -> State:
+        s = self.counts
+        learned = self._learned()
+        arrays = {
+            "total": s.total,
+            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1].T),
+            "cut": s.cut,
+            "unit": s.unit,
+        }
+        if self._vocabulary is None:
+            return State({}, arrays | {"bucket": learned})
+        overflow = {"overflow": self._vocabulary.overflow}
+        return State(overflow, arrays | pack(map(self._called, learned.tolist())))
+
+    def restore(self, state: State, classes: int) -> None:
+        total, unit = state.array("total", np.float64, 1), state.array("unit", np.float64, 1)
+        count, cut = state.array("counts", np.float64, 2), state.array("cut", np.int64, 1)
+        if self._vocabulary is None:
+            learned = state.array("bucket", np.int64, 1)
+            slots = BUCKETS
+        else:
+            self._vocabulary = _restored(self._vocabulary.bound, state)
+            learned = np.arange(len(self._vocabulary))
+            slots = learned.size
+        d = learned.size
+        shapes = ((classes,), (classes, d), (1,), (1,))
+        if (total.shape, count.shape, cut.shape, unit.shape) != shapes:
+            raise StateError(f"expected arrays of {classes} classes and {d} tokens, got others")
+        if d and not (learned[0] >= 0 and learned[-1] < slots and (np.diff(learned) > 0).all()):
+            raise StateError(f"buckets must rise from 0 to {BUCKETS - 1}, got others")
+        slot = np.zeros(slots, dtype=np.int32)
+        slot[learned] = np.arange(1, d + 1)
+        size = np.array([d], dtype=np.int64)
+        self.counts = Counts(total, np.ascontiguousarray(count.T), slot, size, cut, unit)
+
+
+def _restored(bound: int, state: State) -> Vocabulary:
+    """The vocabulary of an exported part, coded in the order of its tokens."""
+    lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
+    if (lengths < 0).any() or int(lengths.sum()) != data.size:
+        raise StateError(f"expected tokens of {lengths.sum()} bytes in all, got {data.size}")
+    try:
+        values = unpack({"lengths": lengths, "bytes": data})
+    except UnicodeDecodeError as error:
+        raise StateError(f"the tokens are damaged: {error}") from None
+    out = Vocabulary(bound, values)
+    if len(values) > bound or any(str(a) >= str(b) for a, b in pairwise(values)):
+        raise StateError(f"expected at most {bound} tokens in rising order, got others")
+    out.overflow = int(state.header["overflow"])
+    return out
+
+
+def check_alpha(alpha: float) -> None:
+    """SchemaError unless it is greater than 0."""
+    if not 0 < alpha <= LARGEST:
+        raise SchemaError(f"alpha must be greater than 0 and at most {LARGEST:g}, got {alpha}")
+
+
+def check_vocabulary(vocabulary: str, max_tokens: int) -> None:
+    """SchemaError for an unknown kind of vocabulary or a bound that is none."""
+    if vocabulary not in ("hashed", "exact"):
+        raise SchemaError(f'vocabulary must be "hashed" or "exact", got {vocabulary!r}')
+    if not (isfinite(max_tokens) and max_tokens == int(max_tokens) and 1 <= max_tokens <= BUCKETS):
+        raise SchemaError(f"max_tokens must be 1 to {BUCKETS}, got {max_tokens!r}")
+
+
+def _negative(rows: Rows, i: int) -> InvalidRecordError:
+    name = rows.numeric_names[int(np.argmax(rows.numeric[i] < 0))]
+    return InvalidRecordError(
+        "negative_count", f"field {name!r} expects a count of 0 or more, got one below 0"
+    )
+
+
+def _names(rows: Rows) -> dict[int, str]:
+    """Bucket to the token of that name, for the numeric columns."""
+    return {bucket(name): name for name in rows.numeric_names}
+
+
+def _resized(s: Counts, c: int, d: int) -> Counts:
+    """`s` with zeros for classes that are new, and room for d buckets."""
+    if s.counts.shape[1] == c and s.counts.shape[0] >= d:
+        return s
+    rows = max(d, 2 * s.counts.shape[0]) if d > s.counts.shape[0] else s.counts.shape[0]
+    counts = np.zeros((min(rows, BUCKETS), c))
+    counts[: s.counts.shape[0], : s.counts.shape[1]] = s.counts
+    total = np.concatenate((s.total, np.zeros(c - s.total.size)))
+    return s._replace(total=total, counts=counts)

@@ -1,0 +1,83 @@
+"""Laws of what a learner says about itself: joint likelihood, explanation, parameters."""
+
+from __future__ import annotations
+
+from math import exp, inf, isclose, isfinite
+
+from stream.base import Learner
+from stream.checks.claims import Law, claim
+from stream.checks.streams import Records, records
+
+__all__ = ["LAWS"]
+
+
+def _learned(learner: Learner, seed: int) -> tuple[Learner, Records]:
+    data = records(learner, seed=seed)
+    model = learner.clone()
+    model.learn_many(data.xs, data.ys, data.ws)
+    return model, data
+
+
+def the_posterior_is_the_normalised_joint_likelihood(learner: Learner) -> None:
+    """exp(joint - log Σ exp joint), where any class is possible."""
+    model, data = _learned(learner, 23)
+    claim(learner.clone().joint_log_likelihood_one(data.xs[0]) == {}, "a joint before any class")
+    for x in data.xs:
+        joint, p = model.joint_log_likelihood_one(x), model.predict_proba_one(x)
+        claim(list(joint) == list(p), "the joint likelihood has other classes than the posterior")
+        top = max(joint.values())
+        if top == -inf:
+            continue
+        total = sum(exp(v - top) for v in joint.values())
+        for label, value in joint.items():
+            claim(
+                isclose(p[label], exp(value - top) / total, rel_tol=1e-9, abs_tol=1e-12),
+                f"posterior {p} of the joint log likelihood {joint}",
+            )
+
+
+def contributions_sum_exactly_to_the_log_odds(learner: Learner) -> None:
+    """And these are those of the joint likelihood; the two classes are the most probable."""
+    model, data = _learned(learner, 24)
+    for x in data.xs:
+        why = model.explain_one(x)
+        claim(sum(why.contributions.values()) == why.log_odds, "contributions do not sum exactly")
+        p = model.predict_proba_one(x)
+        claim(why.label == max(p, key=p.__getitem__), "another class is explained than predicted")
+        joint = model.joint_log_likelihood_one(x)
+        odds = joint[why.label] - joint[why.against]
+        scale = max(1.0, *(abs(v) for v in why.contributions.values()))
+        claim(
+            not isfinite(odds) or isclose(why.log_odds, odds, rel_tol=1e-9, abs_tol=1e-9 * scale),
+            f"log-odds {why.log_odds} of an explanation, {odds} of the joint likelihood",
+        )
+
+
+def an_explanation_of_the_converse_is_the_negative(learner: Learner) -> None:
+    """a against b is minus b against a."""
+    model, data = _learned(learner, 25)
+    a, b, *_ = model.classes
+    for x in data.xs[:20]:
+        one, other = model.explain_one(x, a, b), model.explain_one(x, b, a)
+        claim(one.log_odds == -other.log_odds, "the converse has other odds")
+
+
+def parameters_are_counted(learner: Learner) -> None:
+    """None before anything was learned, more with more classes and values, never fewer."""
+    data = records(learner, seed=26)
+    model = learner.clone()
+    claim(model.n_parameters == 0, f"{model.n_parameters} parameters before anything was learned")
+    last = 0
+    for x, y in zip(data.xs, data.ys, strict=True):
+        model.learn_one(x, y)
+        claim(model.n_parameters >= last, "learning made parameters fewer")
+        last = model.n_parameters
+    claim(last > 0, "no parameter after learning")
+
+
+LAWS: tuple[Law, ...] = (
+    the_posterior_is_the_normalised_joint_likelihood,
+    contributions_sum_exactly_to_the_log_odds,
+    an_explanation_of_the_converse_is_the_negative,
+    parameters_are_counted,
+)

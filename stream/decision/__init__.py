@@ -1,0 +1,5 @@
+"""Decisions by risk: what to do, given the posterior and what each mistake costs."""
+
+from stream.decision.risk import BayesDecision, Decision, Decisions, OverallRisk
+
+__all__ = ["BayesDecision", "Decision", "Decisions", "OverallRisk"]

@@ -1,0 +1,1 @@
+"""Kernels of the neighbours; a file is self-contained: see its docstring."""

@@ -1,0 +1,382 @@
+"""Kernels that measure distances, find the nearest records and let them vote.
+
+Self-contained, so that their compiled form on disk is never stale. Records lie one behind the
+other, oldest first, in columns: the lanes of a loop over a column's records are independent, so
+the compiler uses vector instructions without changing a bit. Votes are added oldest first.
+"""
+
+from __future__ import annotations
+
+from math import floor, inf, isnan, sqrt
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import float64, int64
+from numpy.typing import NDArray
+
+Floats = NDArray[float64]
+Ints = NDArray[int64]
+
+EUCLIDEAN, MANHATTAN, CHEBYSHEV, MINKOWSKI, COSINE, HAMMING = range(6)
+NEVER, ALWAYS, IF_NOMINAL = range(3)
+
+CHUNK = 2048  # records measured at once: their distances stay in the first cache
+GROUP = 64  # records looked at together, one a lane
+FAR = 1e150  # a scaled difference beyond this counts as this: its square is finite
+DIGITS = 2.0**48  # a cosine is exact to about this
+STEEP = 1e49  # below this inverse no scaled difference reaches FAR
+
+
+class Rule(NamedTuple):
+    """How to measure and to vote, as the constants above; k neighbours, p of Minkowski.
+
+    strict: when an attribute that x lacks counts 1, instead of being left out.
+    """
+
+    metric: int
+    strict: int
+    p: float
+    k: int
+    by_distance: int
+
+
+class Query(NamedTuple):
+    """One question: x float64 (D,), and of each attribute how often it is held int64 (D,), what
+    a difference is multiplied with and what a gap counts as, float64 (D,); nominal int64 (D,)."""
+
+    x: Floats
+    held: Ints
+    inverse: Floats
+    gap: Floats
+    nominal: Ints
+
+
+class Scratch(NamedTuple):
+    """Room to work in, for R records. t, total (CHUNK,), lane (GROUP,). acc (R,): distances.
+
+    near int64 (R + 1,), found (R + 1,): who may be near, and how far. best (k,): the smallest.
+    """
+
+    t: Floats
+    total: Floats
+    lane: Floats
+    acc: Floats
+    near: Ints
+    found: Floats
+    best: Floats
+
+
+@njit(cache=True)
+def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
+    """t (m,): scaled difference of q.x and the column of attribute j; 0 or 1 for categories.
+
+    equal: only whether they are equal counts.
+    """
+    v, inverse, gap = q.x[j], q.inverse[j], q.gap[j]
+    if equal or q.nominal[j] == 1:
+        for i in range(t.shape[0]):
+            t[i] = 0.0 if column[i] == v else 1.0
+        return
+    for i in range(t.shape[0]):
+        d = abs(column[i] - v) * inverse
+        d = FAR if d > FAR else d
+        t[i] = gap if isnan(d) else d
+
+
+@njit(cache=True)
+def add_one(a: Any, u: float, f: float, acc: Any) -> None:
+    """acc += ((a - u) · f)²."""
+    for i in range(acc.shape[0]):
+        d = (a[i] - u) * f
+        acc[i] += d * d
+
+
+@njit(cache=True)
+def add_two(a: Any, u: float, f: float, b: Any, v: float, g: float, acc: Any) -> None:
+    """acc += ((a - u) · f)², then ((b - v) · g)²: two columns for one pass over acc."""
+    for i in range(acc.shape[0]):
+        d = (a[i] - u) * f
+        e = (b[i] - v) * g
+        acc[i] = (acc[i] + d * d) + e * e
+
+
+@njit(cache=True)
+def euclidean(q: Any, strict: bool, n: int, cells: Any, start: int, t: Any, acc: Any) -> None:
+    """acc (m,): squared distance of q.x to m of the n records, those from column `start` on."""
+    # Looked up once: each look-up in a tuple costs a count of references.
+    x, held, inverse, nominal = q.x, q.held, q.inverse, q.nominal
+    stop, size = start + acc.shape[0], held.shape[0]
+    acc[:] = 0.0
+    waits = -1  # a column that will share the next one's pass over acc
+    for j in range(size + 1):
+        plain = j < size and held[j] == n and nominal[j] == 0 and inverse[j] < STEEP
+        if plain and not isnan(x[j]):
+            if waits < 0:
+                waits = j
+                continue
+            a, b = cells[waits, start:stop], cells[j, start:stop]
+            add_two(a, x[waits], inverse[waits], b, x[j], inverse[j], acc)
+            waits = -1
+            continue
+        if waits >= 0:
+            add_one(cells[waits, start:stop], x[waits], inverse[waits], acc)
+            waits = -1
+        if j == size or held[j] == 0:
+            continue
+        if not isnan(x[j]):
+            differences(cells[j, start:stop], j, False, q, t)
+            for i in range(acc.shape[0]):
+                acc[i] += t[i] * t[i]
+        elif strict:
+            for i in range(acc.shape[0]):
+                acc[i] += 1.0
+
+
+@njit(cache=True)
+def sums(q: Any, metric: int, cells: Any, start: int, t: Any, acc: Any) -> None:
+    """acc (m,): sum, largest or share of the differences of the attributes."""
+    acc[:] = 0.0
+    used = 0
+    for j in range(q.held.shape[0]):
+        if q.held[j] == 0 or isnan(q.x[j]):
+            continue
+        used += 1
+        differences(cells[j, start : start + acc.shape[0]], j, metric == HAMMING, q, t)
+        if metric == CHEBYSHEV:
+            for i in range(acc.shape[0]):
+                acc[i] = t[i] if t[i] > acc[i] else acc[i]
+        else:
+            for i in range(acc.shape[0]):
+                acc[i] += t[i]
+    if metric == HAMMING and used > 0:
+        for i in range(acc.shape[0]):
+            acc[i] /= used
+
+
+@njit(cache=True)
+def minkowski(q: Any, p: float, cells: Any, start: int, t: Any, total: Any, acc: Any) -> None:
+    """acc (m,): (Σ dᵖ)^(1/p), in units of the largest d so that no power overflows."""
+    sums(q, CHEBYSHEV, cells, start, t, acc)
+    total[:] = 0.0
+    for j in range(q.held.shape[0]):
+        if q.held[j] > 0 and not isnan(q.x[j]):
+            differences(cells[j, start : start + acc.shape[0]], j, False, q, t)
+            for i in range(acc.shape[0]):
+                if t[i] > 0.0:
+                    total[i] += (t[i] / acc[i]) ** p
+    for i in range(acc.shape[0]):
+        acc[i] *= total[i] ** (1.0 / p)
+
+
+@njit(cache=True)
+def coordinate(v: float, inverse: float, nominal: int) -> float:
+    """A value in the unit of its attribute, within ±FAR: 0 where missing, 1 for a category."""
+    if isnan(v):
+        return 0.0
+    return 1.0 if nominal == 1 else min(max(v * inverse, -FAR), FAR)
+
+
+@njit(cache=True)
+def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
+    """acc (m,): 1 - cosine of the angle; categories are one-hot vectors."""
+    acc[:] = 0.0
+    t[:] = 0.0
+    own = 0.0
+    for j in range(q.held.shape[0]):
+        if q.held[j] == 0:
+            continue
+        x, inverse, nominal = q.x[j], q.inverse[j], q.nominal[j]
+        v = coordinate(x, inverse, nominal)
+        own += v * v
+        column = cells[j, start : start + acc.shape[0]]
+        for i in range(acc.shape[0]):
+            u = coordinate(column[i], inverse, nominal)
+            t[i] += u * u
+            if nominal == 0 or column[i] == x:
+                acc[i] += u * v
+    for i in range(acc.shape[0]):
+        if own == 0.0 or t[i] == 0.0:
+            acc[i] = 1.0
+            continue
+        # To as many digits as are exact, so that parallel vectors tie, and lie at distance 0.
+        d = 1.0 - acc[i] / (sqrt(own) * sqrt(t[i]))
+        acc[i] = min(max(floor(d * DIGITS + 0.5) / DIGITS, 0.0), 2.0)
+
+
+@njit(cache=True)
+def measure(rule: Any, q: Any, n: int, cells: Any, start: int, k: Any, acc: Any) -> None:
+    """acc (m,): distance of q.x to m of the n records, squared if Euclidean."""
+    t = k.t[: acc.shape[0]]
+    if rule.metric == EUCLIDEAN:
+        strict = rule.strict == ALWAYS
+        if rule.strict == IF_NOMINAL:
+            for j in range(q.held.shape[0]):
+                strict = strict or (q.nominal[j] == 1 and q.held[j] > 0)
+        euclidean(q, strict, n, cells, start, t, acc)
+    elif rule.metric == MINKOWSKI:
+        minkowski(q, rule.p, cells, start, t, k.total[: acc.shape[0]], acc)
+    elif rule.metric == COSINE:
+        cosine(q, cells, start, t, acc)
+    else:
+        sums(q, rule.metric, cells, start, t, acc)
+
+
+@njit(cache=True)
+def smallest(values: Any, best: Any) -> int:
+    """best (k,): the k smallest values, rising; how many there are."""
+    filled = 0
+    for i in range(values.shape[0]):
+        if filled < best.shape[0]:
+            filled += 1
+        elif values[i] >= best[filled - 1]:
+            continue
+        at = filled - 1
+        while at > 0 and best[at - 1] > values[i]:
+            best[at] = best[at - 1]
+            at -= 1
+        best[at] = values[i]
+    return filled
+
+
+@njit(cache=True)
+def fold(acc: Any, lane: Any) -> None:
+    """lane (GROUP,): the smallest of itself and every GROUP-th distance."""
+    for g in range(0, acc.shape[0], GROUP):
+        group = acc[g : g + GROUP]
+        for i in range(group.shape[0]):
+            lane[i] = group[i] if group[i] < lane[i] else lane[i]
+
+
+@njit(cache=True)
+def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
+    """Write index and distance of what lies within `bound` to near, found; how many.
+
+    Without a branch that depends on one distance: such branches cost more than the distances.
+    """
+    count = 0
+    for g in range(0, acc.shape[0], GROUP):
+        group = acc[g : g + GROUP]
+        hits = 0
+        for i in range(group.shape[0]):
+            hits += group[i] <= bound
+        if hits > 0:
+            for i in range(group.shape[0]):
+                near[count], found[count] = g + i, group[i]
+                count += group[i] <= bound
+    return count
+
+
+@njit(cache=True)
+def search(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
+    """How many records may be in the ball of the k nearest to q.x, all of which are.
+
+    They are in near (counted from `start`), found, oldest first; best holds the k smallest
+    distances, the last one being the ball's radius.
+    """
+    lane, acc, found, best = k.lane, k.acc, k.found, k.best
+    n = stop - start
+    lane[:] = inf
+    for b in range(0, n, CHUNK):
+        part = acc[b : min(b + CHUNK, n)]
+        measure(rule, q, n, cells, start + b, k, part)
+        fold(part, lane)
+    # The k-th smallest of some distances is no smaller than that of all.
+    bound = inf
+    if rule.k <= GROUP:
+        smallest(lane, best)
+        bound = best[rule.k - 1]
+    count = collect(acc[:n], bound, k.near, found)
+    filled = smallest(found[:count], best)
+    best[rule.k - 1] = best[max(filled, 1) - 1]
+    return count
+
+
+@njit(cache=True)
+def ballot(rule: Any, d: float, nearest: float, w: float) -> float:
+    """The vote of a neighbour of weight w at distance d, the nearest being at `nearest`."""
+    if rule.by_distance == 0:
+        return w
+    if nearest == 0.0:
+        return w if d == 0.0 else 0.0
+    return w * (sqrt(nearest) / sqrt(d)) if rule.metric == EUCLIDEAN else w * (nearest / d)
+
+
+@njit(cache=True)
+def posterior(rule: Any, known: int, count: int, label: Any, weight: Any, k: Any, out: Any) -> None:
+    """out (C,): share of the votes of the ball; the same for each class where nobody votes.
+
+    label int64, weight float64 (n,): of the records.
+    """
+    near, found, nearest, bound = k.near, k.found, k.best[0], k.best[rule.k - 1]
+    out[:] = 0.0
+    total = 0.0
+    for i in range(count):
+        if found[i] <= bound:
+            vote = ballot(rule, found[i], nearest, weight[near[i]])
+            out[label[near[i]]] += vote
+            total += vote
+    for c in range(known):
+        out[c] = out[c] / total if count > 0 else 1.0 / known
+
+
+@njit(cache=True)
+def answer_one(
+    rule: Any,
+    q: Any,
+    span: Any,
+    known: int,
+    cells: Any,
+    label: Any,
+    weight: Any,
+    k: Any,
+    out: Any,
+) -> None:
+    """out (C,): posterior of q, of which `known` classes are known and the others 0.
+
+    It sees the records span[0] … span[1]-1 of cells float64 (D, R), label int64 and weight
+    float64 (R,).
+    """
+    start, stop = span[0], span[1]
+    count = search(rule, q, start, stop, cells, k)
+    posterior(rule, known, count, label[start:stop], weight[start:stop], k, out)
+
+
+@njit(cache=True)
+def answer(
+    rule: Any,
+    queries: Any,
+    span: Any,
+    known: Any,
+    cells: Any,
+    label: Any,
+    weight: Any,
+    k: Any,
+    proba: Any,
+) -> None:
+    """proba (q, C): `answer_one` of each of q queries; span int64 (q, 2), known int64 (q,).
+
+    queries: a Query with a row for each, but for nominal.
+    """
+    x, held, inverse, gap, nominal = queries
+    for i in range(known.shape[0]):
+        if known[i] > 0:
+            q = Query(x[i], held[i], inverse[i], gap[i], nominal)
+            answer_one(rule, q, span[i], known[i], cells, label, weight, k, proba[i])
+
+
+@njit(cache=True)
+def neighbours(
+    rule: Any, q: Any, start: int, stop: int, cells: Any, weight: Any, k: Any, vote: Any
+) -> int:
+    """The ball of the k records nearest to q.x: how many, near, found (distances), vote (n,)."""
+    count = search(rule, q, start, stop, cells, k)
+    near, found, nearest, bound = k.near, k.found, k.best[0], k.best[rule.k - 1]
+    inside = 0
+    for i in range(count):
+        d = found[i]
+        if d <= bound:
+            near[inside] = near[i]
+            found[inside] = sqrt(d) if rule.metric == EUCLIDEAN else d
+            vote[inside] = ballot(rule, d, nearest, weight[start + near[i]])
+            inside += 1
+    return inside

@@ -1,0 +1,85 @@
+"""Codes of categories: only whether two are equal ever counts, so codes leave no trace.
+
+Rule: a category gets its code when a record with it is learned, and loses it some time after the
+last one left the window: the table holds at most twice what the window holds, and a bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.block import Floats
+from stream.errors import StateError
+from stream.neighbors._kernels.window import Ints
+from stream.rows import Objects
+from stream.state import State, pack, unpack
+
+__all__ = ["Categories"]
+
+STRANGER = -2.0  # the code of a category that no record has
+SPARE = 1024
+
+
+class Categories:
+    """Category to code, whatever attribute it is of."""
+
+    def __init__(self, values: list[str] | None = None) -> None:
+        self._codes = {value: code for code, value in enumerate(values or [])}
+        self._next = len(self._codes)
+        self._full = 2 * len(self._codes) + SPARE
+
+    def add(self, values: Objects) -> None:
+        """Give the categories among these values (None: missing) a code."""
+        for value in dict.fromkeys(values.ravel().tolist()):
+            if value is not None and value not in self._codes:
+                self._codes[value] = self._next
+                self._next += 1
+
+    def encode(self, values: Objects) -> Floats:
+        """Their codes, NaN where missing."""
+        get = self._codes.get
+        flat = [np.nan if v is None else get(v, STRANGER) for v in values.ravel().tolist()]
+        return np.array(flat, dtype=np.float64).reshape(values.shape)
+
+    def translate(self, cells: Floats, other: Categories) -> Floats:
+        """Another table's codes as codes of this one, new ones where needed."""
+        names = {float(code): value for value, code in other._codes.items()}
+        values: Objects = np.empty(cells.size, dtype=np.object_)
+        values[:] = [names.get(code) for code in cells.ravel().tolist()]
+        self.add(values)
+        return self.encode(values).reshape(cells.shape)
+
+    def sweep(self, cells: Floats) -> None:
+        """If the table has grown too long, keep the codes that are in the cells."""
+        if len(self._codes) <= self._full:
+            return
+        held = set(cells.ravel().tolist())
+        self._codes = {value: code for value, code in self._codes.items() if code in held}
+        self._full = 2 * len(self._codes) + SPARE
+
+    def export(self, cells: Floats) -> tuple[Floats, State]:
+        """The cells with codes 0, 1, 2, … in the order they come, and the categories of these."""
+        there = ~np.isnan(cells)
+        found, first, inverse = np.unique(cells[there], return_index=True, return_inverse=True)
+        rank = np.empty(found.size, dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(found.size)
+        out = np.full(cells.shape, np.nan)
+        out[there] = rank[inverse]
+        names = {code: value for value, code in self._codes.items()}
+        ordered = [names[int(code)] for code in found[np.argsort(first)].tolist()]
+        return out, State({}, dict(pack(ordered)))
+
+    @classmethod
+    def restored(cls, cells: Floats, state: State) -> Categories:
+        """The table for cells that `export` gave. StateError: damaged."""
+        lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
+        if (lengths < 0).any() or int(lengths.sum()) != data.size:
+            raise StateError("expected the categories of the window, got another number of bytes")
+        used: Ints = np.unique(cells[~np.isnan(cells)])
+        if not np.array_equal(used, np.arange(lengths.size)):
+            raise StateError(f"expected codes of {lengths.size} categories, got others")
+        try:
+            values = unpack({"lengths": lengths, "bytes": data})
+        except UnicodeDecodeError as error:
+            raise StateError(f"the categories of the window are damaged: {error}") from None
+        return cls([value for value in values if value is not None])

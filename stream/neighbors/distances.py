@@ -1,0 +1,89 @@
+"""The distances by name, the parameters that choose them, and the ball's volume.
+
+Rule: an attribute counts only where a record of the window has it. What a gap counts as is said
+in `KNNClassifier`, metric by metric, and done in the kernels.
+"""
+
+from __future__ import annotations
+
+from math import inf, isfinite, lgamma, log
+
+import numpy as np
+
+from stream.errors import SchemaError
+from stream.neighbors._kernels.search import (
+    ALWAYS,
+    CHEBYSHEV,
+    COSINE,
+    EUCLIDEAN,
+    HAMMING,
+    IF_NOMINAL,
+    MANHATTAN,
+    MINKOWSKI,
+    NEVER,
+    Query,
+    Rule,
+)
+from stream.neighbors._kernels.window import BY_RANGE, BY_STD, UNSCALED
+
+__all__ = ["METRICS", "SCALES", "check", "log_volume", "rule"]
+
+# Name to the kernel's metric, and to when an attribute that x lacks counts 1.
+METRICS = {
+    "auto": (EUCLIDEAN, IF_NOMINAL),
+    "euclidean": (EUCLIDEAN, NEVER),
+    "heom": (EUCLIDEAN, ALWAYS),
+    "manhattan": (MANHATTAN, NEVER),
+    "chebyshev": (CHEBYSHEV, NEVER),
+    "minkowski": (MINKOWSKI, NEVER),
+    "cosine": (COSINE, NEVER),
+    "hamming": (HAMMING, NEVER),
+}
+SCALES = {None: UNSCALED, "range": BY_RANGE, "std": BY_STD}
+WEIGHTS = ("uniform", "distance")
+NORMS = {1.0: MANHATTAN, 2.0: EUCLIDEAN, inf: CHEBYSHEV}
+
+
+def check(
+    n_neighbors: int, window: int, metric: str, p: float, scale: str | None, weights: str
+) -> None:
+    """SchemaError unless each parameter can be used."""
+    for name, count in (("n_neighbors", n_neighbors), ("window", window)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise SchemaError(f"{name} must be a whole number >= 1, got {count!r}")
+    if n_neighbors > window:
+        raise SchemaError(f"n_neighbors must be at most window = {window}, got {n_neighbors}")
+    choices: tuple[tuple[str, str | None, tuple[str | None, ...]], ...] = (
+        ("metric", metric, tuple(METRICS)),
+        ("scale", scale, tuple(SCALES)),
+        ("weights", weights, WEIGHTS),
+    )
+    for name, value, known in choices:
+        if value not in known:
+            raise SchemaError(f"{name} must be one of {known}, got {value!r}")
+    if not p >= 1:
+        raise SchemaError(f"p must be at least 1, else the distance is none, got {p!r}")
+
+
+def rule(n_neighbors: int, metric: str, p: float, weights: str) -> Rule:
+    """The parameters as kernels take them; Minkowski's special cases by their own loops."""
+    kind, strict = METRICS[metric]
+    if kind == MINKOWSKI:
+        kind = NORMS.get(float(p), MINKOWSKI)
+    power = float(p) if isfinite(p) else 1.0  # of no use to the maximum
+    return Rule(kind, strict, power, n_neighbors, int(weights == "distance"))
+
+
+def log_volume(rule: Rule, q: Query, radius: float) -> float | None:
+    """Log volume of a ball around q.x, (2 Γ(1/p + 1))ᵈ / Γ(d/p + 1) · rᵈ in scaled units.
+
+    None where it has none: no radius, or no attribute that x and the window have.
+    """
+    used = (q.held > 0) & ~np.isnan(q.x) & (q.inverse > 0)
+    d = int(used.sum())
+    if radius == 0.0 or d == 0:
+        return None
+    share = {MANHATTAN: 1.0, EUCLIDEAN: 0.5, CHEBYSHEV: 0.0}.get(rule.metric, 1.0 / rule.p)
+    side = log(2.0) + lgamma(share + 1.0) + log(radius)
+    units = sum(log(inverse) for inverse in q.inverse[used].tolist())
+    return d * side - lgamma(d * share + 1.0) - units

@@ -1,0 +1,7 @@
+"""Numbers as categories: bins with fixed or learned edges, and a learner behind them."""
+
+from stream.preprocessing.discretized import Discretized
+from stream.preprocessing.discretizer import Discretizer
+from stream.preprocessing.sketch import QuantileSketch, Span
+
+__all__ = ["Discretized", "Discretizer", "QuantileSketch", "Span"]

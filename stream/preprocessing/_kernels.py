@@ -1,0 +1,216 @@
+"""Kernels of bins that are learned. Self-contained, so that the compiled form is never stale.
+
+A summary holds values in rising order with what is known of their ranks. With L the sum of
+`weight` up to an entry, the weight of everything learned that is not above its value lies in
+[L, L + slack], and `own` of it is known to have been learned at that very value. Sums run from
+the lowest entry to the highest, so equal summaries give equal bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import float64, int64
+from numpy.typing import NDArray
+
+HALVINGS = 40  # of the interval in which the threshold of a compression is searched
+
+
+class Summary(NamedTuple):
+    """value, weight, slack, own float64 (room,); size int64 (1,): how many entries are used."""
+
+    value: NDArray[float64]
+    weight: NDArray[float64]
+    slack: NDArray[float64]
+    own: NDArray[float64]
+    size: NDArray[int64]
+
+
+@njit(cache=True)
+def left_by(s: Any, threshold: float) -> int:
+    """How many entries of the summary `compress` would leave; float64 threshold."""
+    left, merged, n = 1, 0.0, s.size[0]
+    for i in range(1, n):
+        merged += s.weight[i]
+        if i == n - 1 or merged + s.weight[i + 1] + s.slack[i + 1] - s.own[i + 1] > threshold:
+            left += 1
+            merged = 0.0
+    return left
+
+
+@njit(cache=True)
+def compress(s: Any, goal: int) -> None:
+    """Merge entries into the next above until at most `goal` (>= 2) are left.
+
+    By the least threshold on the uncertainty of a merged entry that does (Greenwald and Khanna
+    2001, with the threshold found instead of given). The lowest and the highest value stay.
+    """
+    total, n = 0.0, s.size[0]
+    for i in range(n):
+        total += s.weight[i]
+    low, high = 0.0, 2.0 * total
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        if left_by(s, middle) <= goal:
+            high = middle
+        else:
+            low = middle
+    k, merged = 1, 0.0
+    for i in range(1, n):
+        merged += s.weight[i]
+        if i == n - 1 or merged + s.weight[i + 1] + s.slack[i + 1] - s.own[i + 1] > high:
+            s.value[k], s.weight[k] = s.value[i], merged
+            s.slack[k], s.own[k] = s.slack[i], s.own[i]
+            k += 1
+            merged = 0.0
+    s.size[0] = k
+
+
+@njit(cache=True)
+def place(x: float, s: Any) -> int:
+    """Index of the first entry that is not below x."""
+    low, high = 0, s.size[0]
+    while low < high:
+        middle = (low + high) // 2
+        if s.value[middle] < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def insert(x: float, w: float, s: Any) -> None:
+    """Learn x with weight w.
+
+    A full summary is compressed before a new value, never after: so a weight of 2 is exactly
+    learning twice.
+    """
+    i, n = place(x, s), s.size[0]
+    if i < n and s.value[i] == x:
+        s.weight[i] += w
+        s.own[i] += w
+        return
+    if n == s.value.shape[0]:
+        compress(s, n // 2)
+        i, n = place(x, s), s.size[0]
+    slack = 0.0
+    if 0 < i < n:
+        slack = max(0.0, s.weight[i] + s.slack[i] - s.own[i])
+    for k in range(n, i, -1):
+        s.value[k], s.weight[k] = s.value[k - 1], s.weight[k - 1]
+        s.slack[k], s.own[k] = s.slack[k - 1], s.own[k - 1]
+    s.value[i], s.weight[i], s.slack[i], s.own[i] = x, w, slack, w
+    s.size[0] = n + 1
+
+
+@njit(cache=True)
+def quantile_cuts(s: Any, cuts: Any) -> None:
+    """The values that divide the weight into equal parts; cuts float64 (bins - 1,).
+
+    Each is the lowest value up to which that part of the weight has been learned.
+    """
+    total, n = 0.0, s.size[0]
+    for i in range(n):
+        total += s.weight[i]
+    bins, k, below = cuts.shape[0] + 1, 0, 0.0
+    for i in range(n):
+        below += s.weight[i]
+        while k < bins - 1 and (below + 0.5 * s.slack[i] >= total * ((k + 1) / bins) or i == n - 1):
+            cuts[k] = s.value[i]
+            k += 1
+
+
+@njit(cache=True)
+def span_cuts(low: float, high: float, cuts: Any) -> None:
+    """The values that divide [low, high] into equal parts; cuts float64 (bins - 1,)."""
+    bins = cuts.shape[0] + 1
+    for k in range(bins - 1):
+        cuts[k] = low + (high - low) * ((k + 1) / bins)
+
+
+@njit(cache=True)
+def bin_of(x: float, cuts: Any) -> int:
+    """How many of the cuts lie below x: bins are open below and closed above."""
+    found = 0
+    for k in range(cuts.shape[0]):
+        if cuts[k] < x:
+            found += 1
+    return found
+
+
+@njit(cache=True)
+def follow_quantiles(x: Any, op: Any, w: Any, s: Any, cuts: Any, code: Any) -> None:
+    """The bin of each step's value, a learning step's after it is learned; -1 for none.
+
+    x, w float64 (m,), NaN where missing; op int8 (m,), PREDICT or LEARN; cuts float64 (bins - 1,),
+    overwritten; code int64 (m,).
+    """
+    stale = True
+    for i in range(x.shape[0]):
+        code[i] = -1
+        if x[i] != x[i]:
+            continue
+        if op[i] != 0:
+            insert(x[i], w[i], s)
+            stale = True
+        if s.size[0] > 0:
+            if stale:
+                quantile_cuts(s, cuts)
+                stale = False
+            code[i] = bin_of(x[i], cuts)
+
+
+@njit(cache=True)
+def follow_span(x: Any, op: Any, ends: Any, size: Any, cuts: Any, code: Any) -> None:
+    """`follow_quantiles` for bins of equal width.
+
+    ends float64 (2,): the lowest and the highest value learned; size int64 (1,): 0 while there is
+    none.
+    """
+    for i in range(x.shape[0]):
+        code[i] = -1
+        if x[i] != x[i]:
+            continue
+        if op[i] != 0:
+            if size[0] == 0 or x[i] < ends[0]:
+                ends[0] = x[i]
+            if size[0] == 0 or x[i] > ends[1]:
+                ends[1] = x[i]
+            size[0] = 1
+        if size[0] > 0:
+            span_cuts(ends[0], ends[1], cuts)
+            code[i] = bin_of(x[i], cuts)
+
+
+@njit(cache=True)
+def unite(a: Any, b: Any, out: Any) -> None:
+    """The summary of what both have learned; `out` has room for the entries of both.
+
+    A value that only one of them holds lies, for the other, somewhere between two entries: the
+    upper one's uncertainty is added to its slack.
+    """
+    i, j, k = 0, 0, 0
+    while i < a.size[0] or j < b.size[0]:
+        in_a = i < a.size[0] and (j == b.size[0] or a.value[i] <= b.value[j])
+        in_b = j < b.size[0] and (i == a.size[0] or b.value[j] <= a.value[i])
+        out.weight[k], out.slack[k], out.own[k] = 0.0, 0.0, 0.0
+        if in_a:
+            out.value[k] = a.value[i]
+            out.weight[k] += a.weight[i]
+            out.slack[k] += a.slack[i]
+            out.own[k] += a.own[i]
+        elif i < a.size[0]:
+            out.slack[k] += max(0.0, a.weight[i] + a.slack[i] - a.own[i])
+        if in_b:
+            out.value[k] = b.value[j]
+            out.weight[k] += b.weight[j]
+            out.slack[k] += b.slack[j]
+            out.own[k] += b.own[j]
+        elif j < b.size[0]:
+            out.slack[k] += max(0.0, b.weight[j] + b.slack[j] - b.own[j])
+        i += in_a
+        j += in_b
+        k += 1
+    out.size[0] = k

@@ -1,0 +1,206 @@
+"""Discretized: a learner of categories with a Discretizer before it, served like any learner.
+
+Rule: a step uses the bins as they stand at that step, and a learning step moves them first, as a
+pipeline of river does. Rows that wait for their label wait as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream import schema as kinds
+from stream.base import Learner, Predictions
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
+from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
+from stream.explain import Explanation, LinearView
+from stream.preprocessing.discretizer import Discretizer
+from stream.schema import Dictionary, Label
+from stream.state import State
+
+__all__ = ["Discretized"]
+
+MOVED = "bins that are learned have moved since; fixed edges can do it"
+
+
+class Discretized(Learner):
+    """A learner that sees bins in place of numbers.
+
+    Parameters
+    ----------
+    discretizer
+        Makes the bins; untrained, it is learned in place.
+    learner
+        Learns from them; untrained, it is learned in place. It must take texts for categories.
+
+    Attributes
+    ----------
+    classes, features : list
+        Those of the learner.
+
+    Raises
+    ------
+    SchemaError
+        A learner of numbers or texts.
+
+    Notes
+    -----
+    With fixed edges it can do what the learner can. With bins that are learned it neither merges
+    nor unlearns: what was learned in a bin does not say which values they were. Truth values are
+    categories. Cost and memory are those of the two.
+
+    Examples
+    --------
+    >>> from river import naive_bayes, preprocessing
+    >>> from stream import RiverClassifier
+    >>> from stream.preprocessing import Discretized, Discretizer
+    >>> bayes = RiverClassifier(preprocessing.OneHotEncoder() | naive_bayes.BernoulliNB())
+    >>> model = Discretized(Discretizer({"height": [1.5, 1.8, 2.1]}), bayes)
+    >>> for height, y in [(1.6, "a"), (1.7, "a"), (1.9, "b"), (2.0, "b")]:
+    ...     model.learn_one({"height": height}, y)
+    >>> model.predict_one({"height": 1.62})
+    'a'
+    """
+
+    def __init__(self, discretizer: Discretizer, learner: Learner) -> None:
+        if not isinstance(discretizer, Discretizer):
+            raise SchemaError(f"expected a Discretizer, got {discretizer!r}")
+        if not isinstance(learner, Learner) or learner.strings != "categorical":
+            raise SchemaError(f"expected a learner of categories behind the bins, got {learner!r}")
+        self.discretizer = discretizer
+        self.learner = learner
+        self.can_save = learner.can_save
+
+    truths = "categorical"
+
+    @property
+    def _classes(self) -> Dictionary:
+        return self.learner._classes
+
+    @_classes.setter
+    def _classes(self, classes: Dictionary) -> None:
+        self.learner._classes = classes
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """The learner's, and what learned bins rule out."""
+        if not self.discretizer.learns:
+            return self.learner.not_applicable
+        return {
+            **self.learner.not_applicable,
+            "weight_two_is_twice": "bins move between the two",
+            "merging_equals_learning_both": MOVED,
+            "merging_what_does_not_fit_is_refused": MOVED,
+            "unlearning_is_the_inverse_of_learning": MOVED,
+            "unlearning_what_was_not_learned_is_refused": MOVED,
+        }
+
+    @property
+    def features(self) -> list[str]:
+        return self.learner.features
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {**self.learner.overflows, "binned_features": self.discretizer.overflow}
+
+    @property
+    def _multiclass(self) -> bool:
+        return self.learner._multiclass
+
+    @property
+    def _texts(self) -> Collection[str]:
+        return self.learner._texts
+
+    def prepare(self, rows: Rows) -> Rows:
+        """Truth values as categories and, where edges are fixed, numbers as bins. Pure."""
+        rows = rows.recast(truths="categorical")
+        return rows if self.discretizer.learns else self._binned(rows)
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows the learner cannot take, and why."""
+        return self.learner.refusals(rows if not self.discretizer.learns else self._binned(rows))
+
+    def _binned(self, rows: Rows) -> Rows:
+        """The rows in the bins as they stand."""
+        n = len(rows)
+        binned = self.discretizer.follow(rows, np.full(n, PREDICT, dtype=np.int8), np.ones(n))
+        return self.learner.prepare(binned)
+
+    def _start(self) -> None:
+        """Nothing: the two were given empty."""
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        if self.discretizer.learns:
+            block = self._followed(block)
+        self.learner._execute(block, label, before, out)
+
+    def _followed(self, block: Block) -> Block:
+        """The same steps, each on a row of its own, binned as the bins then stood."""
+        both = block.op == PREDICT_THEN_LEARN
+        step = np.repeat(np.arange(len(block)), 1 + both)  # such a step sees two sets of bins
+        op = block.op[step].copy()
+        second = np.zeros(step.size, dtype=np.bool_)
+        second[1:] = step[1:] == step[:-1]
+        op[both[step]] = PREDICT
+        op[second] = LEARN
+        w = block.w[step]
+        rows = self.discretizer.follow(block.rows.take(block.row[step]), op, w)
+        row = np.arange(step.size, dtype=np.int64)
+        return Block(self.learner.prepare(rows), op, row, block.y[step], w, block.labels)
+
+    def _export(self) -> State:
+        parts = {"discretizer": self.discretizer.to_state(), "learner": self.learner.to_state()}
+        return State.join(parts)
+
+    def _restore(self, state: State) -> None:
+        self.discretizer.load_state(state.nested("discretizer"))
+        self.learner.load_state(state.nested("learner"))
+
+    def _as_seen(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The record as the learner sees it now."""
+        binned = self.discretizer.transform_one(x)
+        truths = {k: kinds.category(str(k), v) for k, v in binned.items() if isinstance(v, bool)}
+        return {**binned, **truths}
+
+    def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """The learner's, of the bins."""
+        return self.learner.joint_log_likelihood_one(self._as_seen(x))
+
+    def explain_one(
+        self, x: Mapping[Any, Any], label: Label | None = None, against: Label | None = None
+    ) -> Explanation:
+        """The learner's, of the bins."""
+        return self.learner.explain_one(self._as_seen(x), label, against)
+
+    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
+        """The learner's, of the bins."""
+        return self.learner.linear_view(label, against)
+
+    @property
+    def n_parameters(self) -> int:
+        """The learner's."""
+        return self.learner.n_parameters
+
+    def unlearn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
+    ) -> None:
+        """Take one learned record back; with fixed edges only."""
+        self._needs_fixed_edges("unlearning")
+        self.learner.unlearn_one(self._as_seen(x), y, w, age=age)
+
+    def merge(self, other: Learner) -> Self:
+        """Become what learning `other`'s records after one's own would give; fixed edges only."""
+        self._needs_fixed_edges("merging")
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        self.learner.merge(other.learner)
+        return self
+
+    def _needs_fixed_edges(self, what: str) -> None:
+        if self.discretizer.learns:
+            raise NotSupportedError(f"{what} is not possible: {MOVED}")

@@ -1,0 +1,317 @@
+"""Rows: the features of records, columnar.
+
+Rule: the columns of rows made from dicts are sorted by name and those of a schema stand in its
+order, so that the columns a row has never depend on the rows it shares a block with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream import schema as kinds
+from stream.errors import InvalidRecordError
+from stream.schema import Schema
+
+__all__ = ["Floats", "Objects", "Rows", "conflicts"]
+
+Floats = NDArray[np.float64]
+Objects = NDArray[np.object_]
+
+
+@dataclass(slots=True)
+class Rows:
+    """Features of n records, a column a feature.
+
+    Parameters
+    ----------
+    numeric_names, categorical_names, text_names
+        The columns.
+    numeric
+        float64, (n, len(numeric_names)); NaN is missing.
+    categorical
+        object, (n, len(categorical_names)); text, or None where missing.
+    text
+        object, (n, len(text_names)); text, None where missing, or what a learner's
+        `prepare` put in its place.
+    binary_names
+        The numeric columns that are declared to hold truth values, as 1 and 0.
+    """
+
+    numeric_names: tuple[str, ...]
+    numeric: Floats
+    categorical_names: tuple[str, ...]
+    categorical: Objects
+    text_names: tuple[str, ...]
+    text: Objects
+    binary_names: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return int(self.numeric.shape[0])
+
+    @classmethod
+    def from_dicts(
+        cls,
+        xs: Sequence[Mapping[str, Any]],
+        *,
+        numbers: str = "numeric",
+        truths: str = "numeric",
+        strings: str = "categorical",
+        texts: Collection[str] = (),
+    ) -> Rows:
+        """Rows of undeclared features, each value in a column of its kind.
+
+        Parameters
+        ----------
+        xs
+            One mapping a record. Names that are not text are taken by their text.
+        numbers, truths
+            ``"numeric"`` or ``"categorical"``: what a number is, and what a truth value.
+        strings
+            ``"categorical"`` or ``"text"``: what a string value is; ``"refused"``: none may be.
+        texts
+            Features whose strings are texts, whatever `strings` says.
+
+        Raises
+        ------
+        InvalidRecordError
+            A value no field can hold.
+
+        Examples
+        --------
+        >>> rows = Rows.from_dicts([{"b": 1, "a": 2.0}, {"a": None, "c": "x"}])
+        >>> rows.numeric_names, rows.categorical_names
+        (('a', 'b'), ('c',))
+        """
+        cells: dict[str, list[tuple[int, str, Any]]] = {
+            "numeric": [],
+            "categorical": [],
+            "text": [],
+        }
+        for i, x in enumerate(xs):
+            if not isinstance(x, Mapping):
+                raise InvalidRecordError(
+                    "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
+                )
+            for key, value in x.items():
+                name = str(key)
+                if value is None:
+                    continue
+                if isinstance(value, str):
+                    kind = "text" if name in texts else strings
+                else:
+                    kind = truths if isinstance(value, bool | np.bool_) else numbers
+                if kind == "categorical":
+                    category = kinds.category(name, value)
+                    if category is not None:
+                        cells[kind].append((i, name, category))
+                elif kind == "text":
+                    cells[kind].append((i, name, str(value)))
+                elif isinstance(value, bool | np.bool_):
+                    cells["numeric"].append((i, name, float(value)))
+                else:
+                    number = kinds.number(name, value)
+                    if number == number:  # a column of nothing but NaN would be of no kind
+                        cells["numeric"].append((i, name, number))
+        n = len(xs)
+        return cls(
+            *_columns_of(cells["numeric"], n, np.nan, np.float64),
+            *_columns_of(cells["categorical"], n, None, np.object_),
+            *_columns_of(cells["text"], n, None, np.object_),
+        )
+
+    @classmethod
+    def empty(cls, schema: Schema, n: int = 0) -> Rows:
+        """n rows of `schema` with every value missing."""
+        return cls(
+            schema.numeric,
+            np.full((n, len(schema.numeric)), np.nan),
+            schema.categorical,
+            np.full((n, len(schema.categorical)), None, dtype=object),
+            schema.text,
+            np.full((n, len(schema.text)), None, dtype=object),
+            frozenset(f.name for f in schema.fields if f.kind == "binary"),
+        )
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """The rows at `index`, copied."""
+        return Rows(
+            self.numeric_names,
+            self.numeric[index],
+            self.categorical_names,
+            self.categorical[index],
+            self.text_names,
+            self.text[index],
+            self.binary_names,
+        )
+
+    def put(self, index: NDArray[np.int64], rows: Rows) -> None:
+        """Write `rows` (same columns) over the rows at `index`."""
+        self.numeric[index] = rows.numeric
+        self.categorical[index] = rows.categorical
+        self.text[index] = rows.text
+
+    def blank(self, index: Sequence[int]) -> None:
+        """Make every value of the rows at `index` missing."""
+        if index:
+            self.numeric[index] = np.nan
+            self.categorical[index] = None
+            self.text[index] = None
+
+    def concat(self, other: Rows) -> Rows:
+        """These rows, then `other`'s (same columns)."""
+        if not len(other):
+            return self
+        return Rows(
+            self.numeric_names,
+            np.concatenate((self.numeric, other.numeric)),
+            self.categorical_names,
+            np.concatenate((self.categorical, other.categorical)),
+            self.text_names,
+            np.concatenate((self.text, other.text)),
+            self.binary_names,
+        )
+
+    def with_columns_of(self, other: Rows) -> Rows:
+        """These rows with `other`'s columns too, missing where they were not; sorted by name."""
+        if self._columns() == other._columns():
+            return self
+        numeric, numeric_names = _widened(
+            self.numeric, self.numeric_names, other.numeric_names, np.nan
+        )
+        categorical, categorical_names = _widened(
+            self.categorical, self.categorical_names, other.categorical_names, None
+        )
+        text, text_names = _widened(self.text, self.text_names, other.text_names, None)
+        return Rows(
+            numeric_names,
+            numeric,
+            categorical_names,
+            categorical,
+            text_names,
+            text,
+            self.binary_names | other.binary_names,
+        )
+
+    def recast(self, *, numbers: str = "numeric", truths: str = "numeric") -> Rows:
+        """These rows with numbers, or declared truth values, moved to columns of categories.
+
+        So that rows of a schema are those `from_dicts` makes with the same arguments.
+
+        Examples
+        --------
+        >>> rows = Rows.from_dicts([{"a": 3.0}, {"a": 2.5}]).recast(numbers="categorical")
+        >>> rows.numeric_names, rows.categorical[:, 0].tolist()
+        ((), ['3', '2.5'])
+        """
+        moved = [
+            (j, name)
+            for j, name in enumerate(self.numeric_names)
+            if (truths if name in self.binary_names else numbers) == "categorical"
+        ]
+        if not moved:
+            return self
+        at = [j for j, _ in moved]
+        values = np.empty((len(self), len(at)), dtype=object)
+        for k, (j, name) in enumerate(moved):
+            truth = name in self.binary_names
+            column = self.numeric[:, j].tolist()
+            values[:, k] = [
+                kinds.category(name, bool(v) if truth and v == v else v) for v in column
+            ]
+        return Rows(
+            tuple(np.delete(np.array(self.numeric_names, dtype=object), at).tolist()),
+            np.ascontiguousarray(np.delete(self.numeric, at, axis=1)),
+            (*self.categorical_names, *(name for _, name in moved)),
+            np.concatenate((self.categorical, values), axis=1),
+            self.text_names,
+            self.text,
+            self.binary_names - {name for _, name in moved},
+        )
+
+    def _columns(self) -> tuple[tuple[str, ...], ...]:
+        return self.numeric_names, self.categorical_names, self.text_names
+
+    def grown(self, n: int) -> Rows:
+        """These rows and missing ones behind them, n in all."""
+        more = n - len(self)
+        missing = Rows(
+            self.numeric_names,
+            np.full((more, self.numeric.shape[1]), np.nan),
+            self.categorical_names,
+            np.full((more, self.categorical.shape[1]), None, dtype=object),
+            self.text_names,
+            np.full((more, self.text.shape[1]), None, dtype=object),
+            self.binary_names,
+        )
+        return self.concat(missing)
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """One dict a row, without the missing values. O(n · columns) objects."""
+        out: list[dict[str, Any]] = []
+        floats, categories, texts = (
+            self.numeric.tolist(),
+            self.categorical.tolist(),
+            self.text.tolist(),
+        )
+        for i in range(len(self)):
+            x = {k: v for k, v in zip(self.numeric_names, floats[i], strict=True) if v == v}
+            pairs = zip(self.categorical_names, categories[i], strict=True)
+            x.update((k, v) for k, v in pairs if v is not None)
+            x.update(
+                (k, v) for k, v in zip(self.text_names, texts[i], strict=True) if v is not None
+            )
+            out.append(x)
+        return out
+
+
+def _columns_of(
+    cells: list[tuple[int, str, Any]], n: int, missing: float | None, dtype: Any
+) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """Names, sorted, and values of the columns that hold these (row, name, value)."""
+    names = tuple(sorted({name for _, name, _ in cells}))
+    at = {name: j for j, name in enumerate(names)}
+    out = np.full((n, len(names)), missing, dtype=dtype)
+    for i, name, value in cells:
+        out[i, at[name]] = value
+    return names, out
+
+
+def _widened(
+    values: NDArray[Any], names: tuple[str, ...], more: tuple[str, ...], missing: float | None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    if set(more) <= set(names):
+        return values, names
+    union = tuple(sorted({*names, *more}))
+    out = np.full((len(values), len(union)), missing, dtype=values.dtype)
+    out[:, [union.index(name) for name in names]] = values
+    return out, union
+
+
+def conflicts(
+    rows: Rows, numeric: Collection[str], categorical: Collection[str]
+) -> dict[int, InvalidRecordError]:
+    """Rows with a value of another kind than its field is known to have, or has in these rows."""
+    both = set(rows.numeric_names) & set(rows.categorical_names)
+    floats = both | (set(rows.numeric_names) & set(categorical))
+    strings = both | (set(rows.categorical_names) & set(numeric))
+    out: dict[int, InvalidRecordError] = {}
+    for name in sorted(floats - (set(numeric) - set(categorical))):
+        present = ~np.isnan(rows.numeric[:, rows.numeric_names.index(name)])
+        for i in np.flatnonzero(present).tolist():
+            out[i] = _another_kind(name, "a category", "a number")
+    for name in sorted(strings - (set(categorical) - set(numeric))):
+        values = rows.categorical[:, rows.categorical_names.index(name)].tolist()
+        for i in (k for k, v in enumerate(values) if v is not None):
+            out[i] = _another_kind(name, "a number", "a category")
+    return out
+
+
+def _another_kind(name: str, expected: str, came: str) -> InvalidRecordError:
+    return InvalidRecordError(
+        "wrong_kind", f"field {name!r} expects {expected}, as it was learned, got {came}"
+    )

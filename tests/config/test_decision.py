@@ -1,0 +1,69 @@
+"""[decision] in the file: what is accepted, and the one line about what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.config.test_load import SMALLEST, config, problem
+
+LOSSES = """
+[decision]
+reject = 2
+[decision.losses]
+lend = {pays = 0, defaults = 10.5}
+refuse = {pays = 1, defaults = 0}
+"""
+
+
+def test_losses_and_reject_make_a_rule() -> None:
+    """Whole numbers and fractions, actions that are no classes."""
+    rule = config(LOSSES).decision.rule
+
+    assert rule is not None
+    assert rule.decide_one({"pays": 0.5, "defaults": 0.5}).action == "refuse"
+    assert rule.decide_one({"pays": 0.75, "defaults": 0.25}).risks == {
+        "lend": 2.625,
+        "refuse": 0.75,
+    }
+    assert rule.reject_loss == 2
+
+
+def test_nothing_is_decided_unless_something_is_configured() -> None:
+    """Neither without the section nor with an empty one."""
+    assert config("").decision.rule is None
+    assert config("[decision]").decision.rule is None
+
+
+def test_reject_alone_decides_by_the_number_of_mistakes() -> None:
+    """The labels are the actions, and every mistake costs 1."""
+    rule = config("[decision]\nreject = 0.3").decision.rule
+
+    assert rule is not None
+    assert rule.decide_one({"a": 0.75, "b": 0.25}).action == "a"
+    assert rule.decide_one({"a": 0.625, "b": 0.375}).rejected
+
+
+def test_decisions_are_no_part_of_the_identity() -> None:
+    """They change nothing that is learned, and may change at any time."""
+    assert config(LOSSES).identity() == config("").identity()
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("reject = true", "[decision] reject: expected a number, got true"),
+        ("reject = inf", "[decision]: reject_loss must be a number within ±1e100, got inf"),
+        ("losses = 3", "[decision] losses: expected a table, got 3"),
+        ("losses = {}", "[decision]: losses name no action and label; leave them out for 0 and 1"),
+        ('losses.a = {x = "1"}', "[decision] losses a x: expected a number, got '1'"),
+        (
+            "losses.a = {x = 1, y = 2}\nlosses.b = {x = 1}",
+            "[decision]: losses['b'] does not say what 'y' costs; add it (only an action called "
+            "by a label costs 0 there by itself)",
+        ),
+        ("loses = {}", "[decision] loses: unknown key; did you mean 'losses'?"),
+    ],
+)
+def test_wrong_decision_is_one_line(section: str, expected: str) -> None:
+    """It names the section and what to do."""
+    assert problem(f"{SMALLEST}[decision]\n{section}") == f"shop.toml: {expected}"

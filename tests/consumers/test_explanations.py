@@ -1,0 +1,69 @@
+"""[output] explain: each prediction with the shares it rests on, whatever the batches."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from consumers.config import parse
+from consumers.errors import ConfigError
+from consumers.models import build, explained
+from consumers.records import Record
+from tests.consumers.feeds import NOW, batch, seen, shard, told
+
+
+def run(machine, records: list[Record], cuts=()):
+    """All records in batches that end at `cuts`: predictions, decoded."""
+    out = []
+    for start, stop in pairwise([0, *sorted(cuts), len(records)]):
+        outcome = machine.process(batch(records[start:stop]), NOW)
+        out += [json.loads(p.value) for p in outcome.predictions()]
+    return out
+
+
+def records_of(n: int) -> list[Record]:
+    """Observations, each answered before the next."""
+    out = []
+    for i in range(n):
+        out += [seen(str(i), i, a=float(i % 7), b=float(-i % 5)), told(str(i), "pq"[i % 2], i)]
+    return out
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (5, 6, 20, 33), tuple(range(1, 60))])
+def test_explanations_do_not_depend_on_the_batches(cuts) -> None:
+    """Each is made of the state that made the prediction; the rest of the record is the same."""
+    machine, plain = shard(explain=2), shard()
+    said = run(machine, records_of(30), cuts)
+
+    assert said == run(shard(explain=2), records_of(30))
+    for prediction in said:
+        prediction.pop("explanation", None)
+    assert said == run(plain, records_of(30))
+    assert machine.fingerprint() == plain.fingerprint()
+
+
+def test_shares_are_the_largest_and_add_up() -> None:
+    """With every share told they sum to the log-odds of the two classes."""
+    said = run(shard(explain=10), records_of(30))
+
+    assert "explanation" not in said[1]
+    for prediction in said[2:]:
+        why = prediction["explanation"]
+        shares = [share for _, share in why["top"]]
+        assert sum(sorted(shares)) == pytest.approx(why["log_odds"], rel=1e-9, abs=1e-12)
+        assert [abs(s) for s in shares] == sorted((abs(s) for s in shares), reverse=True)
+        assert {prediction["prediction"], why["against"]} == {"p", "q"}
+
+
+@pytest.mark.parametrize("name", ["KNNClassifier", "river:tree.HoeffdingTreeClassifier"])
+def test_learner_without_shares_is_refused_in_one_line(name) -> None:
+    """What it cannot tell is said at start, not left out in silence."""
+    config = parse(
+        f'name = "x"\n[input]\ntransport = "memory:x"\nobservations = "o"\n'
+        f'[model]\ntype = "{name}"\n[output]\nexplain = 3\n'
+    )
+
+    with pytest.raises(ConfigError, match="no shares of features; remove explain"):
+        explained(config.output.explain, build(config.model))

@@ -1,0 +1,458 @@
+"""Bins: the text's table, the sketch and its error, and the learner behind them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from math import exp, inf, isclose, nan
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import datasets, naive_bayes
+from river import preprocessing as river_preprocessing
+from river.checks import yield_checks
+
+from stream import GaussianNB, InvalidRecordError, RiverClassifier, SchemaError, StateError
+from stream.bayes.categorical import CategoricalNB
+from stream.block import LEARN, PREDICT, Block, Rows
+from stream.checks import yield_laws
+from stream.errors import NotSupportedError
+from stream.evaluate.progressive import progressive
+from stream.preprocessing import Discretized, Discretizer, QuantileSketch, Span
+from stream.preprocessing import discretizer as module
+from stream.preprocessing.sketch import ENTRIES
+from stream.schema import Schema
+from stream.state import State
+from tests import oracles_discretizer as oracles
+
+LENGTH, WIDTH = [4.3, 5.2, 6.1, 7.0, 7.9], [2.0, 2.8, 3.6, 4.4]
+
+finite = st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1e100, -1e100, 5e-324, 1.0])
+weights = st.sampled_from([1.0, 2.0, 0.5])
+
+
+def test_table_18_1_bins_give_the_counts_of_table_18_2(shared_csv) -> None:
+    """Iris with the width 3.1 in row 38: every joint count of the text, and no value outside."""
+    rows = shared_csv("iris/iris.csv.gz")
+    names = list(rows[0])
+    table = Discretizer({"length": LENGTH, "width": WIDTH})
+    counts: Counter[tuple[bool, str, str]] = Counter()
+    for i, row in enumerate(rows):
+        length, width, _, _, species = (row[name] for name in names)
+        x = {"length": float(length), "width": 3.1 if i == 37 else float(width)}
+        found = table.transform_one(x)
+        counts["setosa" in species, found["length"], found["width"]] += 1
+    x1, x2 = table.bins["length"], table.bins["width"]
+
+    assert x1 == ["[4.3, 5.2]", "(5.2, 6.1]", "(6.1, 7.0]", "(7.0, 7.9]"]
+    assert x2 == ["[2.0, 2.8]", "(2.8, 3.6]", "(3.6, 4.4]"]
+    assert [[counts[True, a, b] for b in x2] for a in x1] == [
+        [1, 33, 5],
+        [0, 3, 8],
+        [0, 0, 0],
+        [0, 0, 0],
+    ]
+    assert [[counts[False, a, b] for b in x2] for a in x1] == [
+        [6, 0, 0],
+        [24, 15, 0],
+        [13, 30, 0],
+        [3, 7, 2],
+    ]
+
+
+@given(edges=st.lists(st.integers(-4, 4), min_size=1, max_size=5, unique=True),
+       x=st.integers(-10, 10))  # fmt: skip
+def test_fixed_bin_is_the_only_interval_that_holds_the_value(edges, x) -> None:
+    """Halves between the edges, values on them, values outside."""
+    rising = [float(e) for e in sorted(edges)]
+    found = Discretizer({"a": rising}).transform_one({"a": x / 2})
+
+    assert found == {"a": oracles.interval(x / 2, rising)}
+
+
+def test_what_is_no_number_passes_through() -> None:
+    """Missing values, texts, truth values, and features without edges; the record is left alone."""
+    x = {"a": None, "b": "text", "c": True, "d": 1.5}
+    fixed = Discretizer({"a": [0, 1], "b": [0, 1], "c": [0, 1]})
+    learned = Discretizer(n_bins=2)
+    learned.learn_one(x)
+    learned.learn_one({"d": 2.5})
+
+    assert fixed.transform_one(x) == x
+    assert learned.transform_one(x) == {**x, "d": "0"}
+    assert learned.transform_one({"d": 2.5, "e": 1}) == {"d": "1", "e": None}
+    assert str(learned.transform_one({"d": nan})) == "{'d': nan}"
+
+
+@pytest.mark.parametrize("bad", [inf, -inf, 1e101, 10**400])
+@pytest.mark.parametrize("made", [Discretizer({"b": [0]}), Discretizer()], ids=["fixed", "learned"])
+def test_number_that_no_field_can_hold_is_refused_whole(made, bad) -> None:
+    """In learning and in transforming; the good value beside it is not learned either."""
+    before = made.to_state()
+
+    with pytest.raises(InvalidRecordError):
+        made.learn_one({"a": 1.0, "b": bad})
+    with pytest.raises(InvalidRecordError):
+        made.transform_one({"b": bad})
+    assert made.to_state() == before
+
+
+@given(
+    learned=st.lists(st.tuples(finite, weights), min_size=1, max_size=60),
+    bins=st.integers(2, 9),
+)
+def test_quantiles_are_exact_while_the_values_fit_in(learned, bins) -> None:
+    """The obvious weighted quantiles, ties and extremes included."""
+    sketch = QuantileSketch()
+    for x, w in learned:
+        sketch.learn(x, w)
+
+    assert sketch.cuts(bins) == oracles.weighted_cuts(learned, bins)
+    assert sketch.error == 0.0
+
+
+@given(learned=st.lists(finite, min_size=1, max_size=40), x=finite)
+def test_uniform_bins_divide_the_span_evenly(learned, x) -> None:
+    """Between the lowest and the highest value learned; what lies outside joins the end bins."""
+    made = Discretizer(strategy="uniform", n_bins=4)
+    for value in learned:
+        made.learn_one({"a": value})
+    low, high = min(learned) + 0.0, max(learned) + 0.0
+    cuts = [low + (high - low) * (k / 4) for k in (1, 2, 3)]
+
+    assert made.cuts("a") == cuts
+    assert made.transform_one({"a": x}) == {"a": oracles.place(x, cuts)}
+
+
+STREAMS = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "heavy tailed": lambda rng, n: np.exp(5 * rng.normal(size=n)),
+    "rising": lambda rng, n: np.arange(n, dtype=float),
+    "falling": lambda rng, n: -np.arange(n, dtype=float),
+    "few values": lambda rng, n: rng.integers(40, size=n).astype(float),
+    "many ties": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n)),
+    "closing in": lambda rng, n: (-1.0) ** np.arange(n) / (1.0 + np.arange(n)),
+    "largest": lambda rng, n: rng.choice([-1e100, 1e100], size=n) * rng.random(n),
+}
+
+
+@pytest.mark.parametrize("made", STREAMS.values(), ids=STREAMS)
+def test_sketch_errs_no_more_than_it_says(made) -> None:
+    """Against all values, for 64 parts; and what it says is small, also after merging."""
+    values = made(np.random.default_rng(3), 6000)
+    sketch, first, second = QuantileSketch(), QuantileSketch(), QuantileSketch()
+    for i, x in enumerate(values.tolist()):
+        sketch.learn(x)
+        (first if i < 4000 else second).learn(x)
+    first.merge(second)
+    for found in (sketch, first):
+        assert oracles.rank_error(values.tolist(), found.cuts(64)) <= found.error + 1e-12
+        assert found.error < 0.06
+        assert all(a.size <= ENTRIES for a in found.arrays().values())
+    assert isclose(sum(first.arrays()["weight"].tolist()), 6000, rel_tol=1e-12)
+
+
+@settings(max_examples=40)
+@given(parts=st.lists(st.lists(st.tuples(st.integers(-50, 50), weights), max_size=80), min_size=2,
+                      max_size=2))  # fmt: skip
+def test_merged_sketches_are_the_sketch_of_both(parts) -> None:
+    """To the bit while the values fit in (I6)."""
+    whole, halves = QuantileSketch(), [QuantileSketch(), QuantileSketch()]
+    for half, part in zip(halves, parts, strict=True):
+        for x, w in part:
+            half.learn(x, w)
+            whole.learn(x, w)
+    halves[0].merge(halves[1])
+
+    for name, column in whole.arrays().items():
+        assert halves[0].arrays()[name].tolist() == column.tolist()
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+def test_weight_two_is_learning_twice_to_the_bit(strategy) -> None:
+    """Also while the sketch is compressed again and again."""
+    heavy, twice = Discretizer(strategy=strategy), Discretizer(strategy=strategy)
+    for x in np.random.default_rng(1).normal(size=1500).tolist():
+        heavy.learn_one({"a": x}, w=2.0)
+        twice.learn_one({"a": x})
+        twice.learn_one({"a": x})
+
+    assert heavy.to_state() == twice.to_state()
+
+
+@pytest.mark.parametrize("w", [0.0, -1.0, nan, inf])
+def test_weight_that_is_none_is_refused(w) -> None:
+    """Nothing is learned of it."""
+    made = Discretizer()
+
+    with pytest.raises(ValueError, match="weight above 0"):
+        made.learn_one({"a": 1.0}, w)
+    assert made.bins == {}
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+def test_discretizer_goes_on_from_its_state(strategy) -> None:
+    """Early and late, bit for bit; a damaged state and one of other bins are refused (I2)."""
+    rng = np.random.default_rng(2)
+    xs = [{"a": float(rng.normal()), "b": int(rng.integers(9))} for _ in range(900)]
+    for at in (0, 5, 700):
+        going = Discretizer(strategy=strategy)
+        for x in xs[:at]:
+            going.learn_one(x)
+        restored = Discretizer(strategy=strategy).load_state(going.to_state())
+        for x in xs[at:]:
+            going.learn_one(x)
+            restored.learn_one(x)
+        assert restored.to_state() == going.to_state()
+        assert [restored.transform_one(x) for x in xs] == [going.transform_one(x) for x in xs]
+    state = going.to_state()
+    for name in state.arrays:
+        with pytest.raises(StateError):
+            Discretizer(strategy=strategy).load_state(
+                State(state.header, {**state.arrays, name: state.arrays[name][:-1]})
+            )
+    with pytest.raises(StateError):
+        Discretizer(strategy=strategy).load_state(State({}, state.arrays))
+
+
+def test_merged_discretizers_know_the_features_of_both() -> None:
+    """Another kind of bins is refused."""
+    one, other, both = Discretizer(), Discretizer(), Discretizer()
+    for i in range(20):
+        for made in (one, both):
+            made.learn_one({"a": i})
+        for made in (other, both):
+            made.learn_one({"a": -i, "b": i})
+
+    assert one.merge(other).to_state() == both.to_state()
+    with pytest.raises(SchemaError, match="merge"):
+        one.merge(Discretizer(n_bins=3))
+
+
+def test_feature_beyond_the_bound_gets_no_bin_and_is_counted(monkeypatch) -> None:
+    """The earliest keep theirs (I7)."""
+    monkeypatch.setattr(module, "MAX_FEATURES", 2)
+    made = Discretizer(n_bins=2)
+    for x in ({"b": 1}, {"a": 1, "b": 2, "c": 3}, {"c": 4}):
+        made.learn_one(x)
+
+    assert list(made.bins) == ["a", "b"]
+    assert made.overflow == 2
+    assert made.transform_one({"b": 1, "c": 3}) == {"b": "0", "c": None}
+
+
+WRONG = {
+    "strategy": {"strategy": "kmeans"},
+    "one bin": {"n_bins": 1},
+    "many bins": {"n_bins": 65},
+    "no number of bins": {"n_bins": 2.0},
+    "no edge": {"edges": {"a": []}},
+    "text": {"edges": {"a": "12"}},
+    "no numbers": {"edges": {"a": ["1"]}},
+    "infinite": {"edges": {"a": [0, inf]}},
+    "nan": {"edges": {"a": [nan]}},
+    "equal": {"edges": {"a": [1, 1.0]}},
+    "falling": {"edges": {"a": [2, 1]}},
+}
+
+
+@pytest.mark.parametrize("parameters", WRONG.values(), ids=WRONG)
+def test_bins_that_make_no_sense_are_refused(parameters) -> None:
+    """In one line."""
+    with pytest.raises(SchemaError) as caught:
+        Discretizer(**parameters)
+
+    assert "\n" not in str(caught.value)
+
+
+def river_cases():
+    """river's own checks of each kind of bins."""
+    for made in (Discretizer(), Discretizer(strategy="uniform"), Discretizer({"x": [0, 1]})):
+        for check in yield_checks(made):
+            if check.__name__ not in made._unit_test_skips():
+                yield pytest.param(made, check, id=f"{made.strategy}-{check.__name__}")
+
+
+@pytest.mark.parametrize(("made", "check"), list(river_cases()))
+def test_discretizer_satisfies_the_checks_of_river(made, check) -> None:
+    """As any transformer of river."""
+    check(made.clone())
+
+
+BINNED = {
+    "quantile": Discretized(Discretizer(n_bins=3), CategoricalNB()),
+    "uniform": Discretized(Discretizer(strategy="uniform", n_bins=4), CategoricalNB()),
+    "fixed": Discretized(Discretizer({"a": [999_997, 1e6], "Late": [-1, 0, 1]}), CategoricalNB()),
+}
+# It builds its learner from `_get_params`, which for one made of two is a recipe, not arguments.
+FOREIGN = "merging_what_does_not_fit_is_refused"
+
+
+def laws():
+    """Each law of each kind of bins."""
+    for name, learner in BINNED.items():
+        for law in yield_laws(learner):
+            if law.__name__ != FOREIGN:
+                yield pytest.param(learner, law, id=f"{name}-{law.__name__}")
+
+
+@pytest.mark.parametrize(("learner", "law"), list(laws()))
+def test_learner_behind_bins_satisfies_law(learner, law) -> None:
+    """Blocks, gaps, extremes, bad records, state: as for any learner."""
+    law(learner)
+
+
+@pytest.mark.parametrize("learner", BINNED.values(), ids=BINNED)
+def test_learner_sees_what_the_discretizer_alone_would_show_it(learner) -> None:
+    """A loop of the two by hand, one record at a time: learn the bins, transform, learn."""
+    rng = np.random.default_rng(7)
+    model, bins, inner = learner.clone(), learner.discretizer.clone(), CategoricalNB()
+    for i in range(700):
+        c = int(rng.integers(2))
+        x = {"a": 1e6 - c + float(rng.normal()), "Late": float(rng.normal(c)), "flag": bool(c)}
+        x = {k: v for k, v in x.items() if rng.random() < 0.8}
+        by_hand = inner.predict_proba_one(bins.transform_one(x))
+        assert model.predict_proba_one(x) == by_hand
+        bins.learn_one(x, w=1.0 + i % 2)
+        inner.learn_one(bins.transform_one(x), "ab"[c], 1.0 + i % 2)
+        model.learn_one(x, "ab"[c], 1.0 + i % 2)
+
+    assert model.learner.fingerprint() == inner.fingerprint()
+    assert model.discretizer.to_state() == bins.to_state()
+
+
+def test_learned_bins_before_a_river_model_are_rivers_pipeline() -> None:
+    """`Discretized(bins, model)` is `bins | model`."""
+    rng = np.random.default_rng(9)
+
+    def model():
+        return river_preprocessing.OneHotEncoder() | naive_bayes.BernoulliNB()
+
+    ours = Discretized(Discretizer(n_bins=4), RiverClassifier(model()))
+    pipeline = Discretizer(n_bins=4) | model()
+    for _ in range(200):
+        c = int(rng.integers(2))
+        x = {"a": float(rng.normal(c)), "b": float(rng.normal(-c))}
+        if ours.classes:
+            expected = pipeline.predict_proba_one(x)
+            assert ours.predict_proba_one(x) == pytest.approx(expected, rel=1e-12)
+        ours.learn_one(x, c)
+        pipeline.learn_one(x, c)
+
+
+@pytest.mark.parametrize("learner", BINNED.values(), ids=BINNED)
+def test_rows_of_a_schema_give_what_dicts_give(learner) -> None:
+    """The service's columns, truth values declared, and the dicts of a notebook: same bits."""
+    rng = np.random.default_rng(4)
+    schema = Schema.of(a="numeric", Late="numeric", flag="binary", colour="categorical")
+    by_dict, by_schema = learner.clone(), learner.clone()
+    xs = [
+        {"a": 1e6 + float(rng.normal()), "Late": float(rng.normal()), "flag": bool(i % 3),
+         "colour": "rgb"[i % 3]}
+        for i in range(60)
+    ]  # fmt: skip
+    ys = ["ab"[i % 2] for i in range(60)]
+    rows = Rows.empty(schema, len(xs))
+    rows.numeric[:] = [[x["a"], x["Late"], float(x["flag"])] for x in xs]
+    rows.categorical[:, 0] = [x["colour"] for x in xs]
+    prepared = by_schema.prepare(rows)
+    by_schema.progressive_many(Block.of(by_schema.prepare(prepared), LEARN, ys))
+    by_dict.learn_many(xs, ys)
+    said = by_schema.progressive_many(Block.of(prepared, PREDICT)).dicts()
+
+    assert by_schema.refusals(rows) == {}
+    assert by_schema.fingerprint() == by_dict.fingerprint()
+    assert said == by_dict.predict_proba_many(xs).dicts()
+
+
+@pytest.mark.parametrize("learner", BINNED.values(), ids=BINNED)
+def test_rows_wait_for_their_labels_as_numbers_or_fixed_bins(learner) -> None:
+    """Late labels meet the bins of their own time, in blocks of any size (I1)."""
+    xs = [({"a": x["age_of_domain"] + i / 9, "Late": i % 7}, y)
+          for i, (x, y) in enumerate(islice(datasets.Phishing(), 400))]  # fmt: skip
+    ends = []
+    for size in (1, 64, 400):
+        model = learner.clone()
+        *_, quality = progressive(xs, model, delay=50, block_size=size)
+        ends.append((model.fingerprint(), quality.scores["all"]))
+
+    assert ends == [ends[0]] * 3
+    assert ends[0][1].scored > 340
+
+
+def test_feature_that_is_number_and_text_has_one_column() -> None:
+    """A block of both learns what one-record calls learn."""
+    xs = [{"a": 1.0}, {"a": "red"}, {"a": 2.0}, {}]
+    for learner in (*BINNED.values(), Discretized(Discretizer({"a": [0, 1]}), CategoricalNB())):
+        block, single = learner.clone(), learner.clone()
+        block.learn_many(xs, "abab")
+        for x, y in zip(xs, "abab", strict=True):
+            single.learn_one(x, y)
+        assert block.fingerprint() == single.fingerprint()
+
+
+def test_what_the_learner_says_of_itself_it_says_of_bins() -> None:
+    """Joint likelihood, explanation and parameters are those of the bins; no line through them."""
+    for learner in BINNED.values():
+        model, xs = learner.clone(), [{"a": 1e6, "c": True}, {"a": 2e6}, {"a": 2e6 + 1}]
+        model.learn_many(xs, "aba")
+        seen = model.discretizer.transform_one(xs[0]) | {"c": "true"}
+        joint, why = model.joint_log_likelihood_one(xs[0]), model.explain_one(xs[0])
+
+        assert joint == model.learner.joint_log_likelihood_one(seen)
+        assert joint["a"] > joint["b"]
+        assert why == model.learner.explain_one(seen)
+        assert set(why.contributions) == {"(prior)", "a", "c"}
+        assert model.n_parameters == model.learner.n_parameters > 0
+        with pytest.raises(NotSupportedError, match="CategoricalNB"):
+            model.linear_view()
+
+
+def test_example_18_4_from_numbers_to_posterior(shared_csv) -> None:
+    """At (6.75, 4.25): 1.59e-3 for c1 against 5.76e-3 for c2, only the zero count smoothed."""
+    rows = shared_csv("iris/iris.csv.gz")
+    names = list(rows[0])
+    inner = CategoricalNB(smooth="zeros", priors={"c1": 0.33, "c2": 0.67})
+    model = Discretized(Discretizer({"length": LENGTH, "width": WIDTH}), inner)
+    for i, row in enumerate(rows):
+        length, width, _, _, species = (row[name] for name in names)
+        x = {"length": float(length), "width": 3.1 if i == 37 else float(width)}
+        model.learn_one(x, "c1" if "setosa" in species else "c2")
+    joint = model.joint_log_likelihood_one({"length": 6.75, "width": 4.25})
+
+    assert {c: f"{exp(v):.2e}" for c, v in joint.items()} == {"c1": "1.59e-03", "c2": "5.76e-03"}
+
+
+def test_fixed_edges_leave_the_learner_its_abilities() -> None:
+    """It unlearns and merges; with learned bins it says why it cannot."""
+    fixed, learned = BINNED["fixed"].clone(), BINNED["quantile"].clone()
+    for model in (fixed, learned):
+        model.learn_many([{"a": 1e6}, {"a": 2e6}], "ab")
+    one = fixed.clone()
+    one.learn_many([{"a": 1e6}, {"a": 2e6}], "ab")
+    one.merge(fixed)
+    one.unlearn_one({"a": 2e6}, "b", 2.0)
+
+    assert one.predict_proba_one({"a": 1e6})["a"] > fixed.predict_proba_one({"a": 1e6})["a"]
+    with pytest.raises(SchemaError, match="merge"):
+        one.merge(BINNED["quantile"].clone().learner)
+    for call in (lambda: learned.merge(learned), lambda: learned.unlearn_one({"a": 1e6}, "a")):
+        with pytest.raises(NotSupportedError, match="bins that are learned have moved"):
+            call()
+
+
+@pytest.mark.parametrize("learner", [GaussianNB(), naive_bayes.GaussianNB(), "GaussianNB"])
+def test_learner_of_numbers_behind_bins_is_refused(learner) -> None:
+    """It would never see them."""
+    with pytest.raises(SchemaError, match="learner of categories"):
+        Discretized(Discretizer(), learner)
+
+
+def test_span_and_sketch_refuse_what_is_no_number() -> None:
+    """Their own callers are held to it too."""
+    with pytest.raises(ValueError, match="finite"):
+        QuantileSketch().learn(nan)
+    with pytest.raises(ValueError, match="finite"):
+        Span().learn(inf)

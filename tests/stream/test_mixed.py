@@ -1,0 +1,161 @@
+"""MixedNB: each kind of feature by its own distribution, and the texts' worked examples."""
+
+from __future__ import annotations
+
+from math import exp, inf, log
+
+import pytest
+
+from stream import (
+    Block,
+    CategoricalNB,
+    GaussianNB,
+    InvalidRecordError,
+    MixedNB,
+    MultinomialNB,
+    Rows,
+    Schema,
+    SchemaError,
+)
+from stream.block import PREDICT_THEN_LEARN
+
+BORROWERS = """
+1 yes Single 125 no
+2 no Married 100 no
+3 no Single 70 no
+4 yes Married 120 no
+5 no Divorced 95 yes
+6 no Married 60 no
+7 yes Divorced 220 no
+8 no Single 85 yes
+9 no Married 75 no
+10 no Single 90 yes
+"""
+Q2 = "TT5Y TT7Y TF8N FF3Y FT7N FT4N FF5N TF6Y FT1N"
+
+
+def borrowers():
+    """The lecture's ten borrowers: owner, marital status, income; whether they defaulted."""
+    rows = [line.split() for line in BORROWERS.strip().splitlines()]
+    xs = [{"owner": o == "yes", "status": s, "income": float(i)} for _, o, s, i, _ in rows]
+    return xs, [row[-1] for row in rows]
+
+
+def q2():
+    """Chapter 18, table 18.4."""
+    rows = Q2.split()
+    return [{"a1": r[0], "a2": r[1], "a3": float(r[2])} for r in rows], [r[3] for r in rows]
+
+
+def both_ways(model, xs, ys):
+    """The model after one record at a time, which one block must equal bit for bit."""
+    one, block = model.clone(), model.clone()
+    for x, y in zip(xs, ys, strict=True):
+        one.learn_one(x, y)
+    block.learn_many(xs, ys)
+    assert one.fingerprint() == block.fingerprint()
+    return one
+
+
+def test_defaulted_borrower_has_the_printed_figures() -> None:
+    """4/7 · 4/7 · 0.0072 = 0.0024 and 0.7 · 0.0024 = 0.0016; married defaulters are impossible.
+
+    The first product is printed of the rounded density 0.0072; unrounded it is 0.002349.
+    """
+    model = both_ways(MixedNB(alpha=0, variance="sample", var_smoothing=0), *borrowers())
+    x = {"owner": False, "status": "Married", "income": 120.0}
+    joint = model.joint_log_likelihood_one(x)
+
+    density = exp(joint["no"]) / 0.7 / (4 / 7) ** 2
+    assert f"{density:.4f}" == "0.0072"
+    assert f"{4 / 7 * 4 / 7 * round(density, 4):.4f}" == "0.0024"
+    assert f"{exp(joint['no']):.4f}" == "0.0016"
+    assert joint["yes"] == -inf
+    assert model.predict_proba_one(x) == {"no": 1.0, "yes": 0.0}
+
+
+def test_chapter_18_q2_goes_to_n() -> None:
+    """(T, F, 1.0): 7.24e-4 against 1.908e-3, maximum likelihood throughout."""
+    model = both_ways(MixedNB(alpha=0, var_smoothing=0), *q2())
+    joint = model.joint_log_likelihood_one({"a1": "T", "a2": "F", "a3": 1.0})
+
+    assert f"{exp(joint['Y']):.2e}" == "7.24e-04"
+    assert f"{exp(joint['N']):.3e}" == "1.908e-03"
+    assert model.predict_one({"a1": "T", "a2": "F", "a3": 1.0}) == "N"
+
+
+def test_chapter_18_q1_naive_goes_to_h() -> None:
+    """Class L has ages 25, 25: a point, impossible at 23. H: 4/6 · f(23) · 1/8 = 0.00293."""
+    ages, cars, ys = [25, 20, 25, 45, 20, 25], "sports vintage sports suv sports suv", "LHLHHH"
+    xs = [{"age": float(a), "car": c} for a, c in zip(ages, cars.split(), strict=True)]
+    domain = {"car": ["sports", "vintage", "suv", "truck"]}
+    model = both_ways(MixedNB(var_smoothing=0, domains=domain), xs, list(ys))
+    joint = model.joint_log_likelihood_one({"age": 23.0, "car": "truck"})
+
+    assert joint["L"] == -inf
+    assert f"{exp(joint['H']):.5f}" == "0.00293"
+
+
+def test_likelihood_is_that_of_its_parts() -> None:
+    """The Gaussian, the categorical and the multinomial likelihood, added."""
+    xs = [
+        {"n": 1.0, "c": "red", "t": "free money"},
+        {"n": 4.0, "c": "blue", "t": "see you"},
+        {"n": 2.0, "c": "red", "t": "free you"},
+        {"n": 3.0, "c": "red", "t": "money money"},
+    ]
+    ys = ["a", "b", "a", "b"]
+    mixed = MixedNB(text=["t"])
+    mixed.learn_many(xs, ys)
+    alone = {"n": GaussianNB(), "c": CategoricalNB(), "t": MultinomialNB()}
+    x = {"n": 2.5, "c": "blue", "t": "free free money unheard"}
+    expected = dict.fromkeys("ab", log(0.5))
+    for name, model in alone.items():
+        model.learn_many([{name: r[name]} for r in xs], ys)
+        for y, joint in model.joint_log_likelihood_one({name: x[name]}).items():
+            expected[y] += joint - log(0.5)
+
+    assert mixed.joint_log_likelihood_one(x) == pytest.approx(expected, rel=1e-12)
+
+
+def test_rows_of_a_schema_are_those_of_dicts() -> None:
+    """The service's columns and the one-record calls give the same bits."""
+    schema = Schema.of(n="numeric", b="binary", c="categorical", t="text")
+    rows = Rows.empty(schema, 3)
+    rows.numeric[:] = [[1.0, 1.0], [2.0, 0.0], [3.5, 1.0]]
+    rows.categorical[:, 0] = ["red", None, "blue"]
+    rows.text[:, 0] = ["free money", "see you", None]
+    xs = [
+        {"n": 1.0, "b": True, "c": "red", "t": "free money"},
+        {"n": 2.0, "b": False, "t": "see you"},
+        {"n": 3.5, "b": True, "c": "blue"},
+    ]
+    served, plain = MixedNB(text=["t"]), MixedNB(text=["t"])
+    said = served.progressive_many(Block.of(served.prepare(rows), PREDICT_THEN_LEARN, "aba"))
+    expected = []
+    for x, y in zip(xs, "aba", strict=True):
+        expected.append(plain.predict_proba_one(x))
+        plain.learn_one(x, y)
+
+    assert said.dicts() == expected
+    assert served.fingerprint() == plain.fingerprint()
+
+
+@pytest.mark.parametrize("x", [{"n": "high"}, {"c": 3.0}, {"b": 0.5}])
+def test_value_of_another_kind_than_was_learned_is_refused(x) -> None:
+    """A field keeps its kind; the model is untouched."""
+    model = MixedNB()
+    model.learn_one({"n": 1.0, "c": "red", "b": True}, "a")
+    before = model.fingerprint()
+    with pytest.raises(InvalidRecordError, match="wrong_kind"):
+        model.learn_one({**x, "new": 2.0}, "b")
+    with pytest.raises(InvalidRecordError, match="wrong_kind"):
+        model.predict_one(x)
+
+    assert model.fingerprint() == before
+
+
+def test_one_text_field_given_as_a_string_is_refused() -> None:
+    """It would be taken letter by letter."""
+    with pytest.raises(SchemaError, match="list"):
+        MixedNB(text="body")
