@@ -42,7 +42,7 @@ class CovarianceTwin:
         gap = np.isnan(v) & (n > 0)
         if gap.any():
             given = ~np.isnan(v) & (n > 0)
-            sigma = self.covariance(y)
+            sigma = self.covariance(y, 0.0)
             line = sigma[np.ix_(gap, given)] @ np.linalg.inv(sigma[np.ix_(given, given)])
             v[gap] = mean[gap] + line @ (v[given] - mean[given])
             rest = sigma[np.ix_(gap, gap)] - line @ sigma[np.ix_(given, gap)]
@@ -56,11 +56,11 @@ class CovarianceTwin:
         if gap.any():
             of[np.ix_(gap, gap)] += w * rest
 
-    def covariance(self, y: Hashable) -> Floats:
+    def covariance(self, y: Hashable, ddof: float) -> Floats:
         """Scatter over the roots of both features' weights."""
-        m = self.n[y] - self.ddof
+        m = self.n[y] - ddof
         if self.pooled:
-            m = sum(np.where(n > 0, n - self.ddof, 0.0) for n in self.n.values())
+            m = sum(np.where(n > 0, n - ddof, 0.0) for n in self.n.values())
         root = 1 / np.sqrt(np.where(m > 0, m, np.inf))
         return self.scatter[None if self.pooled else y] * np.outer(root, root)
 
@@ -79,7 +79,7 @@ class CovarianceTwin:
         out: dict[Hashable, float] = {}
         for y, weight in self.weight.items():
             out[y] = log(weight / sum(self.weight.values()))
-            sigma = self.covariance(y)
+            sigma = self.covariance(y, self.ddof)
             apart = sigma - np.diag(np.diag(sigma))
             sigma = sigma - self.shrinkage * apart + np.diag(self.ridge * spread)
             seen = ~np.isnan(v) & (self.n[y] > 0)

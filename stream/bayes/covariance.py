@@ -159,7 +159,7 @@ class CovariancePart(Part):
     def covariance(self, c: int) -> Floats:
         """The covariance matrix of class c as estimated, float64 (D, D) or, diagonal, (D,)."""
         s, r = self.moments, self._room()
-        kernels.weigh(c, s, self.settings, r)
+        kernels.weigh(c, s, self.settings.ddof, r)
         own = s.factor[0 if self._pooled else c]
         scale = np.sqrt(np.maximum(r.m, 0.0))
         scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)

@@ -63,7 +63,7 @@ def test_learner_equals_its_dense_twin(parameters, twin) -> None:
 
     for y in "uvw":
         got = np.array([[model.covariances[y][f][g] for g in NAMES] for f in NAMES])
-        np.testing.assert_allclose(got, oracle.covariance(y), rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(got, oracle.covariance(y, oracle.ddof), rtol=1e-7, atol=1e-9)
         means = [model.means[y][f] for f in NAMES]
         np.testing.assert_allclose(means, oracle.mean[y], rtol=1e-12)
 

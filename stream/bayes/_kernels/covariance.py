@@ -77,9 +77,9 @@ def place(x: Any, source: Any, column: Any, s: Any, value: Any) -> None:
 
 
 @njit(cache=True)
-def weigh(c: int, s: Any, o: Any, r: Any) -> None:
+def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
     """r.m: the weights that class c's sums of squares are divided by."""
-    n, m, less = s.n, r.m, o.ddof * s.unit[0]
+    n, m, less = s.n, r.m, ddof * s.unit[0]
     if s.factor.shape[0] > 1:
         for j in range(m.shape[0]):
             m[j] = n[c, j] - less
@@ -140,7 +140,7 @@ def sweep(a: Any, stop: int, r: Any) -> None:
             inverse = 1.0 / max(whole, SMALLEST)
             part = extra * inverse if own > 0.0 else 1.0
         score = e[k] * inverse
-        step = max(min(score * pivot, FARTHEST), -FARTHEST)
+        step = max(min(score * pivot, FARTHEST), -FARTHEST) if pivot > 0.0 else 0.0
         var[k], square[k], share[k] = whole, e[k] * score, part
         if row.shape[0] == 1:
             continue
@@ -193,7 +193,7 @@ def class_terms(c: int, s: Any, o: Any, r: Any) -> Any:
     Returns the factor it rests on; O(D²) where no feature of the class is missing, see `reduce`.
     """
     if c == 0 or s.factor.shape[0] > 1:
-        weigh(c, s, o, r)
+        weigh(c, s, o.ddof, r)
     # Names of their own: to take an array out of `r` or `s` costs as much as a term.
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
     e, floor, term = r.e, r.floor, r.term
@@ -255,7 +255,7 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
 
     r.matrix becomes the factor in another order (r.order), the observed before the gaps.
     """
-    weigh(c, s, o, r)
+    weigh(c, s, 0.0, r)
     spreads(s, r)
     q = 0
     for gap in (False, True):
@@ -273,8 +273,6 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
         update(r.matrix, r.x, 0)
     for i in range(q):
         j = r.order[i]
-        if r.m[j] <= 0.0:
-            r.m[j] = s.n[c, j]
         r.used[i] = i < p
         r.e[i] = (r.value[j] - s.mean[c, j]) * sqrt(r.m[j]) if i < p else 0.0
         r.floor[i] = o.ridge * r.spread[j] * r.m[j]
@@ -289,10 +287,10 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
 def add_uncertainty(p: int, q: int, w: float, own: Any, r: Any) -> None:
     """Add the conditional covariance of what `fill` filled, w times, to the factor `own`."""
     for i in range(q):
-        share = w * r.share[i] if i < p else w
+        share = sqrt(w * r.share[i]) if i < p else sqrt(w)
         for k in range(max(i, p), q):
             j = r.order[k]
-            r.x[j] = r.matrix[i, k] * sqrt(share / r.m[j])
+            r.x[j] = r.matrix[i, k] / sqrt(r.m[j]) * share
         update(own, r.x, 0)
 
 
@@ -361,7 +359,7 @@ def terms(x: Any, source: Any, column: Any, known: int, s: Any, o: Any, r: Any, 
 def served(c: int, s: Any, o: Any, r: Any) -> None:
     """The factor that predictions with r.value rest on: √r.var its diagonal, r.matrix the rest."""
     spreads(s, r)
-    weigh(c, s, o, r)
+    weigh(c, s, o.ddof, r)
     factor = class_terms(c, s, o, r)
     for k in range(r.m.shape[0]):
         for j in range(k + 1, factor.shape[1]):
