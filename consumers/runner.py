@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from numba.core.registry import CPUDispatcher
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.commit import advance
@@ -342,7 +343,11 @@ def _compiled(learner: Learner) -> bool:
     """Whether the disk holds compiled kernels of all that the learner is made of."""
     made_of = [learner, *getattr(learner, "_parts", ())]
     modules = {sys.modules[type(part).__module__] for part in made_of}
-    kernels = [m.kernels.progressive for m in modules if hasattr(m, "kernels")]
+    kernels = [
+        next(kernel for kernel in vars(m.kernels).values() if isinstance(kernel, CPUDispatcher))
+        for m in modules
+        if hasattr(m, "kernels")
+    ]
     return all(
         any(
             Path(kernel.stats.cache_path).glob(

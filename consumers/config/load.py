@@ -90,7 +90,6 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     Traceback (most recent call last):
     consumers.errors.ConfigError: feed.toml: nam: unknown key; did you mean 'name'?
     feed.toml: [input]: required, but missing
-    feed.toml: [model]: required, but missing
     """
     try:
         raw = tomllib.loads(text)
