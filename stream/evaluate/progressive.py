@@ -7,6 +7,7 @@ the prediction that was made then, on the features that were known then.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -247,7 +248,7 @@ def progressive(
     Parameters
     ----------
     dataset
-        Pairs of features and label, in order.
+        Pairs of features and label, in order; a record whose label is None is predicted only.
     learner
         It learns as it goes.
     delay
@@ -288,22 +289,25 @@ def _delayed(
 ) -> Iterator[tuple[list[Mapping[str, Any]], Events]]:
     """Blocks of the data set with each label moved `delay` records back."""
     lag = max(delay, 1)
-    owed: list[tuple[str, Any]] = []
+    owed: deque[tuple[str, Any]] = deque()
     xs: list[Mapping[str, Any]] = []
     out: list[tuple[str, int, object, float, int]] = []
     for i, (x, y) in enumerate(dataset):
-        if i >= lag:
-            id_, label = owed[i - lag]
-            out.append((id_, -1, label, 1.0, i))
-            owed[i - lag] = ("", None)
+        if len(owed) == lag:
+            out += _label(*owed.popleft(), i)
         out.append((str(i), len(xs), None, 1.0, i))
         xs.append(x)
         owed.append((str(i), y))
         if len(xs) == size:
             yield xs, _events(out)
             xs, out = [], []
-    out += [(id_, -1, label, 1.0, len(owed)) for id_, label in owed[-lag:]]
+    for id_, label in owed:
+        out += _label(id_, label, i + 1)
     yield xs, _events(out)
+
+
+def _label(id_: str, y: object, time: int) -> list[tuple[str, int, object, float, int]]:
+    return [] if y is None else [(id_, -1, y, 1.0, time)]
 
 
 def _events(out: list[tuple[str, int, object, float, int]]) -> Events:
