@@ -9,7 +9,17 @@ from math import exp
 
 import pytest
 
-from stream import GaussianNB
+from stream import GaussianNB, MixedNB
+
+
+def learned(model, xs, ys):
+    """The model after the records, one at a time and, with the same bits, in one block."""
+    block = model.clone()
+    block.learn_many(xs, ys)
+    for x, y in zip(xs, ys, strict=True):
+        model.learn_one(x, y)
+    assert model.fingerprint() == block.fingerprint()
+    return model
 
 
 @pytest.fixture
@@ -21,7 +31,7 @@ def iris(shared_csv):
     return xs, ["c1" if r["species"] == "setosa" else "c2" for r in rows]
 
 
-def density(model: GaussianNB, x, y) -> float:
+def density(model: GaussianNB | MixedNB, x, y) -> float:
     """p(x | y): the joint without the prior."""
     prior = model.joint_log_likelihood_one({})[y]
     return exp(model.joint_log_likelihood_one(x)[y] - prior)
@@ -29,8 +39,7 @@ def density(model: GaussianNB, x, y) -> float:
 
 def test_iris_moments_are_those_printed(iris) -> None:
     """Example 18.1: means and (maximum likelihood) variances, to the digits printed."""
-    model = GaussianNB(var_smoothing=0)
-    model.learn_many(*iris)
+    model = learned(GaussianNB(var_smoothing=0), *iris)
     means, variances = model.means, model.variances
 
     assert [round(means["c1"][k], 2) for k in ("length", "width")] == [5.01, 3.42]
@@ -44,8 +53,7 @@ def test_iris_point_gets_the_printed_densities_and_class(iris) -> None:
 
     The book prints 3.99e-7 for what is 3.998e-7: it cuts where it should round.
     """
-    model = GaussianNB(var_smoothing=0, priors={"c1": 0.33, "c2": 0.67})
-    model.learn_many(*iris)
+    model = learned(GaussianNB(var_smoothing=0, priors={"c1": 0.33, "c2": 0.67}), *iris)
     x = {"length": 6.75, "width": 4.25}
     joint = {y: exp(v) for y, v in model.joint_log_likelihood_one(x).items()}
 
@@ -58,8 +66,7 @@ def test_iris_point_gets_the_printed_densities_and_class(iris) -> None:
 
 def test_iris_with_exact_thirds_as_priors(iris) -> None:
     """Learned priors are 1/3 and 2/3: the figures the data give."""
-    model = GaussianNB(var_smoothing=0)
-    model.learn_many(*iris)
+    model = learned(GaussianNB(var_smoothing=0), *iris)
     joint = model.joint_log_likelihood_one({"length": 6.75, "width": 4.25})
 
     assert f"{exp(joint['c1']):.3e}" == "1.333e-07"
@@ -67,19 +74,21 @@ def test_iris_with_exact_thirds_as_priors(iris) -> None:
 
 
 @pytest.fixture
-def weather(shared_csv) -> GaussianNB:
-    """The numeric half of the weather data, sample variances as in the lecture."""
+def weather(shared_csv):
+    """Fourteen days: outlook and wind in words, temperature and humidity in numbers."""
     rows = shared_csv("play/weather_numeric.csv")
-    model = GaussianNB(variance="sample", var_smoothing=0)
-    xs = [{k: float(r[k]) for k in ("temperature", "humidity")} for r in rows]
-    model.learn_many(xs, [r["play"] for r in rows])
-    return model
+    ys = [row.pop("play") for row in rows]
+    numbers = ("temperature", "humidity")
+    return [{k: float(v) if k in numbers else v for k, v in row.items()} for row in rows], ys
 
 
 def test_weather_moments_are_those_printed(weather) -> None:
     """Means and standard deviations (n - 1), to one digit."""
+    xs, ys = weather
+    numbers = [{k: v for k, v in x.items() if isinstance(v, float)} for x in xs]
+    model = learned(GaussianNB(variance="sample", var_smoothing=0), numbers, ys)
     figures = {
-        (y, k): (round(weather.means[y][k], 1), round(weather.variances[y][k] ** 0.5, 1))
+        (y, k): (round(model.means[y][k], 1), round(model.variances[y][k] ** 0.5, 1))
         for y in ("yes", "no")
         for k in ("temperature", "humidity")
     }
@@ -95,27 +104,24 @@ def test_weather_moments_are_those_printed(weather) -> None:
 def test_weather_likelihoods_are_those_printed(weather) -> None:
     """Sunny, 66 degrees, humidity 90, windy: 0.000036 for yes, 0.000136 for no.
 
-    The nominal factors are the lecture's. It prints f(66 | no) = 0.0291; the data give 0.0279,
-    and only that gives the printed product.
+    The lecture prints f(66 | no) = 0.0291; the data give 0.0279, and only that gives the printed
+    product.
     """
-    warm, damp = {"temperature": 66.0}, {"humidity": 90.0}
-    yes = 2 / 9 * density(weather, warm, "yes") * density(weather, damp, "yes") * 3 / 9 * 9 / 14
-    no = 3 / 5 * density(weather, warm, "no") * density(weather, damp, "no") * 3 / 5 * 5 / 14
+    model = learned(MixedNB(alpha=0, variance="sample", var_smoothing=0), *weather)
+    day = {"outlook": "sunny", "temperature": 66.0, "humidity": 90.0, "windy": "true"}
+    joint = {y: exp(v) for y, v in model.joint_log_likelihood_one(day).items()}
 
-    assert f"{density(weather, warm, 'yes'):.4f}" == "0.0340"
-    assert f"{density(weather, damp, 'yes'):.4f}" == "0.0221"
-    assert f"{density(weather, warm, 'no'):.4f}" == "0.0279"
-    assert f"{yes:.6f}" == "0.000036"
-    assert f"{no:.6f}" in ("0.000136", "0.000137")
+    assert f"{density(model, {'temperature': 66.0}, 'yes'):.4f}" == "0.0340"
+    assert f"{density(model, {'humidity': 90.0}, 'yes'):.4f}" == "0.0221"
+    assert f"{density(model, {'temperature': 66.0}, 'no'):.4f}" == "0.0279"
+    assert {y: f"{p:.6f}" for y, p in joint.items()} == {"no": "0.000136", "yes": "0.000036"}
 
 
 def test_borrowers_income_has_the_printed_density() -> None:
     """Incomes of those who did not default: mean 110, sample variance 2975, 0.0072 at 120."""
-    model = GaussianNB(variance="sample", var_smoothing=0)
-    for income in (125, 100, 70, 120, 60, 220, 75):
-        model.learn_one({"income": income}, "No")
-    for income in (95, 85, 90):
-        model.learn_one({"income": income}, "Yes")
+    incomes = (125, 100, 70, 120, 60, 220, 75, 95, 85, 90)
+    xs, ys = [{"income": income} for income in incomes], ["No"] * 7 + ["Yes"] * 3
+    model = learned(GaussianNB(variance="sample", var_smoothing=0), xs, ys)
     at_120 = density(model, {"income": 120.0}, "No")
 
     assert model.means["No"]["income"] == pytest.approx(110.0, rel=1e-15)
