@@ -10,8 +10,8 @@ from collections import Counter
 
 from consumers import journal
 from consumers.events import Committed
+from consumers.history import Live, Sources, linked
 from consumers.records import Batch, Outgoing
-from consumers.recovery import Live, Sources
 from consumers.shard import Outcome
 from consumers.transports.protocol import Owner
 
@@ -33,9 +33,15 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
     """
     firsts = dict(live.shard.positions)
     outcome = live.shard.process(batch, now)
+    chain = linked(live.chain, outcome)
     predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
     entry = journal.entry_of(
-        batch, firsts, seq=live.seq + 1, now=now, said=(len(predictions), len(dead_letters))
+        batch,
+        firsts,
+        seq=live.seq + 1,
+        now=now,
+        said=(len(predictions), len(dead_letters)),
+        chain=chain,
     )
     record = Outgoing(
         found.journal.topic,
@@ -46,7 +52,7 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
         found.journal.number,
     )
     at = owner.commit([*predictions, *dead_letters], record, live.shard.positions)
-    live.seq, live.position, live.now = entry.seq, at + 1, now
+    live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
     return Committed(
         records=len(batch),
         predictions=len(predictions),

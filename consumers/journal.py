@@ -22,7 +22,18 @@ from numpy.typing import NDArray
 from consumers.errors import TransportError
 from consumers.records import Batch, Fetched, Partition, credible
 
-__all__ = ["Entry", "Identity", "Merge", "Range", "check", "decode", "encode", "entry_of", "merge"]
+__all__ = [
+    "Entry",
+    "Identity",
+    "Merge",
+    "Range",
+    "Skip",
+    "check",
+    "decode",
+    "encode",
+    "entry_of",
+    "merge",
+]
 
 MERGE_VERSION = 1
 NO_CLOCK = 1 << 62  # every timestamp is credible
@@ -56,14 +67,29 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
     crc32: int
 
 
-class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True):
-    """One commit. `now` is the wall clock in ms, journaled so that a replay sees the same."""
+class Skip(msgspec.Struct, array_like=True, frozen=True):
+    """A record of an entry's ranges that was passed over, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
+    """One commit.
+
+    `now` is the wall clock in ms, journaled so that a replay sees the same. `chain` is the shard's
+    hash of every prediction and score bit so far: a replay that goes another way shows at once.
+    """
 
     seq: int
     now: int
     ranges: list[Range]
     predictions: int
     dead_letters: int
+    chain: str = ""
+    skips: list[Skip] = []
 
 
 _decoder: msgspec.json.Decoder[Identity | Entry] = msgspec.json.Decoder(Identity | Entry)
@@ -260,7 +286,13 @@ def batch_of(
 
 
 def entry_of(
-    batch: Batch, firsts: Mapping[Partition, int], *, seq: int, now: int, said: tuple[int, int]
+    batch: Batch,
+    firsts: Mapping[Partition, int],
+    *,
+    seq: int,
+    now: int,
+    said: tuple[int, int],
+    chain: str = "",
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -270,13 +302,15 @@ def entry_of(
         Where each partition stood: ranges tile, gaps of the log included.
     said
         How many predictions and dead letters it brought.
+    chain
+        The shard's hash after it.
     """
     sums = _checksums(batch)
     ranges = [
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(seq, now, ranges, *said)
+    return Entry(seq, now, ranges, *said, chain)
 
 
 def check(entry: Entry, batch: Batch) -> None:

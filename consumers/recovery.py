@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -21,7 +20,8 @@ from consumers.codecs.json import parse
 from consumers.config import Config, identity_difference, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
-from consumers.journal import Entry, Identity, Merge
+from consumers.history import Live, Progress, Sources, entries, replay
+from consumers.journal import Identity
 from consumers.models import build, classes_that_fit, explained, spoken
 from consumers.records import Outgoing, Partition
 from consumers.shard import Shard, Spec
@@ -32,8 +32,6 @@ from stream.errors import StateError
 from stream.schema import Field, Schema
 
 __all__ = [
-    "Live",
-    "Sources",
     "identity_in",
     "rebuild",
     "recover",
@@ -41,41 +39,6 @@ __all__ = [
     "shard_of",
     "sources",
 ]
-
-WINDOW = 100_000  # records read back at once in a replay
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The partitions a shard consumes, and its journal's."""
-
-    inputs: tuple[Partition, ...]
-    label_topics: frozenset[str]
-    journal: Partition
-    predictions_partitions: int
-    largest_dead_letter: int | None = None
-
-
-@dataclass(slots=True)
-class Live:
-    """A shard at the journal's end.
-
-    `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
-    `identity` the hash every snapshot of this service carries; `snapshot` the clock of the one it
-    was loaded from.
-    """
-
-    shard: Shard
-    seq: int
-    position: int
-    now: int
-    identity: str
-    fields: tuple[Field, ...]
-    replayed: int = 0
-    snapshot: int | None = None
-    refused: tuple[str, ...] = ()
 
 
 def sources(config: Config, log: Log) -> Sources:
@@ -153,7 +116,7 @@ def rebuild(
     if store is not None:
         live.refused = tuple(store.refused)
     _fit_inputs(live.shard, found)
-    _replay(log, found, live, end, progress)
+    replay(log, found, live, end, progress)
     return live
 
 
@@ -235,7 +198,7 @@ def identity_in(config: Config, log: Log, partition: Partition, end: int) -> Ide
         It does not begin with entry 0.
     """
     first = log.beginning_offsets([partition])[partition]
-    entry = next((found for _, found in _entries(log, partition, first, end)), None)
+    entry = next((found for _, found in entries(log, partition, first, end)), None)
     if entry is None and first == 0:
         return None
     if not isinstance(entry, Identity):
@@ -281,71 +244,17 @@ def _from_snapshot(
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
         fields = _fields(identity)
-        return Live(shard, about.seq, about.position, about.now, mark, fields, snapshot=about.now)
+        return Live(
+            shard,
+            about.seq,
+            about.position,
+            about.now,
+            mark,
+            fields,
+            about.chain,
+            snapshot=about.now,
+        )
     return None
-
-
-def _replay(log: Log, found: Sources, live: Live, end: int, progress: Progress) -> None:
-    """Apply the entries from the shard's position up to `end`, output muted."""
-    entries: list[tuple[int, Entry]] = []
-    for at, entry in _entries(log, found.journal, live.position, end):
-        if isinstance(entry, Entry):
-            if entry.seq != live.seq + len(entries) + 1:
-                raise TransportError(
-                    f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
-                    "entries are missing, the model cannot be rebuilt"
-                )
-            entries.append((at, entry))
-    total = sum(r.count for _, e in entries for r in e.ranges)
-    for window in _windows(entries):
-        merges = _read_back(log, found, live.shard, [e for _, e in window])
-        for (at, entry), merge in zip(window, merges, strict=True):
-            batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
-            if batch is None:
-                raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
-            journal.check(entry, batch)
-            live.shard.process(batch, entry.now)
-            live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
-            live.seq, live.position, live.now = entry.seq, at + 1, entry.now
-            live.replayed += len(batch)
-            progress(live.replayed, total)
-    live.position = max(live.position, end)
-
-
-def _windows(entries: Sequence[tuple[int, Entry]]) -> Iterator[list[tuple[int, Entry]]]:
-    window: list[tuple[int, Entry]] = []
-    size = 0
-    for at, entry in entries:
-        window.append((at, entry))
-        size += sum(r.count for r in entry.ranges)
-        if size >= WINDOW:
-            yield window
-            window, size = [], 0
-    if window:
-        yield window
-
-
-def _read_back(log: Log, found: Sources, shard: Shard, entries: Sequence[Entry]) -> Iterator[Merge]:
-    """One merge an entry, holding just that entry's records, read in one go."""
-    starts = {p: shard.positions[p] for p in found.inputs}
-    ends = dict(starts)
-    for entry in entries:
-        ends |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
-    moved = [p for p in found.inputs if ends[p] > starts[p]]
-    merged = Merge(found.inputs, found.label_topics)
-    for fetched in log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved}):
-        merged.add([fetched])
-    for entry in entries:
-        yield merged.split({Partition(r.topic, r.partition): r.end for r in entry.ranges})
-
-
-def _entries(
-    log: Log, partition: Partition, start: int, end: int
-) -> Iterator[tuple[int, Identity | Entry]]:
-    if start >= end:
-        return
-    for fetched in log.read({partition: start}, {partition: end}):
-        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
 
 
 def shard_of(

@@ -28,10 +28,11 @@ from consumers.commit import advance
 from consumers.config import Config
 from consumers.errors import FencedError, RecordTooLargeError, SnapshotError, TransportError
 from consumers.events import Committed, ShardView
+from consumers.history import Live, Sources
 from consumers.journal import Merge
 from consumers.models import build
 from consumers.records import Batch, Partition
-from consumers.recovery import Live, Sources, recover, sources
+from consumers.recovery import recover, sources
 from consumers.snapshots.format import About
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from consumers.telemetry.narrator import Narrator
@@ -180,6 +181,13 @@ class Runner:
         )
         for objection in live.refused:
             log.warning("snapshot not used: %s", objection)
+        if live.diverged is not None:
+            log.warning(
+                "%s did not repeat entry %d of the journal: its parts draw random numbers; give "
+                "each a seed to get the same model after a restart",
+                self._config.model.type,
+                live.diverged,
+            )
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
         if not live.shard.learner.can_save:
@@ -268,7 +276,14 @@ class Runner:
             return
         state = live.shard.to_state()
         about = About(
-            self._config.name, 0, live.position, live.seq, live.now, live.identity, _versions()
+            self._config.name,
+            0,
+            live.position,
+            live.seq,
+            live.now,
+            live.identity,
+            _versions(),
+            live.chain,
         )
         writer.submit(about, state)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
@@ -95,6 +96,8 @@ class Outcome:
         Index in the batch to why that record is a dead letter.
     labels
         Label outcome to how many this batch added.
+    digest
+        64 bits of every bit that was said and scored.
     """
 
     spec: Spec
@@ -105,6 +108,7 @@ class Outcome:
     learned_before: int
     rejected: dict[int, RecordError]
     labels: Mapping[str, int]
+    digest: bytes
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
@@ -231,7 +235,16 @@ class Shard:
             learned_before,
             rejected,
             labels,
+            self._digest(result),
         )
+
+    def _digest(self, result: Result) -> bytes:
+        made = result.predictions
+        digest = blake2b(digest_size=8)
+        for part in (made.proba, made.known, result.said, result.learned_before):
+            digest.update(part.tobytes())
+        digest.update(self._machine.quality.bits())
+        return digest.digest()
 
     def _times(self, batch: Batch, now: int) -> list[int]:
         """Stream time at each record: a timestamp in the future does not move it."""

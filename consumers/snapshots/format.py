@@ -33,7 +33,7 @@ class About(msgspec.Struct, frozen=True):
 
     `position` is the offset after the last journal entry it contains, `seq` and `now` that
     entry's number and clock, `identity` the hash of the service's identity, `versions` the
-    programs that made it, `fingerprint` its state's.
+    programs that made it, `chain` that of the journal's entry, `fingerprint` its state's.
     """
 
     name: str
@@ -43,6 +43,7 @@ class About(msgspec.Struct, frozen=True):
     now: int
     identity: str
     versions: dict[str, str]
+    chain: str = ""
     fingerprint: str = ""
 
 

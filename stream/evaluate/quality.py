@@ -156,6 +156,10 @@ class Quality:
             self._at,
         )
 
+    def bits(self) -> bytes:
+        """The sums behind the scores, bit for bit: equal after the same predictions and labels."""
+        return self._sums.tobytes() + self._fading.tobytes()
+
     def view(self, classes: list[Label]) -> QualityView:
         """A frozen copy. O(C² + 1,000)."""
         filled = self._ring[:, 0] >= 0

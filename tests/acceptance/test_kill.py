@@ -17,9 +17,10 @@ import pytest
 
 from consumers import journal
 from consumers.config import load
+from consumers.history import Live
 from consumers.journal import Entry
 from consumers.records import Partition
-from consumers.recovery import Live, rebuild, sources
+from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from consumers.transports.protocol import Log

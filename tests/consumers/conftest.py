@@ -11,8 +11,9 @@ import pytest
 
 from consumers.config import Config
 from consumers.events import ShardView
+from consumers.history import Live
 from consumers.records import Partition, Record
-from consumers.recovery import Live, rebuild, sources
+from consumers.recovery import rebuild, sources
 from consumers.runner import Listener, Runner
 from consumers.transports import open_log
 from consumers.transports.protocol import Log

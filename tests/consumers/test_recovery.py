@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
-from consumers import journal, recovery
+from consumers import history, journal
 from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition, Record
@@ -90,7 +91,7 @@ def test_every_kept_snapshot_leads_to_the_same_state(ran, index, tmp_path) -> No
 def test_replay_in_any_windows_gives_the_same_bits(ran, window, monkeypatch) -> None:
     """How much is read back at once is nobody's business."""
     expected = ran.fingerprint()
-    monkeypatch.setattr(recovery, "WINDOW", window)
+    monkeypatch.setattr(history, "WINDOW", window)
 
     assert ran.fingerprint() == expected
 
@@ -332,7 +333,7 @@ def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
     assert service.ends("svc-journal") == [1]
 
 
-def inferring(service, **changes) -> recovery.Live:
+def inferring(service, **changes) -> history.Live:
     """Recovery of a configuration without [features]."""
     config = service.config(**changes).model_copy(update={"features": None})
     found = sources(config, service.log)
@@ -405,3 +406,25 @@ def test_snapshot_of_another_journal_of_the_same_name_is_never_taken(make_servic
 
     assert (live.seq, live.snapshot) == (3, None)
     assert live.shard.fingerprint() == second.fingerprint()
+
+
+def test_replay_that_says_something_else_is_refused(ran, make_service) -> None:
+    """One other bit in an entry's chain: the program, its libraries or the processor changed."""
+    entry = journal.decode(ran.records("svc-journal")[2].value)
+    assert isinstance(entry, Entry)
+    wrong = msgspec.structs.replace(entry, chain=f"{int(entry.chain, 16) ^ 1:016x}")
+    service = edited(make_service, ran, "svc-journal", 2, value=journal.encode(wrong))
+
+    with pytest.raises(TransportError, match="entry 2: its records give other predictions"):
+        service.rebuilt()
+    assert service.rebuilt(2).seq == 1
+
+
+def test_chain_goes_on_through_a_snapshot(ran) -> None:
+    """It is the same from the beginning and from a snapshot: each entry vouches for all before."""
+    whole = ran.rebuilt()
+    last = journal.decode(ran.records("svc-journal")[-1].value)
+
+    assert isinstance(last, Entry)
+    assert whole.chain == last.chain
+    assert recovered(ran).chain == last.chain

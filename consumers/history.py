@@ -1,0 +1,178 @@
+"""The journal read back: its entries, and a shard brought along them with its output muted.
+
+An entry says which records it consumed; the records say the rest. Whatever does not come out as it
+did when the entry was written (other records, other predictions) ends the replay with the reason.
+Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from consumers import journal
+from consumers.errors import TransportError
+from consumers.journal import Entry, Identity, Merge
+from consumers.records import Batch, Partition
+from consumers.shard import Outcome, Shard
+from consumers.transports.protocol import Log
+from stream.compat import RiverClassifier
+from stream.schema import Field
+
+__all__ = ["Live", "Progress", "Sources", "entries", "linked", "replay", "steps"]
+
+WINDOW = 100_000  # records read back at once in a replay
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The partitions a shard consumes, and its journal's."""
+
+    inputs: tuple[Partition, ...]
+    label_topics: frozenset[str]
+    journal: Partition
+    predictions_partitions: int
+    largest_dead_letter: int | None = None
+
+
+@dataclass(slots=True)
+class Live:
+    """A shard at the journal's end.
+
+    `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
+    `identity` the hash every snapshot of this service carries; `snapshot` the clock of the one it
+    was loaded from; `chain` the hash of every bit it has said and scored; `diverged` the first
+    entry that a river model did not repeat.
+    """
+
+    shard: Shard
+    seq: int
+    position: int
+    now: int
+    identity: str
+    fields: tuple[Field, ...]
+    chain: str = ""
+    replayed: int = 0
+    snapshot: int | None = None
+    refused: tuple[str, ...] = ()
+    diverged: int | None = None
+
+
+def linked(chain: str, outcome: Outcome) -> str:
+    """The chain after one more commit: 64 bits, in hex."""
+    return blake2b(chain.encode() + outcome.digest, digest_size=8).hexdigest()
+
+
+def replay(
+    log: Log,
+    found: Sources,
+    live: Live,
+    end: int,
+    progress: Progress = lambda done, total: None,
+) -> None:
+    """Bring the shard from its position to `end`, output muted.
+
+    Parameters
+    ----------
+    end
+        A position of the journal.
+    progress
+        Called with the records replayed and the records to replay.
+    """
+    total = live.replayed + sum(
+        sum(r.count for r in entry.ranges)
+        for _, entry in entries(log, found.journal, live.position, end)
+        if isinstance(entry, Entry)
+    )
+    for _ in steps(log, found, live, end):
+        progress(live.replayed, total)
+
+
+def steps(log: Log, found: Sources, live: Live, end: int) -> Iterator[tuple[Entry, Outcome]]:
+    """Each entry up to `end` with what came of it; the shard has moved past it.
+
+    Raises
+    ------
+    TransportError
+        Entries are missing, records have changed, or they give other predictions than they did.
+    """
+    for window in _windows(entries(log, found.journal, live.position, end)):
+        batches = _read_back(log, found, live.shard, [entry for _, entry in window])
+        for (at, entry), batch in zip(window, batches, strict=True):
+            if entry.seq != live.seq + 1:
+                raise TransportError(
+                    f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
+                    "entries are missing, the model cannot be rebuilt"
+                )
+            journal.check(entry, batch)
+            outcome = live.shard.process(batch, entry.now)
+            live.chain = linked(live.chain, outcome)
+            _check_chain(entry, live)
+            live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+            live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+            live.replayed += len(batch)
+            yield entry, outcome
+    live.position = max(live.position, end)
+
+
+def _check_chain(entry: Entry, live: Live) -> None:
+    """Whether the shard said and scored what it did when the entry was written, bit for bit."""
+    if live.chain == entry.chain:
+        return
+    if isinstance(live.shard.learner, RiverClassifier):  # its randomness is not ours to promise
+        live.diverged = live.diverged or entry.seq
+        live.chain = entry.chain
+        return
+    raise TransportError(
+        f"journal entry {entry.seq}: its records give other predictions than they gave then; "
+        "this program, its libraries or the processor differ from those that wrote it: run it "
+        "there, or start under a new name"
+    )
+
+
+def _windows(
+    found: Iterable[tuple[int, Identity | Entry]],
+) -> Iterator[list[tuple[int, Entry]]]:
+    window: list[tuple[int, Entry]] = []
+    size = 0
+    for at, entry in found:
+        if not isinstance(entry, Entry):
+            continue
+        window.append((at, entry))
+        size += sum(r.count for r in entry.ranges)
+        if size >= WINDOW:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
+
+
+def _read_back(log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> Iterator[Batch]:
+    """The batch of each entry, all read in one go."""
+    starts = {p: shard.positions[p] for p in found.inputs}
+    ends = dict(starts)
+    for entry in window:
+        ends |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+    moved = [p for p in found.inputs if ends[p] > starts[p]]
+    merged = Merge(found.inputs, found.label_topics)
+    for fetched in log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved}):
+        merged.add([fetched])
+    for entry in window:
+        part = merged.split({Partition(r.topic, r.partition): r.end for r in entry.ranges})
+        batch = part.take(1 << 62, {}, now=entry.now, wait=False)
+        if batch is None:
+            raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
+        yield batch
+
+
+def entries(
+    log: Log, partition: Partition, start: int, end: int
+) -> Iterator[tuple[int, Identity | Entry]]:
+    """What the journal holds from `start` up to `end`, each with its offset."""
+    if start >= end:
+        return
+    for fetched in log.read({partition: start}, {partition: end}):
+        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
