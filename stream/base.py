@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 
@@ -230,6 +230,7 @@ class Learner(base.Classifier, abc.ABC):
         inner = self._export().copy()
         header = {
             "learner": type(self).__name__,
+            "parameters": self._told(),
             "classes": self.classes,
             "inner": dict(inner.header),
         }
@@ -247,6 +248,14 @@ class Learner(base.Classifier, abc.ABC):
         name = type(self).__name__
         if header.get("learner") != name:
             raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
+        theirs = header.get("parameters")
+        if not isinstance(theirs, Mapping):
+            raise StateError(f"the state of this {name} is damaged: it names no parameters")
+        for key, mine in self._told().items():
+            if theirs.get(key) != mine:
+                raise StateError(
+                    f"expected the state of a {name} with {key} = {mine!r}, got {theirs.get(key)!r}"
+                )
         try:
             self._classes = Dictionary(MAX_CLASSES, header["classes"])
             self._restore(State(header["inner"], state.arrays))
@@ -254,8 +263,12 @@ class Learner(base.Classifier, abc.ABC):
             raise StateError(f"the state of this {name} is damaged: {error!r}") from None
         return self
 
+    def _told(self) -> dict[str, Any]:
+        """The parameters as JSON: what a state is worth depends on them."""
+        return {name: _plain(value) for name, value in self._get_params().items()}
+
     def fingerprint(self) -> str:
-        """SHA-256 of the state."""
+        """SHA-256 of the state, parameters included."""
         return self.to_state().fingerprint()
 
     def compile_kernels(self) -> None:
@@ -343,6 +356,17 @@ class Learner(base.Classifier, abc.ABC):
             self._classes.overflow += 1
             raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
         return np.array([self._classes.add(value) for value in labels], dtype=np.int64)
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON; mappings as pairs, for their keys may be of any kind."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return [[_plain(k), _plain(v)] for k, v in value.items()]
+    if isinstance(value, Iterable):
+        return [_plain(v) for v in value]
+    return str(value)
 
 
 def _any_label(classes: list[Label]) -> Label:

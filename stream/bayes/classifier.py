@@ -284,17 +284,25 @@ def left_after(have: float, take: float) -> float | None:
 
 
 def check_priors(priors: Mapping[Label, float] | None) -> None:
-    """SchemaError unless each lies in [0, 1] and one is above 0."""
-    for label, p in (priors or {}).items():
-        if not (isfinite(p) and 0 <= p <= 1):
-            raise SchemaError(f"priors[{label!r}] must lie in [0, 1], got {p!r}")
-    if priors is not None and not any(priors.values()):
-        raise SchemaError(f"priors must not all be 0, got {dict(priors)!r}")
+    """SchemaError unless each lies in [0, 1] and together they are 1, but for rounded ones."""
+    if priors is None:
+        return
+    if not isinstance(priors, Mapping):
+        raise SchemaError(f"priors must be a mapping from label to probability, got {priors!r}")
+    for label, p in priors.items():
+        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+            raise SchemaError(f"priors[{label!r}] must be a number in [0, 1], got {p!r}")
+    total = sum(priors.values())
+    if abs(total - 1) > 0.01:
+        raise SchemaError(f"priors must sum to 1, to two digits, got {total:g}: {dict(priors)!r}")
 
 
 def check_half_life(half_life: float | None) -> None:
     """SchemaError unless it is a number of records, at least 1."""
-    if half_life is not None and not (isfinite(half_life) and half_life >= 1):
+    if half_life is None:
+        return
+    number = isinstance(half_life, int | float) and not isinstance(half_life, bool)
+    if not (number and isfinite(half_life) and half_life >= 1):
         raise SchemaError(f"half_life must be a number of records >= 1, got {half_life!r}")
 
 

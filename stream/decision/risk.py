@@ -134,15 +134,32 @@ class BayesDecision:
         self.losses = losses
         self.reject_loss = reject_loss
         if losses is not None:
+            rows = losses.values() if isinstance(losses, Mapping) else [None]
+            if not all(isinstance(row, Mapping) for row in rows):
+                raise SchemaError(
+                    "losses must be a mapping from action to a mapping from label to loss, got "
+                    f"{losses!r}"
+                )
             if not losses or not any(losses.values()):
                 raise SchemaError("losses name no action and label; leave them out for 0 and 1")
             _check_losses(losses)
         if reject_loss is not None and not _usable(reject_loss):
             raise SchemaError(f"reject_loss must be a number within ±1e100, got {reject_loss!r}")
 
+    def __repr__(self) -> str:
+        return f"BayesDecision(losses={self.losses!r}, reject_loss={self.reject_loss!r})"
+
     def decide_one(self, proba: Mapping[Label, float]) -> Decision:
-        """The decision about one posterior, such as `predict_proba_one` gives."""
+        """The decision about one posterior, such as `predict_proba_one` gives.
+
+        Raises
+        ------
+        SchemaError
+            It is no distribution.
+        """
         classes = list(proba)
+        if proba and not (min(proba.values()) >= 0 and sum(proba.values()) <= 1 + 1e-6):
+            raise SchemaError(f"expected probabilities, which sum to 1, got {dict(proba)!r}")
         p = np.array([list(proba.values())], dtype=np.float64).reshape(1, len(classes))
         made = self.decide(classes, p, np.array([bool(classes)]))
         action, risk = made.done()[0]

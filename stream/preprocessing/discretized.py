@@ -54,11 +54,9 @@ class Discretized(Learner):
 
     Examples
     --------
-    >>> from river import naive_bayes, preprocessing
-    >>> from stream import RiverClassifier
+    >>> from stream import CategoricalNB
     >>> from stream.preprocessing import Discretized, Discretizer
-    >>> bayes = RiverClassifier(preprocessing.OneHotEncoder() | naive_bayes.BernoulliNB())
-    >>> model = Discretized(Discretizer({"height": [1.5, 1.8, 2.1]}), bayes)
+    >>> model = Discretized(Discretizer({"height": [1.5, 1.8, 2.1]}), CategoricalNB())
     >>> for height, y in [(1.6, "a"), (1.7, "a"), (1.9, "b"), (2.0, "b")]:
     ...     model.learn_one({"height": height}, y)
     >>> model.predict_one({"height": 1.62})
@@ -75,6 +73,9 @@ class Discretized(Learner):
         self.can_save = learner.can_save
 
     truths = "categorical"
+
+    def __repr__(self) -> str:
+        return f"Discretized({self.discretizer!r}, {self.learner!r})"
 
     @property
     def _classes(self) -> Dictionary:

@@ -94,6 +94,8 @@ class Discretizer(base.Transformer):
             raise SchemaError(
                 f"n_bins must be a whole number from 2 to {MOST_BINS}, got {n_bins!r}"
             )
+        if edges is not None and not isinstance(edges, Mapping):
+            raise SchemaError(f"edges must be a mapping from feature to edges, got {edges!r}")
         self.edges = edges
         self.strategy = strategy
         self.n_bins = n_bins
@@ -101,6 +103,11 @@ class Discretizer(base.Transformer):
         self._names = {f: _names_of(found) for f, found in self._fixed.items()}
         self._sketches: dict[str, QuantileSketch | Span] = {}
         self.overflow = 0
+
+    def __repr__(self) -> str:
+        if self.edges is not None:
+            return f"Discretizer({dict(self.edges)!r})"
+        return f"Discretizer(strategy={self.strategy!r}, n_bins={self.n_bins})"
 
     @property
     def learns(self) -> bool:
@@ -237,7 +244,7 @@ class Discretizer(base.Transformer):
             for key in self._kind.columns
         }
         arrays["sizes"] = np.array([part["value"].size for part in held], dtype=np.int64)
-        return State({"features": names}, arrays)
+        return State({"features": names, "n_bins": self.n_bins}, arrays)
 
     def load_state(self, state: State) -> Self:
         """Become the discretizer that `to_state` saved.
@@ -248,9 +255,13 @@ class Discretizer(base.Transformer):
             It is damaged, or of bins of another kind.
         """
         try:
-            names = list(state.header["features"])
+            names, bins = list(state.header["features"]), state.header["n_bins"]
         except (KeyError, TypeError) as error:
             raise StateError(f"the state of this Discretizer is damaged: {error!r}") from None
+        if bins != self.n_bins:
+            raise StateError(
+                f"expected the state of a Discretizer of {self.n_bins} bins, got {bins}"
+            )
         sizes = state.array("sizes", np.int64, 1)
         columns = {key: state.array(key, np.float64, 1) for key in self._kind.columns}
         expected = (len(names), int(sizes.sum()))
