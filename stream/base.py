@@ -8,7 +8,6 @@ user calls stands here, once: one-record calls are blocks of one row, so they ru
 from __future__ import annotations
 
 import abc
-import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
@@ -273,8 +272,8 @@ class Learner(base.Classifier, abc.ABC):
 
     def compile_kernels(self) -> None:
         """Compile what this learner runs, on a throw-away copy."""
-        trial = copy.deepcopy(self)
-        trial.learn_one({"warm": 1.0}, _any_label(trial.classes))
+        trial = self.clone()
+        trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
     # What not every family can do.
@@ -367,7 +366,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Iterable):
         return [_plain(v) for v in value]
     return str(value)
-
-
-def _any_label(classes: list[Label]) -> Label:
-    return classes[0] if classes else "warm"

@@ -94,7 +94,11 @@ class RiverClassifier(Learner):
     def not_applicable(self) -> Mapping[str, str]:
         """Laws that say nothing of a river model, and why."""
         laws = {
-            "merging": ("merging_equals_learning_both", "merging_what_does_not_fit_is_refused"),
+            "merging": (
+                "merging_equals_learning_both",
+                "merging_what_does_not_fit_is_refused",
+                "merging_with_oneself_is_learning_twice",
+            ),
             "unlearning": (
                 "unlearning_is_the_inverse_of_learning",
                 "unlearning_what_was_not_learned_is_refused",

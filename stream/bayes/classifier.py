@@ -7,7 +7,8 @@ learning, predicting, unlearning, merging, fading, explaining and state stand he
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Mapping
 from math import inf, isfinite, log
 from typing import Any, Self
 
@@ -198,12 +199,11 @@ class BayesClassifier(Learner, abc.ABC):
         """
         block = self._one(x, y, w)
         label = block.labels[0]
-        if self.half_life is not None and age is None:
-            raise ValueError("with half_life, unlearning needs the record's age: age=0 if last")
+        since = self._age(age)
         known = self._classes.codes.get(label)
         if known is None or type(self.classes[known]) is not type(label):
             raise NotLearnedError(f"expected one of the classes {self.classes}, got {label!r}")
-        amount = Amount(float(w), self._growth ** -(age or 0))
+        amount = Amount(float(w), self._growth**-since)
         counted = amount.w * amount.fade * self._prior.unit[0]
         left = left_after(self._prior.weight[known], counted)
         if left is None:
@@ -216,6 +216,20 @@ class BayesClassifier(Learner, abc.ABC):
         self._prior.weight[known] = left
         if left == 0.0:
             self._drop_class(known)
+
+    def _age(self, age: int | None) -> int:
+        """Records learned since, checked; without fading it makes no difference."""
+        if age is None:
+            if self.half_life is not None:
+                raise ValueError("with half_life, unlearning needs the record's age: age=0 if last")
+            return 0
+        whole = isinstance(age, int | np.integer) and not isinstance(age, bool)
+        learned = int(self._prior.records[0]) if self.half_life is not None else inf
+        if not (whole and 0 <= age < learned):
+            raise NotLearnedError(
+                f"age must be a whole number of records, fewer than were learned, got {age!r}"
+            )
+        return int(age)
 
     def _one(self, x: Mapping[Any, Any], y: Any, w: float) -> Block:
         rows = self.rows([x])
@@ -239,10 +253,13 @@ class BayesClassifier(Learner, abc.ABC):
         SchemaError
             Another kind of learner, or other parameters.
         InvalidRecordError
-            Labels of another kind, or more classes than the bound; nothing was merged.
+            Labels or features of another kind, or more classes than the bound; nothing was merged.
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        if other is self:
+            other = copy.deepcopy(self)  # parts change in place what they then read
+        self._check_kinds(other)
         classes = self._admit_classes(other.classes)
         self._widen(len(self._classes))
         theirs = other._prior
@@ -255,6 +272,16 @@ class BayesClassifier(Learner, abc.ABC):
         for mine, part in zip(self._parts, other._parts, strict=True):
             mine.merge(part, classes, len(self._classes), scale)
         return self
+
+    def _check_kinds(self, other: BayesClassifier) -> None:
+        """InvalidRecordError where a feature is of one kind here and of another there."""
+        mine, theirs = _places(self._parts), _places(other._parts)
+        for feature in mine.keys() & theirs.keys():
+            if not mine[feature] & theirs[feature]:
+                ours, others = min(mine[feature]), min(theirs[feature])
+                raise InvalidRecordError(
+                    "wrong_kind", f"feature {feature!r} is {ours} here and {others} in the other"
+                )
 
     def _export(self) -> State:
         own = State({}, self._prior._asdict())
@@ -272,7 +299,20 @@ class BayesClassifier(Learner, abc.ABC):
             raise StateError(f"expected a prior of {classes} classes, got another shape")
         self._prior = prior
         for part in self._parts:
-            part.restore(state.nested(part.name), classes)
+            inner = state.nested(part.name)
+            for name, array in inner.arrays.items():
+                if array.dtype.kind == "f" and not np.isfinite(array).all():
+                    raise StateError(f"array {name!r} of {part.name} holds what is no number")
+            part.restore(inner, classes)
+
+
+def _places(parts: Iterable[Part]) -> dict[str, set[str]]:
+    """Feature to the names of the parts that have learned it."""
+    out: dict[str, set[str]] = {}
+    for part in parts:
+        for feature in part.features:
+            out.setdefault(feature, set()).add(part.name)
+    return out
 
 
 def left_after(have: float, take: float) -> float | None:

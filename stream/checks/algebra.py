@@ -79,6 +79,15 @@ def merging_what_does_not_fit_is_refused(learner: Learner) -> None:
     claim(model.fingerprint() == before, "a refused merge changed the state")
 
 
+def merging_with_oneself_is_learning_twice(learner: Learner) -> None:
+    """Nobody's arrays are read after they were changed."""
+    data = records(learner, n=30, seed=24)
+    model, twin = fitted(learner, data), fitted(learner, data)
+    model.merge(model)
+    twin.merge(fitted(learner, data))
+    same_state(twin, model, "merged with itself")
+
+
 def unlearning_is_the_inverse_of_learning(learner: Learner) -> None:
     """In any order; what has no record left was never learned."""
     data = records(learner, n=60, seed=21)
@@ -104,12 +113,19 @@ def unlearning_what_was_not_learned_is_refused(learner: Learner) -> None:
             partial(model.unlearn_one, data.xs[0], label, w, age=0),
             f"expected unlearning {label!r} with weight {w} to be refused",
         )
+    for age in (-1, 0.5, True):
+        refuses(
+            NotLearnedError,
+            partial(model.unlearn_one, data.xs[0], data.ys[0], 1e-3, age=age),  # type: ignore[arg-type]
+            f"expected an age of {age!r} to be refused",
+        )
     claim(model.fingerprint() == before, "a refused unlearning changed the state")
 
 
 LAWS: tuple[Law, ...] = (
     merging_equals_learning_both,
     merging_what_does_not_fit_is_refused,
+    merging_with_oneself_is_learning_twice,
     unlearning_is_the_inverse_of_learning,
     unlearning_what_was_not_learned_is_refused,
 )

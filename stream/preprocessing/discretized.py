@@ -95,6 +95,7 @@ class Discretized(Learner):
             "weight_two_is_twice": "bins move between the two",
             "merging_equals_learning_both": MOVED,
             "merging_what_does_not_fit_is_refused": MOVED,
+            "merging_with_oneself_is_learning_twice": MOVED,
             "unlearning_is_the_inverse_of_learning": MOVED,
             "unlearning_what_was_not_learned_is_refused": MOVED,
         }

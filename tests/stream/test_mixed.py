@@ -159,3 +159,15 @@ def test_one_text_field_given_as_a_string_is_refused() -> None:
     """It would be taken letter by letter."""
     with pytest.raises(SchemaError, match="list"):
         MixedNB(text="body")
+
+
+def test_merging_a_field_of_another_kind_is_refused_whole() -> None:
+    """A number here and a category there: neither could be learned any more."""
+    ours, theirs = MixedNB(), MixedNB()
+    ours.learn_one({"f": 1.0}, "a")
+    theirs.learn_one({"f": "u"}, "a")
+    before = ours.fingerprint()
+
+    with pytest.raises(InvalidRecordError, match="'f' is gaussian here and categorical"):
+        ours.merge(theirs)
+    assert ours.fingerprint() == before

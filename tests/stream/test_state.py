@@ -117,3 +117,35 @@ def test_state_of_a_learner_holds_no_object() -> None:
 
     assert all(array.dtype != object for array in state.arrays.values())
     assert state.header_bytes()
+
+
+def test_state_of_other_parameters_is_refused() -> None:
+    """The same sums mean something else under another smoothing."""
+    model = GaussianNB()
+    model.learn_one({"a": 1.0}, "x")
+
+    with pytest.raises(StateError, match=r"with var_smoothing = 0\.5, got 1e-09"):
+        GaussianNB(var_smoothing=0.5).load_state(model.to_state())
+
+
+def test_state_with_nan_is_refused() -> None:
+    """No NaN gets in by way of a file (I4)."""
+    model = GaussianNB()
+    model.learn_one({"a": 1.0}, "x")
+    state = model.to_state()
+    state.arrays["gaussian/mean"][0, 0] = float("nan")
+
+    with pytest.raises(StateError, match="'mean' of gaussian"):
+        GaussianNB().load_state(state)
+
+
+@pytest.mark.parametrize("damage", [b"", b"junk", slice(100), slice(-40)])
+def test_bytes_that_are_no_state_are_refused(damage) -> None:
+    """Cut anywhere or never one."""
+    model = GaussianNB()
+    model.learn_one({"a": 1.0}, "x")
+    data = model.to_state().to_bytes()
+
+    assert State.from_bytes(data) == model.to_state()
+    with pytest.raises(StateError, match="as to_bytes makes it"):
+        State.from_bytes(data[damage] if isinstance(damage, slice) else damage)
