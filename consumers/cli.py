@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "check": "Say everything that is wrong with a configuration.",
     "run": "Run the service: predict, learn when labels arrive, publish.",
     "replay": "Score a configuration on a file, without a broker.",
+    "snapshots": "List, show, verify or export a service's snapshots.",
     "produce": "Write the records of a file to a topic, labels later.",
     "tail": "Print the records of a topic.",
 }

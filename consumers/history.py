@@ -16,11 +16,12 @@ from consumers.errors import TransportError
 from consumers.journal import Entry, Identity, Merge
 from consumers.records import Batch, Partition
 from consumers.shard import Outcome, Shard
+from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
 from stream.compat import RiverClassifier
 from stream.schema import Field
 
-__all__ = ["Live", "Progress", "Sources", "entries", "linked", "replay", "steps"]
+__all__ = ["Live", "Progress", "Sources", "linked", "replay", "steps"]
 
 WINDOW = 100_000  # records read back at once in a replay
 
@@ -44,8 +45,9 @@ class Live:
 
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
     `identity` the hash every snapshot of this service carries; `snapshot` the clock of the one it
-    was loaded from; `chain` the hash of every bit it has said and scored; `diverged` the first
-    entry that a river model did not repeat.
+    was loaded from, and `differs` what that one was made by and is another here; `entry` is
+    entry 0, `chain` the hash of every bit said and scored so far; `diverged` the first entry that a
+    river model did not repeat.
     """
 
     shard: Shard
@@ -54,9 +56,11 @@ class Live:
     now: int
     identity: str
     fields: tuple[Field, ...]
+    entry: Identity
     chain: str = ""
     replayed: int = 0
     snapshot: int | None = None
+    differs: str | None = None
     refused: tuple[str, ...] = ()
     diverged: int | None = None
 
@@ -166,13 +170,3 @@ def _read_back(log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) 
         if batch is None:
             raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
         yield batch
-
-
-def entries(
-    log: Log, partition: Partition, start: int, end: int
-) -> Iterator[tuple[int, Identity | Entry]]:
-    """What the journal holds from `start` up to `end`, each with its offset."""
-    if start >= end:
-        return
-    for fetched in log.read({partition: start}, {partition: end}):
-        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)

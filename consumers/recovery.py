@@ -9,29 +9,29 @@ There is no undo code: whatever went wrong, the shard in memory is dropped, this
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections.abc import Collection, Iterable, Iterator
-
-import msgspec
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from consumers import journal
 from consumers.codecs.json import parse
-from consumers.config import Config, identity_difference, infer, schema_of
+from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
-from consumers.history import Live, Progress, Sources, entries, replay
+from consumers.history import Live, Progress, Sources, replay
 from consumers.journal import Identity
 from consumers.models import build, classes_that_fit, explained, spoken
 from consumers.records import Outgoing, Partition
 from consumers.shard import Shard, Spec
 from consumers.snapshots.format import About
+from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
+from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.schema import Field, Schema
 
 __all__ = [
+    "about_of",
     "identity_in",
     "rebuild",
     "recover",
@@ -86,9 +86,12 @@ def recover(
     """
     end = log.end_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves offsets without a record behind.
-    if identity_in(config, log, found.journal, end) is None:
+    origin = locate(config, log, found.journal, end, store)
+    if origin is None:
         end = _first_start(config, log, owner, found, now)
-    live = rebuild(config, log, found, store, end=end, progress=progress)
+        live = rebuild(config, log, found, store, end=end, progress=progress)
+    else:
+        live = _rebuilt(config, log, found, store, origin, end, progress)
     owner.seek(live.shard.positions)
     return live
 
@@ -103,21 +106,51 @@ def rebuild(
     progress: Progress = lambda done, total: None,
 ) -> Live:
     """The shard as the journal describes it up to `end`; writes nothing."""
-    identity = identity_in(config, log, found.journal, end)
-    if identity is None:
+    origin = locate(config, log, found.journal, end, store)
+    if origin is None:
         raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
-    mark = _mark(identity)
-    store = store.of(mark) if store is not None else None
-    live = _from_snapshot(config, identity, mark, found, store, end)
+    return _rebuilt(config, log, found, store, origin, end, progress)
+
+
+def _rebuilt(
+    config: Config,
+    log: Log,
+    found: Sources,
+    store: SnapshotStore | None,
+    origin: Origin,
+    end: int,
+    progress: Progress,
+) -> Live:
+    identity = origin.identity
+    store = store.of(mark_of(identity)) if store is not None else None
+    live = _from_snapshot(config, origin, found, store)
     if live is None:
-        shard = _empty(config, identity, found)
-        shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
-        live = Live(shard, 0, 0, 0, mark, _fields(identity))
+        refused = () if store is None else store.refused
+        live = _from_nothing(config, found, origin, refused)
     if store is not None:
         live.refused = tuple(store.refused)
     _fit_inputs(live.shard, found)
     replay(log, found, live, end, progress)
     return live
+
+
+def _from_nothing(config: Config, found: Sources, origin: Origin, refused: Sequence[str]) -> Live:
+    """The empty shard, if entry by entry it can become the one that ran."""
+    identity, left = origin.identity, origin.left
+    shard = _empty(config, identity, found)
+    shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
+    if not origin.whole:
+        raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
+    gone = _gone(shard, found, origin, 0)
+    if gone:
+        raise left.lost(f"the model {config.name} cannot be rebuilt, for {gone}", refused)
+    return Live(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
+
+
+def _gone(shard: Shard, found: Sources, origin: Origin, position: int) -> str | None:
+    """Which input lost records that the entries from `position` on need."""
+    here = {p: at for p, at in shard.positions.items() if p in found.inputs}
+    return expired(origin.left.log, here, origin.left.entries(position, origin.left.end))
 
 
 def _fit_inputs(shard: Shard, found: Sources) -> None:
@@ -187,74 +220,45 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
         yield from fetched.values
 
 
-def identity_in(config: Config, log: Log, partition: Partition, end: int) -> Identity | None:
-    """Entry 0 of the journal, checked against the configuration; None where there is no entry.
-
-    Raises
-    ------
-    ConfigError
-        It is the journal of another configuration.
-    TransportError
-        It does not begin with entry 0.
-    """
-    first = log.beginning_offsets([partition])[partition]
-    entry = next((found for _, found in entries(log, partition, first, end)), None)
-    if entry is None and first == 0:
-        return None
-    if not isinstance(entry, Identity):
-        raise TransportError(
-            f"the journal {partition.topic} does not begin with the identity of {config.name}; "
-            "it was trimmed or belongs to another program: give the service a new name"
-        )
-    different = identity_difference(entry.identity, config.identity())
-    if entry.name != config.name:
-        different = [f"name: was {entry.name}, now {config.name}"]
-    if different:
-        raise ConfigError(
-            f"the journal {partition.topic} belongs to another configuration "
-            f"({'; '.join(different)}); change it back, or give this one a new name"
-        )
-    return entry
-
-
 def _from_snapshot(
-    config: Config,
-    identity: Identity,
-    mark: str,
-    found: Sources,
-    store: SnapshotStore | None,
-    end: int,
+    config: Config, origin: Origin, found: Sources, store: SnapshotStore | None
 ) -> Live | None:
-    """The newest good snapshot, loaded."""
+    """The newest good snapshot from which the journal can be followed, loaded."""
     if store is None:
         return None
-
-    def objection(about: About) -> str | None:
-        if about.identity != mark:
-            return "of another service or configuration"
-        if about.position > end:
-            return f"ahead of the journal, which ends at {end}"
-        return None
-
-    for about, state in store.newest(objection):
+    identity = origin.identity
+    for about, state in store.newest(origin.objection):
         shard = _empty(config, identity, found)
         try:
             shard.load_state(state)
         except (StateError, KeyError, TypeError, ValueError) as error:
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
-        fields = _fields(identity)
-        return Live(
-            shard,
-            about.seq,
-            about.position,
-            about.now,
-            mark,
-            fields,
-            about.chain,
-            snapshot=about.now,
-        )
+        gone = _gone(shard, found, origin, about.position)
+        if gone:
+            store.refused.append(f"snapshot at {about.position}: {gone}")
+            continue
+        at = (about.seq, about.position, about.now)
+        live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
+        live.snapshot, live.differs = about.now, difference(about)
+        return live
     return None
+
+
+def about_of(config: Config, live: Live) -> About:
+    """What a snapshot of the shard, taken now, says of itself."""
+    number, at = live.shard.spec.number, (live.position, live.seq, live.now)
+    made_by = versions()
+    return About(
+        config.name,
+        number,
+        *at,
+        live.identity,
+        made_by,
+        live.chain,
+        cpu=cpu(),
+        entry=live.entry,
+    )
 
 
 def shard_of(
@@ -302,8 +306,3 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
 
 def _fields(identity: Identity) -> tuple[Field, ...]:
     return tuple(Field(name, kind) for name, kind in identity.fields)  # type: ignore[arg-type]
-
-
-def _mark(identity: Identity) -> str:
-    text = msgspec.json.encode(msgspec.to_builtins(identity), order="sorted")
-    return hashlib.sha256(text).hexdigest()

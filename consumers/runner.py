@@ -19,8 +19,6 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numba
-import numpy as np
 from numba.core.registry import CPUDispatcher
 from prometheus_client.registry import CollectorRegistry
 
@@ -32,9 +30,8 @@ from consumers.history import Live, Sources
 from consumers.journal import Merge
 from consumers.models import build
 from consumers.records import Batch, Partition
-from consumers.recovery import recover, sources
-from consumers.snapshots.format import About
-from consumers.snapshots.store import SnapshotStore, SnapshotWriter
+from consumers.recovery import about_of, recover, sources
+from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
@@ -96,8 +93,7 @@ class Runner:
             version=version("headwater"),
             max_classes=config.telemetry.max_classes,
         )
-        directory = config.snapshots.directory / config.name / "shard-0"
-        self.store = SnapshotStore(directory, config.snapshots.keep)
+        self.store = open_store(config)
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
@@ -188,6 +184,13 @@ class Runner:
                 self._config.model.type,
                 live.diverged,
             )
+        if live.differs is not None:
+            log.warning(
+                "the snapshot was made by %s: it is exact, but the %d records replayed behind it "
+                "may not come out bit for bit",
+                live.differs,
+                live.replayed,
+            )
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
         if not live.shard.learner.can_save:
@@ -274,25 +277,17 @@ class Runner:
         learner = live.shard.learner
         if not learner.can_save:
             return
-        state = live.shard.to_state()
-        about = About(
-            self._config.name,
-            0,
-            live.position,
-            live.seq,
-            live.now,
-            live.identity,
-            _versions(),
-            live.chain,
-        )
-        writer.submit(about, state)
+        writer.submit(about_of(self._config, live), live.shard.to_state())
 
     def _snapshot_done(self, position: int, at: float) -> None:
         self._telemetry.snapshot_written(at)
         log.debug("snapshot at journal position %d", position)
 
     def _snapshot_failed(self, error: SnapshotError) -> None:
-        log.error("%s; the service goes on, a restart will replay more", error)
+        copied = isinstance(error, CopyError)
+        self._telemetry.snapshot_failed("copy" if copied else "local")
+        what = "the next snapshot is copied again" if copied else "a restart will replay more"
+        log.error("%s; the service goes on, %s", error, what)
 
 
 class _Due:
@@ -329,14 +324,6 @@ def _reached(
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "headwater": version("headwater"),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-    }
 
 
 def compile_kernels(config: Config, say: Callable[[str], None]) -> None:

@@ -7,10 +7,10 @@ no objects, so loading one runs no code. Two states are equal when they have the
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any
 from zipfile import BadZipFile
 
@@ -72,7 +72,7 @@ class State:
         >>> State.from_bytes(a.to_bytes()) == a
         True
         """
-        file = io.BytesIO()
+        file = BytesIO()
         header = np.frombuffer(self.header_bytes(), dtype=np.uint8)
         arrays = {f"array/{name}": array for name, array in self.arrays.items()}
         np.savez(file, allow_pickle=False, header=header, **arrays)
@@ -88,7 +88,7 @@ class State:
             It is damaged, or of another program.
         """
         try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            with np.load(BytesIO(data), allow_pickle=False) as file:
                 header = json.loads(file["header"].tobytes())
                 arrays = {k.removeprefix("array/"): file[k] for k in file.files if k != "header"}
         except (ValueError, KeyError, OSError, EOFError, BadZipFile):

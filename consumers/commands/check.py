@@ -89,18 +89,25 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
     """Whether the journal, where there is one, is of this very service."""
     from consumers.records import Partition
     from consumers.recovery import identity_in
+    from consumers.snapshots.store import open_store
 
     if config.journal_topic not in topics:
         return
     partition = Partition(config.journal_topic, 0)
     end = log.end_offsets([partition])[partition]
-    if identity_in(config, log, partition, end) is None:
+    if identity_in(config, log, partition, end, open_store(config)) is None:
         report.fine("journal", "empty: the service has not run yet")
     else:
         report.fine("journal", f"of this very service, up to position {end}; it goes on from there")
 
 
 def _check_snapshots(config: Config, report: Report) -> None:
+    from consumers.snapshots.store import open_store
+
+    try:
+        open_store(config)
+    except ConfigError as error:
+        report.wrong("snapshots", str(error))
     directory = config.snapshots.directory
     there = directory
     while not there.exists() and there != there.parent:

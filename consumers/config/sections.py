@@ -72,6 +72,14 @@ def _start(value: object) -> str:
     return value if value in ("earliest", "latest") else utc_text(value)
 
 
+def _remote(url: str) -> str:
+    if re.fullmatch(r"[a-z][a-z0-9+.-]*(::[a-z][a-z0-9+.-]*)*://.+", url):
+        return url
+    raise ValueError(
+        f"expected a URL such as s3://BUCKET/PATH or file:///MOUNT, got {without_login(url)!r}"
+    )
+
+
 def _one_shard(shards: int) -> int:
     if shards != 1:
         raise ValueError(f"only 1 shard is possible in this version, got {shards}; set it to 1")
@@ -224,6 +232,17 @@ class Journal(Section):
         description="Topic of the journal. By default NAME-journal: a journal belongs to one "
         "service. Keep it as long as the inputs.",
     )
+    retention: Duration = Field(
+        default="7d",
+        description="How far back the newest snapshot of each day is kept, beside the newest "
+        "`keep`, by the journaled clock (`h`, `d`). A week: a fault seen after a weekend still "
+        "has a state from before it, for some ten files.",
+    )
+
+    @property
+    def retention_ms(self) -> int:
+        """`retention` in milliseconds."""
+        return duration_ms(self.retention)
 
 
 class Snapshots(Section):
@@ -252,8 +271,15 @@ class Snapshots(Section):
         default=3,
         ge=1,
         le=1000,
-        description="Snapshots that are kept. 3: a damaged one leaves two older ones to start "
-        "from.",
+        description="Newest snapshots that are kept; `[journal] retention` adds one a day. 3: a "
+        "damaged one leaves two older ones to start from.",
+    )
+    copy_to: Annotated[str, AfterValidator(_remote)] | None = Field(
+        default=None,
+        description="URL where each snapshot is copied too, as fsspec knows it "
+        "(`s3://BUCKET/PATH`, `gs://BUCKET/PATH`, `file:///MOUNT`): a host without snapshots of "
+        "its own starts from there. Needs `headwater[remote]`, and s3fs or gcsfs for those. Off by "
+        "default: it costs an upload a snapshot, and a lost copy costs only replay.",
     )
 
 

@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.errors import SnapshotError
+from consumers.journal import Identity
 from stream.state import State
 
-__all__ = ["About", "from_bytes", "to_bytes"]
+__all__ = ["START", "About", "from_bytes", "header_size", "peek", "to_bytes"]
 
 MAGIC = b"HWSNAP\x00\x01"
+START = len(MAGIC) + 8  # where the header begins
 DTYPES = frozenset({"<f8", "<i8", "<i4", "|i1", "|u1", "|b1"})
 
 
@@ -33,7 +35,9 @@ class About(msgspec.Struct, frozen=True):
 
     `position` is the offset after the last journal entry it contains, `seq` and `now` that
     entry's number and clock, `identity` the hash of the service's identity, `versions` the
-    programs that made it, `chain` that of the journal's entry, `fingerprint` its state's.
+    programs that made it, `chain` that of the journal's entry, `fingerprint` its state's, `cpu`
+    the processor its kernels were compiled for, `entry` the journal's entry 0, so that a journal
+    may lose what a snapshot covers.
     """
 
     name: str
@@ -45,6 +49,8 @@ class About(msgspec.Struct, frozen=True):
     versions: dict[str, str]
     chain: str = ""
     fingerprint: str = ""
+    cpu: dict[str, str] = {}
+    entry: Identity | None = None
 
 
 class _Array(msgspec.Struct, array_like=True):
@@ -58,6 +64,10 @@ class _Header(msgspec.Struct):
     about: About
     state: dict[str, Any]
     arrays: list[_Array]
+
+
+class _Peek(msgspec.Struct):
+    about: About
 
 
 def to_bytes(about: About, state: State) -> bytes:
@@ -90,15 +100,29 @@ def from_bytes(data: bytes) -> tuple[About, State]:
         raise SnapshotError("not a snapshot of this version of headwater")
     if len(data) < len(MAGIC) + 40 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
         raise SnapshotError("damaged: its checksum does not match")
-    start = len(MAGIC) + 8
-    length = int.from_bytes(data[len(MAGIC) : start], "little")
+    length = header_size(data)
     try:
-        header = msgspec.json.decode(data[start : start + length], type=_Header)
+        header = msgspec.json.decode(data[START : START + length], type=_Header)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"damaged: its header cannot be read ({error})") from None
-    body = memoryview(data)[start + length : -32]
+    body = memoryview(data)[START + length : -32]
     arrays = {a.name: _array(a, body) for a in header.arrays}
     return header.about, State(header.state, arrays)
+
+
+def header_size(start: bytes) -> int:
+    """Bytes of the header, told by the first `START` bytes of a snapshot; 0 where it is none."""
+    if start[: len(MAGIC)] != MAGIC:
+        return 0
+    return int.from_bytes(start[len(MAGIC) : START], "little")
+
+
+def peek(header: bytes) -> About | None:
+    """What a header says, unverified: enough to tidy up by, never to load by."""
+    try:
+        return msgspec.json.decode(header, type=_Peek).about
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _array(entry: _Array, body: memoryview) -> NDArray[Any]:

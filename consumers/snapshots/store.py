@@ -1,14 +1,14 @@
-"""Where snapshots lie: one directory a shard, one file a journal position.
+"""The snapshots of one shard: one directory a journal, one file a journal position.
 
-Writing is: temporary file, fsync, read again and verify, rename, fsync the directory. The names
-sort by journal position. One writer thread; the loop waits for nothing but the copy it hands over.
+What is read is verified before it is believed. After each snapshot those that nothing needs any
+more are removed; where `[snapshots] copy_to` is set, a copy is put there too, and is what a host
+without good snapshots of its own starts from. One writer thread; the loop waits for nothing but
+the state it hands over.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,13 +16,21 @@ from pathlib import Path
 
 import msgspec
 
+from consumers.config import Config
 from consumers.errors import SnapshotError
-from consumers.snapshots.format import About, from_bytes, to_bytes
+from consumers.snapshots.format import START, About, from_bytes, header_size, peek, to_bytes
+from consumers.snapshots.places import Directory, Place, Remote
+from consumers.snapshots.retention import kept
 from stream.state import State
 
-__all__ = ["SnapshotStore", "SnapshotWriter"]
+__all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "open_store", "read"]
 
-NAME = re.compile(r"snap-(\d{20})\.hws")
+WEEK_MS = 7 * 86_400_000
+CLOSE_SECONDS = 60.0  # for the last snapshot and its copy; supervisors wait 30 s to 90 s
+
+
+class CopyError(SnapshotError):
+    """A snapshot is on this host's disk, its copy is not where it should be."""
 
 
 class SnapshotStore:
@@ -34,16 +42,45 @@ class SnapshotStore:
         Made when missing, readable by its owner only.
     keep
         How many of the newest stay.
+    retention_ms
+        How long, by the journaled clock, the newest of each day stays.
+    copies
+        Where copies go.
     """
 
-    def __init__(self, directory: Path, keep: int = 3) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        keep: int = 3,
+        retention_ms: int = WEEK_MS,
+        copies: Remote | None = None,
+    ) -> None:
         self.directory = directory
         self.keep = keep
+        self.retention_ms = retention_ms
         self.refused: list[str] = []  # what `newest` passed over, and why
+        self.local = Directory(directory)
+        self._copies = copies
+        self._clocks: dict[str, int | None] = {}  # by name: no header is looked at twice
 
     def of(self, identity: str) -> SnapshotStore:
         """The part that belongs to one journal: names and positions recur, identities do not."""
-        return SnapshotStore(self.directory / identity[:16], self.keep)
+        return self._part(identity[:16])
+
+    def parts(self) -> list[SnapshotStore]:
+        """The parts there are, of this host or copied: one a journal this shard has had."""
+        names: set[str] = set()
+        for place in self._places():
+            with contextlib.suppress(SnapshotError):  # `newest` of the part tells
+                names |= set(place.parts())
+        return [self._part(name) for name in sorted(names)]
+
+    def _part(self, name: str) -> SnapshotStore:
+        copies = self._copies.part(name) if self._copies else None
+        return SnapshotStore(self.directory / name, self.keep, self.retention_ms, copies)
+
+    def _places(self) -> list[Place]:
+        return [self.local, *([self._copies] if self._copies else [])]
 
     def write(self, about: About, state: State) -> Path:
         """Store one snapshot, verified.
@@ -54,26 +91,31 @@ class SnapshotStore:
             It could not be written or does not read back; older ones are untouched.
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
-        path = self.directory / f"snap-{about.position:020d}.hws"
-        temporary = path.with_suffix(".tmp")
+        name = f"snap-{about.position:020d}.hws"
+        self.local.write(name, to_bytes(about, state))
+        self._clocks[name] = about.now
+        self.local.tidy()
+        self._collect(self.local, name)
+        return self.directory / name
+
+    def copy(self, name: str) -> None:
+        """Put a copy of a snapshot where copies go; nothing happens where none do.
+
+        Raises
+        ------
+        CopyError
+            It is not there. The next one is copied all the same.
+        """
+        if self._copies is None:
+            return
         try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(to_bytes(about, state))
-                file.flush()
-                os.fsync(file.fileno())
-            if from_bytes(temporary.read_bytes())[0] != about:
-                raise SnapshotError("it did not read back as it was written")
-            os.replace(temporary, path)
-            _sync(self.directory)
-        except OSError as error:
-            raise SnapshotError(f"cannot write {path}: {error.strerror or error}") from None
-        self._collect(path.stem)
-        return path
+            self._copies.write(name, self.local.read(name))
+            self._collect(self._copies, name)
+        except SnapshotError as error:
+            raise CopyError(str(error)) from None
 
     def newest(self, accepts: Callable[[About], str | None]) -> Iterator[tuple[About, State]]:
-        """Good snapshots, the newest first.
+        """Good snapshots, the newest first; copies when this host has none that is used.
 
         Parameters
         ----------
@@ -85,31 +127,93 @@ class SnapshotStore:
         One that is damaged or not accepted is left where it is and told by `refused`.
         """
         self.refused = []
-        for path in reversed(self.paths()):
+        objected: set[str] = set()  # whole and not to be used: its copy is no better
+        for place in self._places():
             try:
-                about, state = from_bytes(path.read_bytes())
-                objection = accepts(about)
-                if objection:
-                    raise SnapshotError(objection)
-            except (OSError, SnapshotError) as error:
-                self.refused.append(f"{path.name}: {error}")
+                names = place.names()
+            except SnapshotError as error:
+                self.refused.append(str(error))
                 continue
-            yield about, state
+            for name in reversed(names):
+                if name in objected:
+                    continue
+                try:
+                    about, state = read(place, name)
+                    objection = accepts(about)
+                except SnapshotError as error:
+                    objection = str(error)
+                else:
+                    objected.add(name)
+                    if objection is None:
+                        yield about, state
+                        continue
+                shown = name if place is self.local else f"{place}/{name}"
+                self.refused.append(f"{shown}: {objection}")
 
     def paths(self) -> list[Path]:
-        """Files, the oldest first."""
-        try:
-            entries = list(self.directory.iterdir())
-        except FileNotFoundError:
-            return []
-        return sorted(p for p in entries if NAME.fullmatch(p.name))
+        """Files of this host, the oldest first."""
+        return [self.directory / name for name in self.local.names()]
 
-    def _collect(self, newest: str) -> None:
-        """Remove what is too old, and what a killed process left half-written."""
-        left = [p for p in self.directory.glob(f"snap-{'[0-9]' * 20}.tmp") if p.stem < newest]
-        for path in [*self.paths()[: -self.keep], *left]:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """Be the only writer on this host. SnapshotError where another process is."""
+        return self.local.locked()
+
+    def _collect(self, place: Place, newest: str) -> None:
+        """Remove what is too old.
+
+        Past the newest there may be some of a history that the journal lost: they are refused when
+        they are read, and must not make it look old here.
+        """
+        names = {int(n[5:25]): n for n in place.names() if n <= newest}
+        clocks = {position: self._clock(place, name) for position, name in names.items()}
+        for position in names.keys() - kept(clocks, self.keep, self.retention_ms):
+            place.remove(names[position])
+
+    def _clock(self, place: Place, name: str) -> int | None:
+        """The journaled clock a file tells, unverified."""
+        if name not in self._clocks:
+            about = None
+            with contextlib.suppress(SnapshotError):
+                size = header_size(place.read(name, START))
+                about = peek(place.read(name, START + size)[START:]) if size else None
+            self._clocks[name] = about.now if about else None
+        return self._clocks[name]
+
+
+def read(place: Place, name: str) -> tuple[About, State]:
+    """One snapshot, verified.
+
+    Raises
+    ------
+    SnapshotError
+        It cannot be read, is damaged, or is not what its name says.
+    """
+    about, state = from_bytes(place.read(name))
+    if name != f"snap-{about.position:020d}.hws":
+        raise SnapshotError(f"of journal position {about.position}, not what its name says")
+    return about, state
+
+
+def open_store(config: Config, shard: int = 0) -> SnapshotStore:
+    """The store of a shard as it is configured.
+
+    Raises
+    ------
+    ConfigError
+        Copies are asked for, and what they need is not installed.
+    """
+    where = (config.name, f"shard-{shard}")
+    copies = None
+    if config.snapshots.copy_to is not None:
+        copies = Remote.at(config.snapshots.copy_to)
+        for name in where:
+            copies = copies.part(name)
+    return SnapshotStore(
+        config.snapshots.directory.joinpath(*where),
+        config.snapshots.keep,
+        config.journal.retention_ms,
+        copies,
+    )
 
 
 class SnapshotWriter:
@@ -122,7 +226,8 @@ class SnapshotWriter:
     done
         Called with the journal position and the seconds since 1970 after each one written.
     failed
-        Called with the error of each one that was not: the service goes on, replay grows longer.
+        Called with the error of each one that was not, and with a `CopyError` where only its copy
+        was not: the service goes on, replay grows longer.
     """
 
     def __init__(
@@ -145,33 +250,35 @@ class SnapshotWriter:
             self._ready.notify()
 
     def close(self) -> None:
-        """Finish what was submitted."""
+        """Finish what was submitted, unless where copies go has stopped answering."""
         with self._ready:
             self._closing = True
             self._ready.notify()
-        self._thread.join()
+        self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            self._failed(CopyError(f"the last snapshot took over {CLOSE_SECONDS:g} s; given up"))
 
     def _run(self) -> None:
-        while True:
-            with self._ready:
-                self._ready.wait_for(lambda: self._next is not None or self._closing)
-                if self._next is None:
-                    return
-                (about, state), self._next = self._next, None
-            try:
-                self._store.write(about, state)
-                self._done(about.position, time.time())
-            except Exception as error:  # a thread that died would never tell
-                self._failed(
-                    error
-                    if isinstance(error, SnapshotError)
-                    else SnapshotError(f"cannot write a snapshot: {type(error).__name__}: {error}")
-                )
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        with contextlib.ExitStack() as held:
+            locked = False
+            while True:
+                with self._ready:
+                    self._ready.wait_for(lambda: self._next is not None or self._closing)
+                    if self._next is None:
+                        return
+                    (about, state), self._next = self._next, None
+                try:
+                    if not locked:  # again each time: the process that has it may be gone by now
+                        held.enter_context(self._store.locked())
+                        locked = True
+                    path = self._store.write(about, state)
+                    self._done(about.position, time.time())
+                    self._store.copy(path.name)
+                except Exception as error:  # a thread that died would never tell
+                    self._failed(
+                        error
+                        if isinstance(error, SnapshotError)
+                        else SnapshotError(
+                            f"cannot write a snapshot: {type(error).__name__}: {error}"
+                        )
+                    )

@@ -129,6 +129,12 @@ METRICS = (
         "Time since the newest snapshot was written; absent while there is none.",
     ),
     Spec(
+        "headwater_snapshot_failures_total",
+        "counter",
+        ("shard", "place"),
+        "Snapshots that could not be written, or whose copy could not be put in its place.",
+    ),
+    Spec(
         "headwater_replay_remaining_records",
         "gauge",
         ("shard",),
@@ -173,6 +179,7 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `reason` is one of {reasons}.
 - `window` is `all`, `last_1000` (the last 1,000 scored predictions) or `fading` (each prediction
   weighs 0.1 % less than the one after it); `baseline` is `majority` or `no_change`.
+- `place` is `local` or `copy` (`[snapshots] copy_to`).
 - `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears
   as `___other__`; a name is cut after 100 characters.
@@ -181,8 +188,9 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
-were, and they appear only once the service knows them. `headwater_commit_seconds` counts since the
-process started. A score of which nothing is known yet has no series; it is never NaN.
+were, and they appear only once the service knows them. `headwater_commit_seconds` and
+`headwater_snapshot_failures_total` count since the process started. A score of which nothing is
+known yet has no series; it is never NaN.
 
 How good is the model now, and how much better than the better baseline?
 

@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +160,7 @@ class Telemetry(Collector):
         self._shard = str(shard)
         self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
         self._snapshot_at: float | None = None
+        self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
         self._replay_remaining: int | None = None
         registry.register(ShardCollector(view, max_classes))
@@ -175,6 +177,11 @@ class Telemetry(Collector):
         """Remember when the newest snapshot was written, by `clock`."""
         self._snapshot_at = at
 
+    def snapshot_failed(self, place: Literal["local", "copy"]) -> None:
+        """Count a snapshot that is not where it should be."""
+        failures = self._snapshot_failures
+        self._snapshot_failures = {**failures, place: failures[place] + 1}
+
     def ends(self, ends: Mapping[Partition, int]) -> None:
         """Remember the newest known end of each input; lag is measured against it."""
         self._ends = dict(ends)
@@ -189,6 +196,10 @@ class Telemetry(Collector):
         yield self._commit_seconds()
         age = None if self._snapshot_at is None else max(0.0, self._clock() - self._snapshot_at)
         yield _family("headwater_snapshot_age_seconds", [(shard, age)])
+        failures = self._snapshot_failures.items()
+        yield _family(
+            "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)
+        )
         yield _family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
         yield _family("headwater_input_lag_records", self._lag())
         yield _family("headwater_build_info", [((self._version,), 1)])

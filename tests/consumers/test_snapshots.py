@@ -243,7 +243,7 @@ def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
 def test_files_half_written_by_a_killed_process_are_removed(tmp_path: Path) -> None:
     """Each kill may leave one; without this they would fill the disk."""
     store = SnapshotStore(tmp_path)
-    left = tmp_path / "snap-00000000000000000004.tmp"
+    left = tmp_path / ".snap-00000000000000000004.hws.tmp"
     left.write_bytes(b"half")
     assert list(store.newest(lambda _: None)) == []
 

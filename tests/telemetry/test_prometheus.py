@@ -177,6 +177,7 @@ def test_nothing_of_the_shard_is_shown_before_its_first_view() -> None:
         "headwater_commit_seconds_bucket",
         "headwater_commit_seconds_count",
         "headwater_commit_seconds_sum",
+        "headwater_snapshot_failures_total",
     }
 
 

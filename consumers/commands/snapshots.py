@@ -1,0 +1,341 @@
+"""`headwater snapshots`: look at a service's snapshots, without a broker and without touching them.
+
+Rule: files are only read, so that it may run beside the service; what is shown of one has been
+verified as a start would verify it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.events import ShardView
+    from consumers.shard import Shard
+    from consumers.snapshots.format import About
+    from stream.state import State
+
+__all__ = ["Action", "snapshots"]
+
+
+class Action(StrEnum):
+    """What to do with them."""
+
+    LIST = "list"
+    SHOW = "show"
+    VERIFY = "verify"
+    EXPORT = "export"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file, and what is in it; `refused` says why a start would pass it over."""
+
+    path: Path
+    position: int
+    size: int
+    about: About | None = None
+    refused: str | None = None
+
+
+def snapshots(
+    action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
+    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    position: Annotated[
+        int | None,
+        typer.Argument(help="Journal position, for show and export; show: by default the newest."),
+    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="Where to export to.")] = None,
+    shard: Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")] = 0,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON; with export: write the header to FILE.json too."),
+    ] = False,
+) -> None:
+    """List, show, verify or export the snapshots on this host; needs no broker.
+
+    list says of each whether a start would load it; show tells what is in one; verify loads every
+    one into the configured model and ends with 1 where one is bad; export copies one to FILE.
+
+    \b
+    Examples:
+      headwater snapshots list visits.toml
+      headwater snapshots show visits.toml 1042 --json
+      headwater snapshots verify visits.toml
+      headwater snapshots export visits.toml 1042 before-release.hws
+    """
+    from consumers.config import load
+    from consumers.errors import ConfigError
+
+    if (file is not None) != (action is Action.EXPORT) or (
+        position is not None and action in (Action.LIST, Action.VERIFY)
+    ):
+        wanted = {Action.SHOW: " CONFIG [POSITION]", Action.EXPORT: " CONFIG POSITION FILE"}
+        raise ConfigError(
+            f"expected `headwater snapshots {action}{wanted.get(action, ' CONFIG')}`, got "
+            f"POSITION {position}, FILE {file}"
+        )
+    settings = load(config)
+    if action is Action.LIST:
+        _list(_found(settings, shard, loaded=False), as_json)
+    elif action is Action.VERIFY:
+        _verify(_found(settings, shard, loaded=True), as_json)
+    else:
+        chosen = _chosen(settings, shard, position)
+        if action is Action.SHOW:
+            _show(settings, chosen, as_json)
+        elif file is not None:
+            _export(chosen, file, as_json)
+
+
+def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
+    """Every snapshot of the shard, the newest first; `loaded`: into the configured model too."""
+    from consumers.errors import HeadwaterError
+    from consumers.snapshots.store import SnapshotStore, read
+    from stream.errors import StreamError
+
+    base = SnapshotStore(config.snapshots.directory / config.name / f"shard-{shard}")
+    out = []
+    for place, path in ((s, p) for s in [base, *base.parts()] for p in s.paths()):
+        told: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
+        told["size"] = path.stat(follow_symlinks=False).st_size
+        try:
+            told["about"], state = read(place.local, path.name)
+            _belongs(config, told["about"], path)
+            if loaded:
+                _loaded(config, told["about"], state)
+        except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
+            told["refused"] = " ".join(str(error).split())
+        out.append(Found(**told))
+    return sorted(out, key=lambda found: (-found.position, str(found.path)))
+
+
+def _belongs(config: Config, about: About, path: Path) -> None:
+    """Whether it is of this service; SnapshotError where it is not."""
+    from consumers.config import identity_difference
+    from consumers.errors import SnapshotError
+    from consumers.snapshots.locate import mark_of
+
+    if about.name != config.name:
+        raise SnapshotError(f"of another service, {about.name}")
+    if about.entry is None:
+        return
+    if mark_of(about.entry) != about.identity or about.identity[:16] != path.parent.name:
+        raise SnapshotError("of another journal than its directory's")
+    different = identity_difference(about.entry.identity, config.identity())
+    if different:
+        raise SnapshotError(f"of another configuration ({'; '.join(different)})")
+
+
+def _loaded(config: Config, about: About, state: State) -> Shard:
+    """The configured shard with this state; SnapshotError or StateError where it does not fit."""
+    from consumers.errors import SnapshotError
+    from consumers.recovery import shard_of
+    from stream.schema import Field, Schema
+
+    schema = config.declared_schema
+    if about.entry is not None:
+        fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
+        schema = Schema(tuple(fields))
+    if schema is None:
+        raise SnapshotError("it does not say its fields; declare [features] to load it")
+    topics = frozenset(config.input_topics[1:])
+    shard = shard_of(config, schema, label_field=config.input.label, label_topics=topics)
+    shard.load_state(state)
+    if shard.fingerprint() != about.fingerprint:
+        raise SnapshotError("the loaded model has another fingerprint than the one that was saved")
+    return shard
+
+
+def _chosen(config: Config, shard: int, position: int | None) -> Found:
+    from consumers.errors import ConfigError, SnapshotError
+
+    found = _found(config, shard, loaded=False)
+    if position is None:
+        of_it = [one for one in found if one.refused is None] or found
+    else:
+        of_it = [one for one in found if one.position == position]
+    if not of_it:
+        have = ", ".join(str(one.position) for one in found[:10]) or "none"
+        what = "any" if position is None else f"one at position {position}"
+        raise ConfigError(f"expected {what} in {config.snapshots.directory}; positions are {have}")
+    # Where journals of one name have met at a position, the one that can be used.
+    chosen = min(of_it, key=lambda one: one.refused is not None)
+    if chosen.about is None:
+        raise SnapshotError(f"{chosen.path}: {chosen.refused}; choose an older one")
+    return chosen
+
+
+def _list(found: list[Found], as_json: bool) -> None:
+    rows = [_row(one) for one in found]
+    if as_json:
+        _print(rows)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        typer.echo("no snapshots yet")
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("position", "entry", "clock", "size", "age"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state")
+    for row in rows:
+        cells = [f"{row['position']}", "-", "-", f"{row['size']:,}", "-"]
+        if row["clock"] is not None:
+            cells = [cells[0], str(row["entry"]), row["clock"], cells[3], _age(row["age_seconds"])]
+        table.add_row(*cells, Text(row["refused"] or "ok"))
+    width = None if sys.stdout.isatty() else 200
+    Console(file=sys.stdout, width=width, highlight=False).print(table)
+
+
+def _row(found: Found) -> dict[str, Any]:
+    """A snapshot as one row of the list."""
+    about = found.about
+    age = None if about is None else max(0, round(time.time() - about.now / 1000))
+    return {
+        "position": found.position,
+        "entry": None if about is None else about.seq,
+        "clock": None if about is None else _utc(about.now),
+        "size": found.size,
+        "age_seconds": age,
+        "refused": found.refused,
+        "file": str(found.path),
+    }
+
+
+def _verify(found: list[Found], as_json: bool) -> None:
+    from consumers.errors import SnapshotError
+
+    rows = [{k: v for k, v in _row(one).items() if k in ("position", "refused")} for one in found]
+    if as_json:
+        _print(rows)
+    else:
+        for row in rows:
+            typer.echo(f"{'bad' if row['refused'] else 'ok':5} {row['position']}", nl=False)
+            typer.echo(f"  {row['refused']}" if row["refused"] else "")
+    bad = sum(row["refused"] is not None for row in rows)
+    if bad:
+        raise SnapshotError(
+            f"{bad} of {len(rows)} snapshots are bad; a start passes them over, delete them"
+        )
+    if not as_json:
+        typer.echo(f"{len(rows)} snapshots, all good")
+
+
+def _show(config: Config, found: Found, as_json: bool) -> None:
+    """The header, and of what the model knows as much as the configuration can load."""
+    from consumers.errors import HeadwaterError
+    from consumers.snapshots.places import Directory
+    from consumers.snapshots.store import read
+    from stream.errors import StreamError
+
+    header = _header(found)
+    try:
+        about, state = read(Directory(found.path.parent), found.path.name)
+        header |= _known(_loaded(config, about, state).view())
+    except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
+        header["refused"] = header["refused"] or " ".join(str(error).split())
+    if as_json:
+        _print(header)
+        return
+    for key, value in header.items():
+        shown = json.dumps(value, ensure_ascii=True) if isinstance(value, dict | list) else value
+        typer.echo(f"{key:14} {'-' if shown is None else shown}")
+
+
+def _header(found: Found) -> dict[str, Any]:
+    from consumers.snapshots.origin import difference
+
+    about = found.about
+    if about is None:
+        raise AssertionError("only what could be read is shown")
+    return {
+        **_row(found),
+        "name": about.name,
+        "shard": about.shard,
+        "identity": about.identity,
+        "configuration": None if about.entry is None else about.entry.identity,
+        "versions": about.versions,
+        "cpu": about.cpu,
+        "differs_here": difference(about),
+        "fingerprint": about.fingerprint,
+    }
+
+
+def _known(view: ShardView) -> dict[str, Any]:
+    scores = view.quality.scores["all"]
+    return {
+        "classes": list(view.quality.classes),
+        "observations": view.observations,
+        "predictions": view.predictions,
+        "learned": view.learned,
+        "pending": view.pending,
+        "dead_letters": view.dead_letters,
+        "accuracy": scores.accuracy,
+        "log_loss": scores.log_loss,
+        "positions": {str(p): at for p, at in sorted(view.positions.items())},
+    }
+
+
+def _export(found: Found, file: Path, as_json: bool) -> None:
+    from consumers.errors import ConfigError, SnapshotError
+    from consumers.snapshots.places import Directory
+
+    header = file.with_name(file.name + ".json")
+    for path in [file, *([header] if as_json else [])]:
+        if path.exists() or path.is_symlink():
+            raise ConfigError(f"{path} exists; choose another name, or remove it first")
+    if found.refused is not None:
+        raise SnapshotError(f"{found.path}: {found.refused}; choose another one")
+    # The bytes, not what was made of them; the place reads them again and compares.
+    data = Directory(found.path.parent).read(found.path.name)
+    target = Directory(file.parent)
+    target.write(file.name, data)
+    if as_json:
+        target.write(header.name, json.dumps(_header(found), indent=2).encode() + b"\n")
+    typer.echo(f"{file}: position {found.position}, {len(data):,} bytes, verified")
+
+
+def _print(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _utc(ms: int) -> str:
+    """A journaled clock as text.
+
+    Examples
+    --------
+    >>> _utc(1_700_000_000_000)
+    '2023-11-14T22:13:20Z'
+    """
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms"
+
+
+def _age(seconds: int) -> str:
+    """How long ago, in the two largest units.
+
+    Examples
+    --------
+    >>> _age(42), _age(3_700), _age(90_000)
+    ('42s', '1h 1m', '1d 1h')
+    """
+    for unit, size, smaller, part in (("d", 86_400, "h", 3_600), ("h", 3_600, "m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit} {seconds % size // part}{smaller}"
+    return f"{seconds // 60}m {seconds % 60}s" if seconds >= 60 else f"{seconds}s"

@@ -1,0 +1,212 @@
+"""Which journal this is, and which of its snapshots lead to where it ends.
+
+A journal begins with its identity. One that was trimmed does not: then a snapshot says what it
+was, if the entries that are left go on where the snapshot ends. A snapshot is of this journal only
+if the entry it ends with is the journal's own: a log that lost its end and grew again has other
+entries at the same positions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from consumers import journal
+from consumers.config import Config, identity_difference
+from consumers.errors import ConfigError, TransportError
+from consumers.journal import Entry, Identity
+from consumers.records import Partition
+from consumers.snapshots.format import About
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports.protocol import Log
+
+__all__ = ["Left", "Origin", "entries", "expired", "identity_in", "locate", "mark_of"]
+
+_NEAR = 64  # offsets before a snapshot's position in which its last entry lies, but for long aborts
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is left of a journal: the entries at `first` up to `end`.
+
+    `slack` is how many offsets after an entry hold no entry: on Kafka the marker that ends its
+    transaction.
+    """
+
+    log: Log
+    partition: Partition
+    first: int
+    end: int
+    slack: int
+
+    def objection(self, about: About) -> str | None:
+        """Why the journal does not go on where a snapshot ends; None where it does."""
+        if about.position > self.end:
+            return f"ahead of the journal, which ends at {self.end}"
+        last = self._last(about.position)
+        if last is not None:
+            seq, now = (0, 0) if isinstance(last, Identity) else (last.seq, last.now)
+            if (seq, now) == (about.seq, about.now):
+                return None
+            return (
+                f"of a history this journal does not have: entry {seq} ends there, at clock {now}"
+            )
+        # What it ends with was trimmed: then what is left must go on right behind it.
+        following = next((entry for _, entry in self.entries(self.first, self.end)), None)
+        if isinstance(following, Entry) and following.seq == about.seq + 1:
+            return None
+        if following is None and about.position + self.slack >= self.first:
+            return None
+        return f"behind what is left of the journal, which begins at offset {self.first}"
+
+    def lost(self, what: str, refused: Sequence[str]) -> TransportError:
+        """The error where no snapshot reaches what is left, and what to do."""
+        trimmed = f"; the journal was trimmed before offset {self.first}" if self.first else ""
+        why = f" (not used: {'; '.join(refused[:3])})" if refused else ""
+        return TransportError(
+            f"{what}{trimmed}, and no snapshot reaches what is left{why}; put one back into "
+            "[snapshots] directory, or give the service a new name: it then starts from the "
+            "beginning of its inputs"
+        )
+
+    def entries(self, start: int, end: int) -> Iterator[tuple[int, Identity | Entry]]:
+        """Those from `start` up to `end`."""
+        return entries(self.log, self.partition, start, end)
+
+    def _last(self, position: int) -> Identity | Entry | None:
+        """The last entry before a position; None where it is not kept any more."""
+        for start in (max(self.first, position - _NEAR), self.first):
+            last = None
+            for _, last in self.entries(start, position):  # noqa: B007
+                pass
+            if last is not None:
+                return last
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a journal is; `whole` says whether entry 0 itself is still there."""
+
+    identity: Identity
+    left: Left
+    whole: bool
+
+    def objection(self, about: About) -> str | None:
+        """Why a snapshot cannot be gone on from here; None where it can."""
+        if about.identity != mark_of(self.identity):
+            return "of another service or configuration"
+        return self.left.objection(about)
+
+
+def locate(
+    config: Config,
+    log: Log,
+    partition: Partition,
+    end: int,
+    store: SnapshotStore | None = None,
+) -> Origin | None:
+    """What the journal up to `end` is, checked against the configuration; None for an empty one.
+
+    Parameters
+    ----------
+    store
+        The snapshots of the shard: what a trimmed journal is known by.
+
+    Raises
+    ------
+    ConfigError
+        It is the journal of another configuration.
+    TransportError
+        It does not begin with entry 0, and no snapshot reaches what is left of it.
+    """
+    first = log.beginning_offsets([partition])[partition]
+    entry = next((found for _, found in entries(log, partition, first, end)), None)
+    if entry is None and first == 0:
+        return None
+    left = Left(log, partition, first, end, int(config.input.transport.startswith("kafka:")))
+    whole = isinstance(entry, Identity)
+    identity = entry if isinstance(entry, Identity) else _remembered(config, left, store)
+    _same(config, identity, partition)
+    return Origin(identity, left, whole)
+
+
+def identity_in(
+    config: Config,
+    log: Log,
+    partition: Partition,
+    end: int,
+    store: SnapshotStore | None = None,
+) -> Identity | None:
+    """The identity `locate` finds, and its errors."""
+    origin = locate(config, log, partition, end, store)
+    return None if origin is None else origin.identity
+
+
+def entries(
+    log: Log, partition: Partition, start: int, end: int
+) -> Iterator[tuple[int, Identity | Entry]]:
+    """Offset and entry of what the journal holds from `start` up to `end`."""
+    if start >= end:
+        return
+    for fetched in log.read({partition: start}, {partition: end}):
+        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
+
+
+def expired(
+    log: Log,
+    positions: Mapping[Partition, int],
+    left: Iterable[tuple[int, Identity | Entry]],
+) -> str | None:
+    """Which input lost records that the entries `left` still need; None where none did."""
+    begins = log.beginning_offsets(list(positions))
+    gone = {p for p, begin in begins.items() if positions[p] < begin}
+    if not gone:
+        return None
+    for _, entry in left:
+        for r in entry.ranges if isinstance(entry, Entry) else ():
+            p = Partition(r.topic, r.partition)
+            if p in gone and r.first < begins[p]:
+                return f"{p} has lost its records {positions[p]} to {begins[p] - 1}"
+    return None
+
+
+def mark_of(identity: Identity) -> str:
+    """The hash of an identity: what tells snapshots of one journal from those of all others."""
+    text = msgspec.json.encode(msgspec.to_builtins(identity), order="sorted")
+    return hashlib.sha256(text).hexdigest()
+
+
+def _remembered(config: Config, left: Left, store: SnapshotStore | None) -> Identity:
+    """The identity of a trimmed journal, from the newest snapshot that reaches what is left."""
+    refused: list[str] = []
+
+    def objection(about: About) -> str | None:
+        if about.entry is None or mark_of(about.entry) != about.identity:
+            return "carries no identity"
+        return left.objection(about)
+
+    for part in [] if store is None else store.parts():
+        for about, _ in part.newest(objection):
+            if about.entry is not None:
+                return about.entry
+        refused += part.refused
+    raise left.lost(
+        f"the journal {left.partition.topic} does not begin with the identity of {config.name}, it "
+        "was trimmed or belongs to another program",
+        refused,
+    )
+
+
+def _same(config: Config, identity: Identity, partition: Partition) -> None:
+    different = identity_difference(identity.identity, config.identity())
+    if identity.name != config.name:
+        different = [f"name: was {identity.name}, now {config.name}"]
+    if different:
+        raise ConfigError(
+            f"the journal {partition.topic} belongs to another configuration "
+            f"({'; '.join(different)}); change it back, or give this one a new name"
+        )

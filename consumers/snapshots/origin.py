@@ -1,0 +1,63 @@
+"""By what a snapshot was made: versions and processor, on which the last bits of a replay depend.
+
+A state is exact wherever it is loaded. What is learned behind it goes through compiled kernels,
+and another compiler or processor may round a sum in another place.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import version
+
+from llvmlite import binding
+from numba.core import config as numba_config
+
+from consumers.snapshots.format import About
+
+__all__ = ["cpu", "difference", "versions"]
+
+_PROGRAMS = ("headwater", "numpy", "numba", "llvmlite", "river")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """The programs that decide what a record does to a state."""
+    return {name: version(name) for name in _PROGRAMS}
+
+
+@cache
+def cpu() -> dict[str, str]:
+    """The processor kernels are compiled for: the host's, or what NUMBA_CPU_NAME says."""
+    # With a name of their own, numba takes the features from NUMBA_CPU_FEATURES alone.
+    if numba_config.CPU_NAME:
+        named, features = numba_config.CPU_NAME, numba_config.CPU_FEATURES or ""
+    else:
+        named = binding.get_host_cpu_name()
+        features = numba_config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    on = sorted(part for part in features.split(",") if part.startswith("+"))
+    return {"name": named, "features": ",".join(on)}
+
+
+def difference(about: About) -> str | None:
+    """What made a snapshot and is another here, as one line; None where nothing is.
+
+    Examples
+    --------
+    >>> about = About("shop", 0, 9, 8, 0, "", versions(), cpu=cpu())
+    >>> difference(about) is None
+    True
+    >>> import msgspec
+    >>> difference(msgspec.structs.replace(about, versions={**versions(), "numba": "0.1"}))[:12]
+    'numba 0.1 (n'
+    """
+    here = versions()
+    lines = [
+        f"{name} {was} (now {here.get(name, 'unknown')})"
+        for name, was in sorted(about.versions.items())
+        if here.get(name) != was
+    ]
+    if about.cpu and about.cpu != cpu():
+        was, now = about.cpu.get("name", "unknown"), cpu()["name"]
+        same = " with other features" if was == now else ""
+        lines.append(f"a processor {was}{same} (now {now})")
+    return ", ".join(lines) or None
