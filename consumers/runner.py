@@ -26,6 +26,7 @@ from consumers.commit import advance
 from consumers.config import Config
 from consumers.errors import FencedError, RecordTooLargeError, SnapshotError, TransportError
 from consumers.events import Committed, ShardView
+from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.journal import Merge
 from consumers.models import build
@@ -166,6 +167,7 @@ class Runner:
 
     def _recover(self, owner: Owner, found: Sources) -> Live:
         self._health = Health("replaying")
+        reach("in_locate")
         live = recover(
             self._config,
             self._log,
@@ -209,6 +211,7 @@ class Runner:
         return live
 
     def _replaying(self, done: int, total: int) -> None:
+        reach("mid_replay")
         self._telemetry.replay_remaining(total - done)
         self._health = Health("replaying", f"{total - done} records remain")
         self._narrator.progress("replayed %d of %d records", done, total)
@@ -243,6 +246,7 @@ class Runner:
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
                 break
+        reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
 

@@ -21,8 +21,8 @@ errors schema text rows block state explain stats base bayes neighbors preproces
 evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors config records files feed events models codecs shard journal transports snapshots history
-recovery commit telemetry web runner replay plot demo commands cli __main__
+errors failpoints config records files feed events models codecs shard journal transports
+snapshots history recovery commit telemetry web runner replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

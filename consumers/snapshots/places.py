@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from consumers.config.units import without_login
 from consumers.errors import ConfigError, SnapshotError
+from consumers.failpoints import reach
 
 __all__ = ["Directory", "Place", "Remote"]
 
@@ -98,13 +99,18 @@ class Directory:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CLOSED
             descriptor = os.open(temporary, flags, 0o600)
             try:
-                _write(descriptor, data)
+                _write(descriptor, data[: len(data) // 2])
+                reach("snap_mid_write")
+                _write(descriptor, data[len(data) // 2 :])
+                reach("snap_pre_fsync")
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             if self.read(temporary.name) != data:
                 raise SnapshotError("it did not read back as it was written")
+            reach("snap_pre_rename")
             os.replace(temporary, path)
+            reach("snap_post_rename")
             _sync(self.root)
         except (OSError, SnapshotError) as error:
             self.remove(temporary.name)  # a full disk needs the room

@@ -17,6 +17,7 @@ from kafka.errors import ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.errors import HeadwaterError, TransportError
+from consumers.failpoints import reach
 from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, within
 from consumers.transports.kafka_inputs import KafkaInputs
@@ -59,6 +60,7 @@ class KafkaOwner:
         self._producer: Any = None
         with self._guarded(CONNECT):
             self._producer = KafkaProducer(**options.producer(self._transactional_id))
+            reach("in_fence")
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
             self._consumer = KafkaConsumer(**options.consumer())
@@ -102,12 +104,15 @@ class KafkaOwner:
         with self._guarded("commit"):
             producer = self._producer
             placed = [(record, self._place(record)) for record in (*records, journal)]
+            reach("before_begin")
             producer.begin_transaction()
             futures = send(producer, placed)
+            reach("mid_send")
             # Before the offsets and the commit: neither of them would tell.
             acknowledged(producer, futures, self._options.seconds("delivery_timeout_ms"))
-
+            reach("after_check")
             self._finish(producer, positions)
+            reach("after_commit")
             return int(futures[-1].value.offset)
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
@@ -125,6 +130,8 @@ class KafkaOwner:
         def finish() -> None:
             # Also without an offset: this asks the coordinator whether we still own the shard.
             producer.send_offsets_to_transaction(offsets, self._name)
+            reach("after_offsets")
+            reach("in_commit")
             producer.commit_transaction()
 
         # Both wait without a limit. One that took longer than a request may take was possibly

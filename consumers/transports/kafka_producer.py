@@ -8,6 +8,7 @@ from typing import Any
 from kafka.serializer import Serializer
 
 from consumers.errors import TransportError
+from consumers.failpoints import reach
 from consumers.records import Outgoing
 
 __all__ = ["Nothing", "acknowledged", "send"]
@@ -42,6 +43,7 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
     only the record's own future tells.
     """
     producer.flush(seconds)
+    reach("after_flush")
     for future in futures:
         if future.exception is not None:
             raise future.exception
