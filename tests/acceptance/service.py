@@ -5,13 +5,14 @@ Rule: nothing here sleeps without a condition it waits for, and nothing outlives
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -49,9 +50,16 @@ class Service:
         The configuration. With `[http] port = 0`, `metrics` finds the address by itself.
     arguments
         What follows it, such as "--drain".
+    environment
+        Variables besides those of the tests.
     """
 
-    def __init__(self, config_path: Path, *arguments: str) -> None:
+    def __init__(
+        self,
+        config_path: Path,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._said = tempfile.NamedTemporaryFile(prefix="headwater-said-")  # noqa: SIM115
         self._last_words: str | None = None
         self._process = subprocess.Popen(
@@ -59,6 +67,7 @@ class Service:
             stdin=subprocess.DEVNULL,
             stdout=self._said,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
         )
 
     def __enter__(self) -> Self:
@@ -119,6 +128,10 @@ class Service:
         """kill -9: it gets no chance to finish anything."""
         self._process.kill()
         self._process.wait()
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def terminate(self, seconds: float = 30) -> int:
         """SIGTERM, as an orchestrator does; the exit code."""

@@ -1,0 +1,113 @@
+"""What the long runs share: their options, running side by side on one broker, a row of the table.
+
+A row is what `docs/reliability.md` shows: fault, count, lost, doubled, state mismatches, recovery.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.kafka.broker import running_broker
+
+__all__ = ["HEAD", "Row", "arguments", "report", "say", "side_by_side"]
+
+HEAD = (
+    "| date | fault | count | lost | doubled | state mismatches | others | recovery p50/p99 |\n"
+    "|---|---|---|---|---|---|---|---|\n"
+)
+
+
+@dataclass
+class Row:
+    """One fault's figures; violations are sorted by what they break."""
+
+    fault: str
+    count: int
+    lost: int = 0
+    doubled: int = 0
+    mismatches: int = 0
+    others: int = 0
+    recoveries: list[float] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    def add(self, violations: Sequence[str], recoveries: Sequence[float] = ()) -> None:
+        """Count one run's."""
+        self.violations += violations
+        self.recoveries += recoveries
+        for line in violations:
+            if "missing" in line:
+                self.lost += 1
+            elif "doubled" in line or "too many" in line:
+                self.doubled += 1
+            elif line.startswith(("state:", "values:")):
+                self.mismatches += 1
+            else:
+                self.others += 1
+
+    def text(self) -> str:
+        """The row in Markdown."""
+        recovery = "–"
+        if self.recoveries:
+            p50, p99 = np.percentile(self.recoveries, [50, 99])
+            recovery = f"{p50:.2f} s / {p99:.2f} s"
+        cells = [self.lost, self.doubled, self.mismatches, self.others]
+        figures = " | ".join(map(str, cells))
+        today = date.today().isoformat()
+        return f"| {today} | {self.fault} | {self.count:,} | {figures} | {recovery} |\n"
+
+
+def arguments(description: str | None, what: str, count: int) -> argparse.Namespace:
+    """The options every long run has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(f"--{what}", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", type=Path, help="append the row to this file")
+    return parser.parse_args()
+
+
+def say(line: str) -> None:
+    """Progress, at once."""
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stderr.flush()
+
+
+Job = Callable[[str, Path, Callable[[str], None]], Any]
+
+
+def side_by_side(jobs: Sequence[Job], n: int) -> list[Any]:
+    """Run each job with (bootstrap, directory, say) on one broker, `n` at a time; their results."""
+    with running_broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
+
+        def run(numbered: tuple[int, Job]) -> Any:
+            number, job = numbered
+            own = Path(directory) / str(number)
+            own.mkdir()
+            done = job(bootstrap, own, say)
+            say(f"{number + 1} of {len(jobs)} done: {getattr(done, 'violations', '')}")
+            return done
+
+        with ThreadPoolExecutor(n) as pool:
+            return list(pool.map(run, enumerate(jobs)))
+
+
+def report(options: argparse.Namespace, row: Row, notes: str) -> int:
+    """Print the row, append it where asked; 1 where anything was violated."""
+    for line in row.violations:
+        say(f"VIOLATED {line}")
+    sys.stdout.write(f"{HEAD}{row.text()}\n{row.fault}: {notes}\n")
+    if options.write:
+        new = not options.write.exists()
+        with options.write.open("a") as file:
+            file.write((HEAD if new else "") + row.text())
+    return 1 if row.violations else 0
