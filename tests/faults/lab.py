@@ -7,36 +7,25 @@ comparison of states find. One seed decides the records; the faults are the call
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import cycle
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 from kafka import KafkaAdminClient, KafkaProducer
 
-from stream import GaussianNB, MultinomialNB
-from stream.base import Learner
 from tests.acceptance.service import Service
 from tests.faults import states
 from tests.faults.checker import Names, check
+from tests.faults.feed import KINDS, LABELS, OBSERVATIONS, broken, records
 from tests.faults.oracle import predicted_by
-from tests.faults.seen import Seen, Watcher, committed_offsets, read_topics
+from tests.faults.seen import Watcher, committed_offsets, read_topics
 
-__all__ = ["KINDS", "Lab", "broken"]
-
-SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-OBSERVATIONS, LABELS = 3, 2  # partitions: five inputs
-LATE = 40  # records between an observation and its label
+__all__ = ["Lab", "wait_for"]
 
 CONFIG = """
 name = "{name}"
@@ -59,41 +48,6 @@ enabled = false
 [kafka]
 {kafka}
 """
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A data set, its features and the model over them."""
-
-    path: str
-    label: str
-    feature: str  # the kind of each feature
-    make: Callable[[], Learner]
-
-    def records(self) -> list[tuple[dict[str, Any], str]]:
-        """Features and label of each record."""
-        with gzip.open(SHARED / "data" / self.path, "rt", newline="") as lines:
-            rows = list(csv.DictReader(lines))
-        numeric = self.feature == "numeric"
-        return [
-            ({k: float(v) if numeric else v for k, v in row.items()}, label)
-            for row in rows
-            for label in [row.pop(self.label)]
-        ]
-
-
-KINDS = {
-    "elec2": Kind("elec2/elec_skmultiflow.csv.gz", "class", "numeric", GaussianNB),
-    "sms": Kind("sms_spam/sms_spam.csv.gz", "label", "text", MultinomialNB),
-}
-
-
-def broken(record: Seen) -> bool:
-    """Whether a record of the feed below must become a dead letter."""
-    try:
-        return not isinstance(json.loads(record.value or b""), dict)
-    except ValueError:
-        return True
 
 
 class Lab:
@@ -231,7 +185,7 @@ class Lab:
     def _feeding(self) -> None:
         producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", linger_ms=5)
         try:
-            feed = self._records()
+            feed = records(self.kind, self.names, self._random)
             pause = 0.1
             while not self._feed.is_set():
                 for _ in range(self._random.randint(1, max(1, int(2 * self.rate * pause)))):
@@ -244,36 +198,6 @@ class Lab:
             self._failed = error
         finally:
             producer.close(timeout=5)
-
-    def _records(self) -> Iterator[list[tuple[str, int, str, bytes]]]:
-        """An observation, and what is sent beside it: labels, some early, double or of nobody."""
-        random, names = self._random, self.names
-        rows = self.kind.records()
-        waiting: list[tuple[str, str]] = []
-        for number, (x, label) in enumerate(cycle(rows)):
-            id_ = str(number)
-            out = []
-            value = json.dumps({"id": id_, **x}).encode()
-            chance = random.random()
-            if chance < 0.02:
-                value = value[: random.randrange(len(value))]  # not JSON: a dead letter
-            elif chance < 0.04:
-                out.append((names.labels, random.randrange(LABELS), id_, _label(id_, label)))
-            if chance > 0.02:
-                waiting.append((id_, label))
-            out.append((names.observations, random.randrange(OBSERVATIONS), id_, value))
-            if len(waiting) > LATE:
-                late_id, late = waiting.pop(random.randrange(10))
-                times = 2 if chance > 0.97 else 0 if chance > 0.92 else 1
-                told = b"[]" if chance > 0.995 else _label(late_id, late)
-                out += [(names.labels, random.randrange(LABELS), late_id, told)] * times
-            if 0.04 < chance < 0.05:
-                out.append((names.labels, 0, f"no-{id_}", _label(f"no-{id_}", label)))
-            yield out
-
-
-def _label(id_: str, label: str) -> bytes:
-    return json.dumps({"id": id_, "label": label}).encode()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> bool:

@@ -39,7 +39,12 @@ def predicted_by(
             place = Place(record.topic, record.partition, record.offset)
             if place in dead:
                 continue
-            told = json.loads(record.value or b"null")
+            try:
+                told = json.loads(record.value or b"null")
+            except ValueError:
+                continue  # that its dead letter is missing, another check tells
+            if not isinstance(told, dict):
+                continue
             id_ = str(told["id"])
             if record.topic != observations:
                 if id_ in waiting:
