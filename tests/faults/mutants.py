@@ -1,0 +1,164 @@
+"""Guards taken out of the code, one at a time, and the tests that must notice.
+
+A mutant is a piece of source and what stands in its place. `tests/long/mutants.py` puts each into
+a copy of the tree and runs its tests there; `test_mutants.py` sees that each piece still exists.
+
+Not here, because nothing can notice them on this broker: auto-commit switched on (the polling
+client has no group), fsync left out (only a loss of power would tell).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+class Mutant(NamedTuple):
+    """A guard that is gone."""
+
+    guard: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+OWNER = "consumers/transports/kafka_owner.py"
+OPTIONS = "consumers/transports/kafka_options.py"
+RECOVERY = "consumers/recovery.py"
+GUARDS = "tests/kafka/test_kafka_guards.py"
+CONTRACT = "tests/contract/test_owner.py"
+RECOVERED = "tests/consumers/test_recovery.py"
+
+MUTANTS = (
+    Mutant(
+        "one transactional id a shard",
+        OWNER,
+        'self._transactional_id = f"{name}.{shard}"',
+        'self._transactional_id = f"{name}.{shard}.{id(self)}"',
+        (f"{CONTRACT}::test_owner_that_was_taken_over_commits_nothing_more[kafka]",),
+    ),
+    Mutant(
+        "fence first, before anything is read",
+        OWNER,
+        "            self._producer.init_transactions()\n",
+        "            init, begin = self._producer.init_transactions, "
+        "self._producer.begin_transaction\n"
+        "            self._producer.begin_transaction = lambda: (init(), setattr(\n"
+        "                self._producer, 'begin_transaction', begin), begin())\n",
+        (f"{CONTRACT}::test_owner_that_never_committed_is_fenced_too[kafka]",),
+    ),
+    Mutant(
+        "only committed records are read",
+        OPTIONS,
+        '"isolation_level": "read_committed"',
+        '"isolation_level": "read_uncommitted"',
+        (
+            f"{CONTRACT}::test_failed_commit_writes_nothing[kafka]",
+            f"{GUARDS}::test_input_is_caught_up_whatever_follows_its_last_record",
+        ),
+    ),
+    Mutant(
+        "a lost position raises",
+        OPTIONS,
+        '"auto_offset_reset": "none"',
+        '"auto_offset_reset": "latest"',
+        (
+            "tests/faults/test_guards.py::"
+            "test_records_that_retention_removes_under_way_are_told_not_jumped",
+        ),
+    ),
+    Mutant(
+        "every record is seen acknowledged before offsets and commit (P2, P4, P5)",
+        OWNER,
+        "            acknowledged(producer, futures, "
+        'self._options.seconds("delivery_timeout_ms"))\n',
+        "            producer.flush(20)\n",
+        (
+            f"{GUARDS}::test_commit_the_broker_has_timed_out_writes_nothing",
+            f"{GUARDS}::test_record_the_broker_refuses_fails_the_whole_commit",
+        ),
+    ),
+    Mutant(
+        "a failed future fails the commit (P4)",
+        "consumers/transports/kafka_producer.py",
+        "if future.exception is not None:",
+        "if False:",
+        (f"{GUARDS}::test_record_without_an_acknowledgement_is_an_error",),
+    ),
+    Mutant(
+        "the offsets go with every commit",
+        OWNER,
+        "            producer.send_offsets_to_transaction(offsets, self._name)\n",
+        "",
+        (f"{CONTRACT}::test_commit_shows_outputs_journal_and_positions[kafka]",),
+    ),
+    Mutant(
+        "a commit has a limit (P10)",
+        OWNER,
+        'within(self._options.seconds("request_timeout_ms"), "commit", finish)',
+        "finish()",
+        (f"{GUARDS}::test_commit_that_never_returns_is_given_up",),
+    ),
+    Mutant(
+        "an owner that failed is never used again (P1)",
+        OWNER,
+        '            self._die("it has failed before")\n',
+        "            with suppress(Exception):\n"
+        "                self._producer.abort_transaction()\n",
+        (
+            "tests/faults/test_guards.py::test_offsets_of_a_failed_commit_never_come_with_the_next",
+            f"{GUARDS}::test_zombie_is_fenced_and_then_refuses_every_call",
+        ),
+    ),
+    Mutant(
+        "options that exactly once depends on are fixed",
+        OPTIONS,
+        "    if name in _FIXED:\n",
+        "    if not name:\n",
+        (f"{GUARDS}::test_option_that_exactly_once_depends_on_is_refused",),
+    ),
+    Mutant(
+        "a replay is muted",
+        RECOVERY,
+        "            live.shard.process(batch, entry.now)\n",
+        "            log.append([*live.shard.process(batch, entry.now).predictions()])\n",
+        (f"{RECOVERED}::test_replay_writes_nothing",),
+    ),
+    Mutant(
+        "a replay sees the records that were consumed",
+        RECOVERY,
+        "            journal.check(entry, batch)\n",
+        "",
+        (f"{RECOVERED}::test_input_that_has_changed_since_stops_the_replay",),
+    ),
+    Mutant(
+        "a journal has no hole",
+        RECOVERY,
+        "if entry.seq != live.seq + len(entries) + 1:",
+        "if False:",
+        (f"{RECOVERED}::test_journal_with_a_missing_entry_is_refused",),
+    ),
+    Mutant(
+        "no snapshot ahead of the journal",
+        RECOVERY,
+        "        if about.position > end:\n",
+        "        if False:\n",
+        (f"{RECOVERED}::test_snapshot_ahead_of_the_journal_is_refused",),
+    ),
+    Mutant(
+        "no snapshot of another journal",
+        RECOVERY,
+        "        if about.identity != mark:\n",
+        "        if False:\n",
+        (f"{RECOVERED}::test_snapshot_of_another_identity_is_refused",),
+    ),
+    Mutant(
+        "no damaged snapshot",
+        "consumers/snapshots/format.py",
+        " or hashlib.sha256(data[:-32]).digest() != data[-32:]",
+        "",
+        (f"{RECOVERED}::test_damaged_snapshots_cost_time_and_nothing_else",),
+    ),
+)

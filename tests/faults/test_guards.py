@@ -1,0 +1,82 @@
+"""Guards of the Kafka owner that only a real broker can try: P1 and a position that is gone."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from uuid import uuid4
+
+import pytest
+from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka.errors import CommitFailedError
+
+from consumers.errors import TransportError
+from consumers.records import Outgoing, Partition
+from consumers.transports.kafka import KafkaLog
+
+
+@pytest.fixture
+def log(kafka_bootstrap: str):
+    """A log on the broker."""
+    with closing(KafkaLog([kafka_bootstrap], {"max_partition_fetch_bytes": 4096})) as opened:
+        yield opened
+
+
+@pytest.fixture
+def source(log: KafkaLog) -> Partition:
+    """An input of one partition."""
+    topic = f"guarded-{uuid4().hex[:8]}"
+    log.create_topic(topic, 1)
+    return Partition(topic, 0)
+
+
+@pytest.mark.kafka
+def test_records_that_retention_removes_under_way_are_told_not_jumped(
+    log, source, kafka_bootstrap
+) -> None:
+    """A client that went on at the end would lose them in silence."""
+    log.append([Outgoing(source.topic, None, b"x" * 2_000)] * 100)
+    owner = log.owner(source.topic, 0, [source])
+    owner.seek({source: 0})
+    admin = KafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+    admin.delete_records({TopicPartition(*source): 95})
+    admin.close()
+    offsets: list[int] = []
+
+    def consume() -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            for chunk in owner.poll(max_records=10, timeout=0.1):
+                offsets.extend(chunk.offsets)
+
+    with pytest.raises(TransportError, match="no longer kept"):
+        consume()
+
+    assert offsets == list(range(len(offsets)))
+
+
+@pytest.mark.kafka
+def test_offsets_of_a_failed_commit_never_come_with_the_next(log, source, monkeypatch) -> None:
+    """This client keeps the offsets of a commit that failed, and sends them with the next one."""
+    log.create_topic(f"{source.topic}.journal", 1)
+    log.create_topic(f"{source.topic}.other", 1)
+    entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
+    other = Partition(f"{source.topic}.other", 0)
+    owner = log.owner(source.topic, 0, [source, other])
+    owner.seek({source: 0, other: 0})
+    original = KafkaProducer.send_offsets_to_transaction
+
+    def refused(producer, offsets, group):
+        producer._transaction_manager._pending_txn_offset_commits.update(offsets)
+        raise CommitFailedError
+
+    monkeypatch.setattr(KafkaProducer, "send_offsets_to_transaction", refused)
+    with pytest.raises(TransportError):
+        owner.commit([], entry, {source: 7})
+    monkeypatch.setattr(KafkaProducer, "send_offsets_to_transaction", original)
+
+    with pytest.raises(TransportError, match="take ownership again"):
+        owner.commit([], entry, {other: 1})
+    successor = log.owner(source.topic, 0, [source, other])
+    successor.commit([], entry, {other: 1})
+    assert successor.committed() == {other: 1}
