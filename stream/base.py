@@ -286,7 +286,20 @@ class Learner(base.Classifier, abc.ABC):
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
     ) -> None:
         """Take one learned record back."""
+        self.unlearn_rows(self.rows([x]), y, w, age=age)
+
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """`unlearn_one` of the one row of `rows`, as `rows` or `prepare` make them."""
         raise self._lacks("unlearning")
+
+    @property
+    def can_unlearn(self) -> bool:
+        """Whether records can be taken back; of single ones it may still be impossible."""
+        return type(self).unlearn_rows is not Learner.unlearn_rows
+
+    def faded(self, age: int) -> float:
+        """What is left of a record's weight after so many records learned since."""
+        return 1.0
 
     def merge(self, other: Learner) -> Self:
         """Become what learning `other`'s records after one's own would give."""

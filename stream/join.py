@@ -7,6 +7,7 @@ Pure and bounded. Events come in order; each becomes steps over rows:
     label of a waiting observation    LEARN on the row as it was encoded then
     label of nothing known            it waits for its observation: early
     anything about a settled id       counted, never learned twice; the first label wins
+    another label of a settled id     with `corrections`: a Correction, while its row is kept
 
 Ids are compared as text. Waiting observations, early labels and settled ids are bounded by
 `max_pending` each (the oldest goes) and by age in stream time (`horizon`).
@@ -15,21 +16,19 @@ Ids are compared as text. Waiting observations, early labels and settled ids are
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.errors import InvalidRecordError, Reason, StateError
+from stream.held import KEPT, Early, Held, Settled, Waiting, ids_of, keyed, older, repeated
+from stream.labels import AcceptedLabels
+from stream.plan import Correction, Plan, Target
 from stream.schema import Dictionary, Label, plain_label
-from stream.state import State, pack, unpack
+from stream.state import State, pack
 
-__all__ = ["DAY_MS", "OUTCOMES", "LabelJoin", "Plan", "Target"]
-
-V = TypeVar("V")
+__all__ = ["DAY_MS", "OUTCOMES", "LabelJoin"]
 
 DAY_MS = 86_400_000
 
@@ -38,6 +37,8 @@ OUTCOMES = (
     "early",  # kept until its observation comes
     "duplicate",  # the same label again for a settled id
     "conflicting",  # another label for a settled id: the first one stands
+    "corrected",  # another label for a settled id: learned in place of the first one
+    "held_back",  # not learned because the dead-letter breaker was open
     "late",  # for an observation that had expired or was evicted
     "rejected",  # of another kind, or one class too many: a dead letter
     "early_expired",  # an early label whose observation did not come
@@ -46,60 +47,6 @@ OUTCOMES = (
     "forgotten",  # a settled id that went because the bound was reached
     "duplicate_observation",  # an id seen before: predicted, not learned again
 )
-
-
-class Target(NamedTuple):
-    """The row a step works on: `row` of this call, or where that is -1, the one in `slot`."""
-
-    row: int
-    slot: int
-
-
-@dataclass(slots=True)
-class Plan:
-    """Steps for one call, in order, and who waits afterwards.
-
-    Parameters
-    ----------
-    op, targets, y, w
-        One a step; `y` is None where it does not learn.
-    waiting
-        Slot to row of this call, for observations that wait at its end.
-    rejected
-        Event to the reason it was refused.
-    """
-
-    op: list[int] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
-    y: list[Label | None] = field(default_factory=list)
-    w: list[float] = field(default_factory=list)
-    waiting: dict[int, int] = field(default_factory=dict)
-    rejected: dict[int, Reason] = field(default_factory=dict)
-
-    def step(self, op: int, target: Target, y: Label | None = None, w: float = 1.0) -> None:
-        self.op.append(op)
-        self.targets.append(target)
-        self.y.append(y)
-        self.w.append(w)
-
-
-class _Waiting(NamedTuple):
-    slot: int
-    time: int
-
-
-class _Early(NamedTuple):
-    label: Label
-    w: float
-    time: int
-
-
-class _Settled(NamedTuple):
-    label: Label | None  # None: it went before a label came
-    time: int
-
-
-_Held = _Waiting | _Early | _Settled
 
 
 class LabelJoin:
@@ -113,9 +60,13 @@ class LabelJoin:
         How long they wait, in milliseconds of stream time.
     max_classes
         How many different labels are accepted.
+    corrections
+        Whether a second, different label replaces the first one. The rows of settled ids are
+        then kept like those that wait.
 
     Examples
     --------
+    >>> from stream.plan import Plan
     >>> join = LabelJoin(max_pending=2)
     >>> plan = Plan()
     >>> join.observe(plan, event=0, row=0, id="a", time=0)
@@ -125,30 +76,43 @@ class LabelJoin:
     """
 
     def __init__(
-        self, max_pending: int = 100_000, horizon: int = 7 * DAY_MS, max_classes: int = 256
+        self,
+        max_pending: int = 100_000,
+        horizon: int = 7 * DAY_MS,
+        max_classes: int = 256,
+        corrections: bool = False,
     ) -> None:
         self.max_pending = max_pending
         self.horizon = horizon
-        self.labels = Dictionary(max_classes)
+        self.corrections = corrections
+        self._accepted = AcceptedLabels(max_classes)
         self.outcomes: Counter[str] = Counter()
         self.time = 0
         # Ordered dicts: the first key of a plain one costs a scan over those deleted before it.
-        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
-        self._early: OrderedDict[str, _Early] = OrderedDict()
-        self._settled: OrderedDict[str, _Settled] = OrderedDict()
-        self._promised: Counter[Label] = Counter()
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
+        self._early: OrderedDict[str, Early] = OrderedDict()
+        self._settled: OrderedDict[str, Settled] = OrderedDict()
         self._free: list[int] = []
         self._slots = 0
+        self._learned = 0  # records so far
         self._oldest = 0  # nothing held is older: most records need no sweep
+
+    @property
+    def labels(self) -> Dictionary:
+        """The labels learned, in the order they first were."""
+        return self._accepted.learned
 
     @property
     def pending(self) -> int:
         """Observations that wait for their label."""
         return len(self._waiting)
 
-    def waiting_slots(self) -> NDArray[np.int64]:
-        """The slots of the waiting observations, oldest first."""
-        return np.array([v.slot for v in self._waiting.values()], dtype=np.int64)
+    def kept_slots(self) -> NDArray[np.int64]:
+        """The slots of the rows that are kept: waiting ones, then settled ones, oldest first."""
+        slots = [v.slot for v in self._waiting.values()]
+        if self.corrections:
+            slots += [v.slot for v in self._settled.values() if v.slot >= 0]
+        return np.array(slots, dtype=np.int64)
 
     @property
     def slots(self) -> int:
@@ -165,8 +129,9 @@ class LabelJoin:
         time: int,
         label: object = None,
         w: float = 1.0,
+        learn: bool = True,
     ) -> None:
-        """An observation, perhaps with its label inside."""
+        """An observation, perhaps with its label inside. `learn` False: a label is held back."""
         self._advance(time, plan)
         here = Target(row, -1)
         accepted = None
@@ -180,20 +145,17 @@ class LabelJoin:
             return
         early = self._early.pop(id, None)
         if early is not None:
-            self._unpromise(early.label)
+            self._accepted.release(early.label)
             if accepted is not None:
-                self.outcomes[_second(early.label, accepted)] += 1
+                self.outcomes[repeated(early.label, accepted)] += 1
             accepted, w = early.label, early.w
         if accepted is not None:
-            self._learn(plan, PREDICT_THEN_LEARN, here, id, accepted, w)
+            self._learn(plan, PREDICT_THEN_LEARN, here, id, accepted, w, learn)
             return
         plan.step(PREDICT, here)
         if len(self._waiting) >= self.max_pending:
             self._evict(plan)
-        slot = self._free.pop() if self._free else self._slots
-        self._slots = max(self._slots, slot + 1)
-        self._waiting[id] = _Waiting(slot, self.time)
-        plan.waiting[slot] = row
+        self._waiting[id] = Waiting(self._keep(plan, row), self.time)
 
     def answer(
         self,
@@ -204,13 +166,14 @@ class LabelJoin:
         label: object,
         w: float,
         time: int,
+        learn: bool = True,
     ) -> None:
-        """A label for the observation `id`."""
+        """A label for the observation `id`. `learn` False: it is held back."""
         self._advance(time, plan)
         waiting = self._waiting.get(id)
         settled = self._settled.get(id) if waiting is None else None
         if settled is not None:
-            self.outcomes[_second(settled.label, label)] += 1
+            self._again(plan, event, id, settled, label, w, learn)
             return
         accepted = self._accept(plan, event, label)
         if accepted is None:
@@ -219,59 +182,111 @@ class LabelJoin:
             self._keep_early(id, accepted, w)
             return
         del self._waiting[id]
-        row = plan.waiting.pop(waiting.slot, -1)
-        self._free.append(waiting.slot)
-        self._learn(plan, LEARN, Target(row, waiting.slot), id, accepted, w)
+        target = Target(plan.kept.get(waiting.slot, -1), waiting.slot)
+        self._learn(plan, LEARN, target, id, accepted, w, learn)
 
-    def _learn(self, plan: Plan, op: int, target: Target, id_: str, label: Label, w: float) -> None:
+    def _again(
+        self,
+        plan: Plan,
+        event: int,
+        id_: str,
+        settled: Settled,
+        label: object,
+        w: float,
+        learn: bool,
+    ) -> None:
+        """Another label for a settled id."""
+        outcome = repeated(settled.label, label)
+        if outcome != "conflicting" or settled.slot < 0:
+            self.outcomes[outcome] += 1
+            return
+        accepted = self._accept(plan, event, label)
+        if accepted is None:
+            return
+        if not learn:
+            self.outcomes["held_back"] += 1
+            return
+        assert settled.label is not None  # noqa: S101  or it came late
+        plan.correction = Correction(
+            id_,
+            settled.slot,
+            settled.label,
+            settled.w,
+            accepted,
+            w,
+            self._learned - settled.learned,
+        )
+
+    def corrected(self, due: Correction) -> None:
+        """The correction is done: its new label is learned, as old as the first one was."""
+        self.labels.add(due.new)
+        self.outcomes["corrected"] += 1
+        self._learned += 1
+        settled = self._settled[due.id]
+        self._settled[due.id] = settled._replace(label=due.new, w=due.new_w)
+
+    def conflicted(self) -> None:
+        """A correction could not be done: the first label stands."""
+        self.outcomes["conflicting"] += 1
+
+    def _learn(
+        self, plan: Plan, op: int, target: Target, id_: str, label: Label, w: float, learn: bool
+    ) -> None:
+        if not learn:
+            self.outcomes["held_back"] += 1
+            if op == PREDICT_THEN_LEARN:
+                plan.step(PREDICT, target)
+            self._release(plan, target.slot)
+            self._settle(plan, id_, Settled(label, self.time))
+            return
         self.labels.add(label)
         self.outcomes["joined"] += 1
+        self._learned += 1
         plan.step(op, target, label, w)
-        self._settle(id_, label)
+        slot = target.slot
+        if not self.corrections:
+            self._release(plan, slot)
+            slot = -1
+        self._settle(plan, id_, Settled(label, self.time, slot, w, self._learned))
+        if self.corrections and slot < 0:  # only now: settling may have let a slot go
+            slot = self._keep(plan, target.row)
+            self._settled[id_] = self._settled[id_]._replace(slot=slot)
 
-    def _settle(self, id_: str, label: Label | None) -> None:
+    def _settle(self, plan: Plan, id_: str, settled: Settled) -> None:
         if len(self._settled) >= self.max_pending:
-            self._settled.popitem(last=False)
+            self._release(plan, self._settled.popitem(last=False)[1].slot)
             self.outcomes["forgotten"] += 1
-        self._settled[id_] = _Settled(label, self.time)
+        self._settled[id_] = settled
+
+    def _keep(self, plan: Plan, row: int) -> int:
+        """A slot for a row of this call."""
+        slot = self._free.pop() if self._free else self._slots
+        self._slots = max(self._slots, slot + 1)
+        plan.kept[slot] = row
+        return slot
+
+    def _release(self, plan: Plan, slot: int) -> None:
+        if slot >= 0:
+            plan.kept.pop(slot, None)
+            self._free.append(slot)
 
     def _keep_early(self, id_: str, label: Label, w: float) -> None:
         before = self._early.get(id_)
         if before is not None:
-            self.outcomes[_second(before.label, label)] += 1
+            self.outcomes[repeated(before.label, label)] += 1
             return
         if len(self._early) >= self.max_pending:
-            self._unpromise(self._early.popitem(last=False)[1].label)
+            self._accepted.release(self._early.popitem(last=False)[1].label)
             self.outcomes["evicted"] += 1
-        self._early[id_] = _Early(label, w, self.time)
-        self._promised[label] += 1
+        self._early[id_] = Early(label, w, self.time)
+        self._accepted.promise(label)
         self.outcomes["early"] += 1
-
-    def _unpromise(self, label: Label) -> None:
-        self._promised[label] -= 1
-        if not self._promised[label]:
-            del self._promised[label]
 
     def _accept(self, plan: Plan, event: int, value: object) -> Label | None:
         """The label if it may be learned now or later; None where it was refused."""
-        reason: Reason | None = None
-        label: Label = ""
-        try:
-            label = plain_label(value)
-        except InvalidRecordError as error:
-            reason = error.reason
-        first = next(iter(self.labels), None)
-        if first is None:
-            first = next(iter(self._promised), None)
-        if reason is None and first is not None and type(label) is not type(first):
-            reason = "label_kind"
-        if reason is None and label not in self.labels and label not in self._promised:
-            unlearned = sum(1 for p in self._promised if p not in self.labels)
-            if len(self.labels) + unlearned >= self.labels.bound:
-                self.labels.overflow += 1
-                reason = "max_classes"
+        reason = self._accepted.refusal(value)
         if reason is None:
-            return label
+            return plain_label(value)
         plan.rejected[event] = reason
         self.outcomes["rejected"] += 1
         return None
@@ -284,15 +299,15 @@ class LabelJoin:
         limit = time - self.horizon
         if limit <= self._oldest:
             return
-        for id_ in _older(self._settled.items(), limit):
-            del self._settled[id_]
-        for id_ in _older(self._early.items(), limit):
-            self._unpromise(self._early.pop(id_).label)
+        for id_ in older(self._settled.items(), limit):
+            self._release(plan, self._settled.pop(id_).slot)
+        for id_ in older(self._early.items(), limit):
+            self._accepted.release(self._early.pop(id_).label)
             self.outcomes["early_expired"] += 1
-        for id_ in _older(self._waiting.items(), limit):
+        for id_ in older(self._waiting.items(), limit):
             self._forget(plan, id_)
             self.outcomes["expired"] += 1
-        held: tuple[Mapping[str, _Held], ...] = (self._settled, self._early, self._waiting)
+        held: tuple[Mapping[str, Held], ...] = (self._settled, self._early, self._waiting)
         self._oldest = min((d[next(iter(d))].time for d in held if d), default=time)
 
     def _evict(self, plan: Plan) -> None:
@@ -300,10 +315,8 @@ class LabelJoin:
         self.outcomes["evicted"] += 1
 
     def _forget(self, plan: Plan, id_: str) -> None:
-        slot = self._waiting.pop(id_).slot
-        plan.waiting.pop(slot, None)
-        self._free.append(slot)
-        self._settle(id_, None)
+        self._release(plan, self._waiting.pop(id_).slot)
+        self._settle(plan, id_, Settled(None, self.time))
 
     def to_state(self) -> State:
         """The whole state. O(pending)."""
@@ -315,7 +328,7 @@ class LabelJoin:
             "slots": self._slots,
             "early_labels": [e.label for e in self._early.values()],
             "settled_labels": [s.label for s in self._settled.values()],
-            "promised": list(self._promised),
+            "promised": self._accepted.promised,
         }
         arrays = {"free": np.array(self._free, dtype=np.int64)}
         for name, ids in (
@@ -326,8 +339,13 @@ class LabelJoin:
             arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
             times = [v.time for v in ids.values()]
             arrays[f"{name}_time"] = np.array(times, dtype=np.int64)
-        arrays["waiting_slot"] = self.waiting_slots()
+        arrays["waiting_slot"] = np.array([v.slot for v in self._waiting.values()], dtype=np.int64)
         arrays["early_w"] = np.array([e.w for e in self._early.values()], dtype=np.float64)
+        if self.corrections:  # without, there is nothing to tell of what is settled
+            header["learned"] = self._learned
+            for name, dtype in KEPT:
+                values = [getattr(s, name) for s in self._settled.values()]
+                arrays[f"settled_{name}"] = np.array(values, dtype=dtype)
         return State(header, arrays)
 
     def load_state(self, state: State) -> None:
@@ -339,49 +357,23 @@ class LabelJoin:
             It is damaged.
         """
         header = state.header
-        self.labels = Dictionary(self.labels.bound, header["labels"])
-        self.labels.overflow = header["overflow"]
+        self._accepted.load(header["labels"], header["overflow"])
         self.outcomes = Counter(header["outcomes"])
         self.time, self._slots = header["time"], header["slots"]
         self._oldest = 0
         self._free = state.array("free", np.int64, 1).tolist()
-        ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
+        ids = {name: ids_of(state, name) for name in ("waiting", "early", "settled")}
         times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
         slots = state.array("waiting_slot", np.int64, 1).tolist()
         weights = state.array("early_w", np.float64, 1).tolist()
-        self._waiting = _keyed(ids["waiting"], map(_Waiting, slots, times["waiting"]))
-        early = map(_Early, header["early_labels"], weights, times["early"])
-        self._early = _keyed(ids["early"], early)
-        settled = map(_Settled, header["settled_labels"], times["settled"])
-        self._settled = _keyed(ids["settled"], settled)
-        counts = Counter(e.label for e in self._early.values())
-        self._promised = Counter({label: counts[label] for label in header["promised"]})
-
-
-def _second(first: Label | None, label: object) -> str:
-    """The outcome of another label for an id whose first one was `first`."""
-    if first is None:
-        return "late"
-    return "duplicate" if type(label) is type(first) and label == first else "conflicting"
-
-
-def _older(items: Iterable[tuple[str, _Held]], limit: int) -> list[str]:
-    """Ids at the front whose time is before `limit`. Times never fall along a dict."""
-    out = []
-    for id_, value in items:
-        if value.time >= limit:
-            break
-        out.append(id_)
-    return out
-
-
-def _ids(state: State, name: str) -> list[str]:
-    arrays = {k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")}
-    ids = [i for i in unpack(arrays) if i is not None]
-    if len(ids) != len(arrays["lengths"]):
-        raise StateError(f"the ids of {name!r} are damaged")
-    return ids
-
-
-def _keyed(ids: list[str], values: Iterable[V]) -> OrderedDict[str, V]:
-    return OrderedDict(zip(ids, values, strict=True))
+        self._waiting = keyed(ids["waiting"], map(Waiting, slots, times["waiting"]))
+        early = map(Early, header["early_labels"], weights, times["early"])
+        self._early = keyed(ids["early"], early)
+        columns = [header["settled_labels"], times["settled"]]
+        if self.corrections:
+            self._learned = header["learned"]
+            for name, dtype in KEPT:
+                columns.append(state.array(f"settled_{name}", dtype, 1).tolist())
+        self._settled = keyed(ids["settled"], map(Settled, *columns))
+        promised = (e.label for e in self._early.values())
+        self._accepted.load_promised(header["promised"], promised)

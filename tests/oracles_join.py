@@ -19,6 +19,7 @@ class Held(NamedTuple):
     label: Any = None
     w: float = 1.0
     observation: int = -1
+    learned: int = 0
 
 
 @dataclass
@@ -28,7 +29,9 @@ class JoinTwin:
     bound: int
     horizon: int
     max_classes: int
+    corrections: bool = False
     time: int = 0
+    learned: int = 0
     observations: int = 0
     waiting: list[Held] = field(default_factory=list)
     early: list[Held] = field(default_factory=list)
@@ -37,8 +40,11 @@ class JoinTwin:
     outcomes: Counter[str] = field(default_factory=Counter)
     steps: list[tuple[str, int, Any, float | None]] = field(default_factory=list)
     rejected: dict[int, str] = field(default_factory=dict)
+    ages: list[int] = field(default_factory=list)
 
-    def observe(self, event: int, id_: str, time: int, label: Any, w: float) -> None:
+    def observe(
+        self, event: int, id_: str, time: int, label: Any, w: float, learn: bool = True
+    ) -> None:
         number = self.observations
         self.observations += 1
         self.pass_time(time)
@@ -55,7 +61,11 @@ class JoinTwin:
                 self.outcomes[again(early.label, label)] += 1
             label, w = early.label, early.w
         if label is not None:
-            self.learn("predict then learn", number, id_, label, w)
+            if learn:
+                self.learn("predict then learn", number, id_, label, w)
+            else:
+                self.steps.append(("predict", number, None, None))
+                self.hold_back(id_, label)
             return
         self.steps.append(("predict", number, None, None))
         if len(self.waiting) == self.bound:
@@ -63,11 +73,23 @@ class JoinTwin:
             self.settle(self.waiting.pop(0).id, None)
         self.waiting.append(Held(id_, self.time, observation=number))
 
-    def answer(self, event: int, id_: str, time: int, label: Any, w: float) -> None:
+    def answer(
+        self,
+        event: int,
+        id_: str,
+        time: int,
+        label: Any,
+        w: float,
+        learn: bool = True,
+        possible: bool = True,
+    ) -> None:
         self.pass_time(time)
         settled = found(self.settled, id_)
         if settled is not None:
             kind = "late" if settled.label is None else again(settled.label, label)
+            if kind == "conflicting" and self.corrections and settled.observation >= 0:
+                self.correct(event, settled, label, w, learn, possible)
+                return
             self.outcomes[kind] += 1
             return
         if not self.acceptable(event, label):
@@ -75,7 +97,10 @@ class JoinTwin:
         waiting = found(self.waiting, id_)
         if waiting is not None:
             self.waiting.remove(waiting)
-            self.learn("learn", waiting.observation, id_, label, w)
+            if learn:
+                self.learn("learn", waiting.observation, id_, label, w)
+            else:
+                self.hold_back(id_, label)
             return
         early = found(self.early, id_)
         if early is not None:
@@ -88,17 +113,47 @@ class JoinTwin:
         self.early.append(Held(id_, self.time, label, w))
 
     def learn(self, what: str, number: int, id_: str, label: Any, w: float) -> None:
+        self.name(label)
+        self.outcomes["joined"] += 1
+        self.learned += 1
+        self.steps.append((what, number, label, w))
+        self.settle(id_, label, number, w)
+
+    def name(self, label: Any) -> None:
         if not any(same(label, known) for known in self.labels):
             self.labels.append(label)
-        self.outcomes["joined"] += 1
-        self.steps.append((what, number, label, w))
+
+    def hold_back(self, id_: str, label: Any) -> None:
+        """The breaker is open: the id is settled, nothing is learned, no row is kept."""
+        self.outcomes["held_back"] += 1
         self.settle(id_, label)
 
-    def settle(self, id_: str, label: Any) -> None:
+    def correct(
+        self, event: int, settled: Held, label: Any, w: float, learn: bool, possible: bool
+    ) -> None:
+        """The old label is taken back, the new one learned; the id stays where it was."""
+        if not self.acceptable(event, label):
+            return
+        if not learn:
+            self.outcomes["held_back"] += 1
+            return
+        self.ages.append(self.learned - settled.learned)
+        if not possible:
+            self.outcomes["conflicting"] += 1
+            return
+        self.outcomes["corrected"] += 1
+        self.name(label)
+        self.learned += 1
+        self.steps.append(("unlearn", settled.observation, settled.label, settled.w))
+        self.steps.append(("learn", settled.observation, label, w))
+        at = self.settled.index(settled)
+        self.settled[at] = settled._replace(label=label, w=w)
+
+    def settle(self, id_: str, label: Any, number: int = -1, w: float = 1.0) -> None:
         if len(self.settled) == self.bound:
             self.outcomes["forgotten"] += 1
             self.settled.pop(0)
-        self.settled.append(Held(id_, self.time, label))
+        self.settled.append(Held(id_, self.time, label, w, number, self.learned))
 
     def acceptable(self, event: int, label: Any) -> bool:
         """Of the first label's kind, and no class too many, promised early labels included."""

@@ -17,12 +17,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
-errors schema text rows block state explain stats base bayes neighbors preprocessing decision join
-evaluate drift compat checks
+errors schema text rows block state explain stats base bayes neighbors preprocessing decision
+held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
 errors failpoints config records files feed events models codecs shard journal transports
-snapshots history recovery commit telemetry web runner replay plot demo commands cli __main__
+snapshots history recovery poison commit telemetry web runner replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

@@ -197,13 +197,19 @@ class BayesClassifier(Learner, abc.ABC):
             It cannot have been learned; the model is untouched. (What is checked are the sums:
             a record that was not learned, but could have been, is taken back all the same.)
         """
-        block = self._one(x, y, w)
+        self.unlearn_rows(self.rows([x]), y, w, age=age)
+
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """`unlearn_one` of the one row of `rows`."""
+        for refusal in self.refusals(rows).values():
+            raise refusal
+        block = Block.of(rows, PREDICT, [y], w)
         label = block.labels[0]
         since = self._age(age)
         known = self._classes.codes.get(label)
         if known is None or type(self.classes[known]) is not type(label):
             raise NotLearnedError(f"expected one of the classes {self.classes}, got {label!r}")
-        amount = Amount(float(w), self._growth**-since)
+        amount = Amount(float(w), self.faded(since))
         counted = amount.w * amount.fade * self._prior.unit[0]
         left = left_after(self._prior.weight[known], counted)
         if left is None:
@@ -231,11 +237,9 @@ class BayesClassifier(Learner, abc.ABC):
             )
         return int(age)
 
-    def _one(self, x: Mapping[Any, Any], y: Any, w: float) -> Block:
-        rows = self.rows([x])
-        for refusal in self.refusals(rows).values():
-            raise refusal
-        return Block.of(rows, PREDICT, [y], w)
+    def faded(self, age: int) -> float:
+        """What is left of a record's weight after so many records learned since."""
+        return self._growth**-age
 
     def _drop_class(self, c: int) -> None:
         self._classes.remove(self._classes.values[c])

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Rows
 from stream.decision import BayesDecision, OverallRisk
+from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
-from stream.join import LabelJoin, Plan
+from stream.join import LabelJoin
+from stream.plan import Plan
 
 __all__ = ["DecidedProgressive"]
 
@@ -23,7 +25,7 @@ class DecidedProgressive(Progressive):
 
     Parameters
     ----------
-    learner, join, like
+    learner, join, like, breaker
         See `Progressive`.
     rule
         What decides.
@@ -35,8 +37,15 @@ class DecidedProgressive(Progressive):
         its own, not part of `to_state`: a service may begin or cease to decide at any time.
     """
 
-    def __init__(self, learner: Learner, join: LabelJoin, like: Rows, rule: BayesDecision) -> None:
-        super().__init__(learner, join, like)
+    def __init__(
+        self,
+        learner: Learner,
+        join: LabelJoin,
+        like: Rows,
+        rule: BayesDecision,
+        breaker: Breaker | None = None,
+    ) -> None:
+        super().__init__(learner, join, like, breaker)
         self.risk = OverallRisk(rule)
 
     def _score(

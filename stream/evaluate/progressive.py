@@ -3,6 +3,9 @@
 `Progressive` is the one machine behind the live service and offline delays: the join turns
 events into steps, the learner runs them in one compiled call, and each label that arrives scores
 the prediction that was made then, on the features that were known then.
+
+Class codes here are those of the join: labels in the order they were learned. A learner's own may
+change when a correction takes a class back that nothing else was learned of.
 """
 
 from __future__ import annotations
@@ -17,16 +20,22 @@ from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Rows
-from stream.errors import InvalidRecordError, Reason
+from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
+from stream.evaluate.breaker import Breaker
 from stream.evaluate.explained import explained_many
 from stream.evaluate.pending import Waiting
 from stream.evaluate.quality import Quality, QualityView
+from stream.evaluate.result import Result, by_code, joined
 from stream.explain import Explanation
-from stream.join import LabelJoin, Plan
+from stream.join import LabelJoin
+from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
 
 __all__ = ["Events", "Progressive", "Result", "progressive"]
+
+
+_Event = tuple[int, str, int, object, float, int, int]
 
 
 @dataclass(slots=True)
@@ -45,6 +54,9 @@ class Events:
         Weight of the label.
     times
         Stream time in milliseconds.
+    dead
+        How many records were dead letters before each event, since the one before it, and after
+        the last; None: nobody counts them.
     """
 
     ids: Sequence[str]
@@ -52,34 +64,7 @@ class Events:
     labels: Sequence[object]
     weights: Sequence[float]
     times: Sequence[int]
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of `Events`.
-
-    Parameters
-    ----------
-    predictions
-        One an observation that was not rejected, in order.
-    said
-        Their class codes, -1 for none.
-    learned
-        How many steps learned.
-    learned_before
-        int64, one a prediction: how many of them before it.
-    rejected
-        Event to the reason its label was refused; such an observation has no prediction.
-    explanations
-        One a prediction, where they were asked for.
-    """
-
-    predictions: Predictions
-    said: NDArray[np.int64]
-    learned: int
-    learned_before: NDArray[np.int64]
-    rejected: dict[int, Reason]
-    explanations: list[Explanation | None] | None = None
+    dead: Sequence[int] | None = None
 
 
 class Progressive:
@@ -93,13 +78,26 @@ class Progressive:
         What brings labels to their observations.
     like
         Rows of the stream's shape (any number): its columns are kept while rows wait.
+    breaker
+        What holds learning back; None: nothing does.
+
+    Notes
+    -----
+    A score is of the first label an id had, and stays when that label is corrected: it says how
+    good a prediction was by what was known when it was scored, and log loss, windows and baselines
+    could not be moved with it. What each correction did to the model, the next scores show.
     """
 
-    def __init__(self, learner: Learner, join: LabelJoin, like: Rows) -> None:
+    def __init__(
+        self, learner: Learner, join: LabelJoin, like: Rows, breaker: Breaker | None = None
+    ) -> None:
         self.learner = learner
         self.join = join
         self.quality = Quality()
+        self._breaker = breaker
         self._waiting = Waiting(learner.prepare(like))
+        for label in learner.classes:
+            join.labels.add(label)
 
     def process(self, rows: Rows, events: Events, raw: Rows | None = None) -> Result:
         """Predict, score and learn, event by event.
@@ -107,7 +105,21 @@ class Progressive:
         With `raw`, the rows as they were before the learner prepared them, each prediction is
         explained too, step by step.
         """
-        plan = self._plan(events)
+        stream = _one_by_one(events)
+        parts: list[Result] = []
+        while True:
+            plan = self._plan(stream)
+            if plan.correction is None and not parts:
+                return self._run(plan, rows, raw)
+            part = plan.renumber()
+            at = np.array(part, dtype=np.int64)
+            parts.append(self._run(plan, rows.take(at), None if raw is None else raw.take(at)))
+            if plan.correction is None:
+                return joined(parts, list(self.join.labels))
+            self._correct(plan.correction)
+
+    def _run(self, plan: Plan, rows: Rows, raw: Rows | None) -> Result:
+        """The steps of one plan."""
         rows = self._waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
         why: list[Explanation | None] | None = None
@@ -115,6 +127,7 @@ class Progressive:
             predictions = self.learner.progressive_many(block)
         else:
             predictions, why = explained_many(self.learner, block, raw)
+        predictions = by_code(predictions, self.join.labels)
         said = predictions.best()
         self._score(plan, block, old, predictions, said)
         learns = block.op != PREDICT
@@ -122,15 +135,40 @@ class Progressive:
         learned = int(np.count_nonzero(learns))
         return Result(predictions, said, learned, before, plan.rejected, why)
 
-    def _plan(self, events: Events) -> Plan:
-        plan, observe, answer = Plan(), self.join.observe, self.join.answer
-        columns = (events.ids, events.row, events.labels, events.weights, events.times)
-        for event, (id_, row, label, w, time) in enumerate(zip(*columns, strict=True)):
+    def _plan(self, stream: Iterator[_Event]) -> Plan:
+        """The plan of the next events, up to a correction or the last."""
+        plan, join, breaker = Plan(), self.join, self._breaker
+        for event, id_, row, label, w, time, dead in stream:
+            for _ in range(dead if breaker is not None else 0):
+                breaker.add(dead=True)  # type: ignore[union-attr]
+            if event < 0:
+                break
+            learn = breaker is None or not breaker.open
             if row < 0:
-                answer(plan, event=event, id=id_, label=label, w=w, time=time)
+                join.answer(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
             else:
-                observe(plan, event=event, row=row, id=id_, time=time, label=label, w=w)
+                join.observe(
+                    plan, event=event, row=row, id=id_, time=time, label=label, w=w, learn=learn
+                )
+            if breaker is not None:
+                breaker.add(dead=event in plan.rejected)
+            if plan.correction is not None:
+                break
         return plan
+
+    def _correct(self, due: Correction) -> None:
+        """Unlearn the old label and learn the new one, as old as it was; or let the old one be."""
+        row = self._waiting.rows.take(np.array([due.slot]))
+        w = due.new_w * self.learner.faded(due.age + 1)  # to learn it is one record more
+        try:
+            if w == 0.0:
+                raise NotLearnedError("it has faded to nothing")
+            self.learner.unlearn_rows(row, due.old, due.old_w, age=due.age)
+        except (NotLearnedError, NotSupportedError):
+            self.join.conflicted()
+            return
+        self.learner.progressive_many(Block.of(row, LEARN, [due.new], w))
+        self.join.corrected(due)
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
         """The steps over this call's rows and, behind them, those fetched from their slots.
@@ -184,8 +222,8 @@ class Progressive:
         )
         self.quality.score(true, scored, p_true)
 
-        keep = np.fromiter(plan.waiting, dtype=np.int64, count=len(plan.waiting))
-        from_row = np.fromiter(plan.waiting.values(), dtype=np.int64, count=keep.size)
+        keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))
+        from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
         self._waiting.put(
             self.join.slots,
             keep,
@@ -196,7 +234,7 @@ class Progressive:
 
     def view(self) -> QualityView:
         """The scores as they stand."""
-        return self.quality.view(self.learner.classes)
+        return self.quality.view(list(self.join.labels))
 
     def to_state(self) -> State:
         """Learner, join, scores and waiting rows, as a copy."""
@@ -205,7 +243,7 @@ class Progressive:
                 "learner": self.learner.to_state(),
                 "join": self.join.to_state(),
                 "quality": self.quality.to_state(),
-                "waiting": self._waiting.to_state(self.join.waiting_slots()),
+                "waiting": self._waiting.to_state(self.join.kept_slots()),
             }
         )
 
@@ -220,9 +258,7 @@ class Progressive:
         self.learner.load_state(state.nested("learner"))
         self.join.load_state(state.nested("join"))
         self.quality.load_state(state.nested("quality"))
-        self._waiting.load_state(
-            state.nested("waiting"), self.join.slots, self.join.waiting_slots()
-        )
+        self._waiting.load_state(state.nested("waiting"), self.join.slots, self.join.kept_slots())
 
 
 def _at(
@@ -234,6 +270,23 @@ def _at(
     inside = (column < proba.shape[1]) & (row >= 0)
     found = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
     return np.where(inside, found, 0.0)
+
+
+def _one_by_one(events: Events) -> Iterator[_Event]:
+    """Each event with its number and the dead letters before it; number -1 for those at the end."""
+    n = len(events.ids)
+    dead = events.dead or [0] * (n + 1)
+    yield from zip(
+        range(n),
+        events.ids,
+        events.row,
+        events.labels,
+        events.weights,
+        events.times,
+        dead,
+        strict=False,  # one more number of dead letters than events
+    )
+    yield -1, "", -1, None, 1.0, 0, dead[n]
 
 
 def progressive(

@@ -348,7 +348,12 @@ class KNNClassifier(Learner):
             No record in the window equals it; the model is untouched. One that has left the
             window can no longer be taken back.
         """
-        rows = self._checked(x)
+        self.unlearn_rows(self.rows([x]), y, w, age=age)
+
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """`unlearn_one` of the one row of `rows`."""
+        for refusal in self.refusals(rows).values():
+            raise refusal
         label = Block.of(rows, PREDICT, [y], w).labels[0]
         c = self._classes.codes.get(label)
         if c is None or type(self.classes[c]) is not type(label):

@@ -193,7 +193,21 @@ class Discretized(Learner):
     ) -> None:
         """Take one learned record back; with fixed edges only."""
         self._needs_fixed_edges("unlearning")
-        self.learner.unlearn_one(self._as_seen(x), y, w, age=age)
+        super().unlearn_one(x, y, w, age=age)
+
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """`unlearn_one` of the one row of `rows`."""
+        self._needs_fixed_edges("unlearning")
+        self.learner.unlearn_rows(self.prepare(rows), y, w, age=age)
+
+    @property
+    def can_unlearn(self) -> bool:
+        """Whether edges are fixed and the learner can."""
+        return not self.discretizer.learns and self.learner.can_unlearn
+
+    def faded(self, age: int) -> float:
+        """The learner's."""
+        return self.learner.faded(age)
 
     def merge(self, other: Learner) -> Self:
         """Become what learning `other`'s records after one's own would give; fixed edges only."""

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.join import OUTCOMES, LabelJoin, Plan
+from stream.join import OUTCOMES, LabelJoin
+from stream.plan import Plan
 from tests.oracles_join import JoinTwin
 
 OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
@@ -53,7 +54,7 @@ def test_label_of_a_waiting_observation_is_learned_on_its_row() -> None:
     assert feed.steps == [("predict", 0, None), ("predict", 1, None), ("learn", 0, "yes")]
     assert feed.plan.w[-1] == 2.5
     assert (feed.outcomes, feed.join.pending) == ({"joined": 1}, 1)
-    assert list(feed.plan.waiting.values()) == [1]
+    assert list(feed.plan.kept.values()) == [1]
 
 
 def test_label_inside_an_observation_is_learned_right_after_its_prediction() -> None:
@@ -150,6 +151,78 @@ def test_settled_id_is_forgotten_after_the_horizon() -> None:
     assert [y for _, _, y in feed.steps] == ["yes", "no"]
 
 
+def test_another_label_of_a_settled_id_is_a_correction_where_they_are_on() -> None:
+    """The plan ends there, and says what was learned, what is to be, and how long ago."""
+    feed = Feed(corrections=True).observe("a").answer("a", "yes", w=2.0)
+    feed.observe("b", label="yes").answer("a", "no", w=3.0)
+    due = feed.plan.correction
+
+    assert due is not None
+    assert (due.id, due.old, due.old_w, due.new, due.new_w) == ("a", "yes", 2.0, "no", 3.0)
+    assert (due.age, feed.plan.kept[due.slot]) == (1, 0)
+    assert feed.outcomes == {"joined": 2}
+
+
+def test_corrected_label_is_the_one_that_stands() -> None:
+    """Told again it is a duplicate; the first one, told again, is a correction back."""
+    feed = Feed(corrections=True).observe("a", label="yes").answer("a", "no")
+    feed.join.corrected(feed.plan.correction)
+    feed.plan.correction = None
+    feed.answer("a", "no")
+    assert feed.outcomes == {"joined": 1, "corrected": 1, "duplicate": 1}
+
+    feed.answer("a", "yes")
+
+    assert (feed.plan.correction.old, feed.plan.correction.new) == ("no", "yes")
+
+
+def test_label_that_cannot_be_taken_back_goes_on_standing() -> None:
+    """Counted as conflicting, as without corrections."""
+    feed = Feed(corrections=True).observe("a", label="yes").answer("a", "no")
+    feed.join.conflicted()
+    feed.plan.correction = None
+    feed.answer("a", "yes")
+
+    assert feed.outcomes == {"joined": 1, "conflicting": 1, "duplicate": 1}
+
+
+def test_correction_of_another_kind_is_rejected() -> None:
+    """It could not be learned: a dead letter that says why."""
+    feed = Feed(corrections=True).observe("a", label="yes").answer("a", 1)
+
+    assert (feed.plan.correction, feed.plan.rejected) == (None, {1: "label_kind"})
+
+
+@pytest.mark.parametrize("gone", ["bound", "horizon"])
+def test_correction_of_an_id_that_is_forgotten_is_an_early_label(gone) -> None:
+    """Its row went with it: bounded by count and by age."""
+    feed = Feed(corrections=True, max_pending=1, horizon=100).observe("a", label="yes")
+    feed.observe("b", label="yes", time=101 if gone == "horizon" else 0)
+    feed.answer("a", "no", time=101 if gone == "horizon" else 0)
+
+    assert (feed.plan.correction, feed.outcomes["early"]) == (None, 1)
+    assert (feed.join.slots, len(feed.plan.kept)) == (1, 1)
+
+
+def test_label_held_back_settles_its_id_and_learns_nothing() -> None:
+    """While the breaker is open: waiting, inside and for a correction; predictions go on."""
+    feed = Feed(corrections=True).observe("a").observe("x", label="yes")
+    hold = {"event": 9, "time": 0, "w": 1.0, "learn": False}
+    feed.join.answer(feed.plan, id="a", label="yes", **hold)
+    feed.join.observe(feed.plan, id="b", row=9, label="no", **hold)
+    feed.join.answer(feed.plan, id="x", label="no", **hold)
+    feed.answer("a", "yes").observe("b")
+
+    assert feed.outcomes == {
+        "joined": 1,
+        "held_back": 3,
+        "duplicate": 1,
+        "duplicate_observation": 1,
+    }
+    assert [op for op, _, _ in feed.steps].count("learn") == 0
+    assert (feed.steps[2], list(feed.join.labels)) == (("predict", 9, None), ["yes"])
+
+
 def test_beyond_max_pending_the_oldest_observation_is_evicted() -> None:
     """Its label then is late; the younger ones still wait."""
     feed = Feed(max_pending=2).observe("a").observe("b").observe("c")
@@ -184,7 +257,7 @@ def test_slots_are_reused_and_never_more_than_max_pending() -> None:
             feed.answer(str(i), "yes")
 
     assert feed.join.slots == 3
-    assert sorted(feed.join.waiting_slots().tolist()) == sorted(feed.plan.waiting)
+    assert sorted(feed.join.kept_slots().tolist()) == sorted(feed.plan.kept)
 
 
 @pytest.mark.parametrize(
@@ -270,42 +343,86 @@ event = st.tuples(
     labels,
     st.integers(-5, 15),
     st.sampled_from([1.0, 0.5]),
+    st.sampled_from([True, True, True, False]),
 )
 bounds = st.fixed_dictionaries(
     {
         "max_pending": st.integers(1, 3),
         "horizon": st.integers(1, 40),
         "max_classes": st.integers(1, 3),
+        "corrections": st.booleans(),
     }
 )
 
 
-def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()):
-    """Run events in calls that end at `cuts`; steps by observation number, and what was refused."""
-    time, number, steps, rejected = 0, 0, [], {}
-    owner: dict[int, int] = {}
-    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
-        plan, first = Plan(), number
-        for at in range(start, stop):
-            what, id_, label, passed, w = events[at]
-            time += passed
-            if what == "answer":
-                join.answer(plan, event=at, id=id_, label=label, w=w, time=time)
-                continue
-            inside = label if what == "inside" else None
-            join.observe(plan, event=at, row=number - first, id=id_, time=time, label=inside, w=w)
-            number += 1
+def possible(label: object) -> bool:
+    """Whether a learner of these tests could take the old label back for this one."""
+    return label != "z"
+
+
+class Calls:
+    """A join called with events, and steps by observation number, as a machine would do them."""
+
+    def __init__(self, join: LabelJoin) -> None:
+        self.join = join
+        self.plan, self.first, self.number = Plan(), 0, 0
+        self.owner: dict[int, int] = {}
+        self.steps: list[tuple[str, int, object, float | None]] = []
+        self.rejected: dict[int, str] = {}
+        self.ages: list[int] = []
+
+    def end(self) -> None:
+        """Do what is planned, up to the correction at its end."""
+        plan = self.plan
         for op, target, y, w in zip(plan.op, plan.targets, plan.y, plan.w, strict=True):
-            of = owner[target.slot] if target.row < 0 else first + target.row
-            steps.append((OPS[op], of, y, None if y is None else w))
-        owner |= {slot: first + row for slot, row in plan.waiting.items()}
-        rejected |= plan.rejected
-        assert set(plan.waiting) <= set(join.waiting_slots().tolist())
+            of = self.owner[target.slot] if target.row < 0 else self.first + target.row
+            self.steps.append((OPS[op], of, y, None if y is None else w))
+        self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
+        self.rejected |= plan.rejected
+        assert set(plan.kept) <= set(self.join.kept_slots().tolist())
+        due = plan.correction
+        if due is not None:
+            self.ages.append(due.age)
+            if possible(due.new):
+                self.steps.append(("unlearn", self.owner[due.slot], due.old, due.old_w))
+                self.steps.append(("learn", self.owner[due.slot], due.new, due.new_w))
+                self.join.corrected(due)
+            else:
+                self.join.conflicted()
+        self.plan, self.first = Plan(), self.number
+
+    def event(self, at: int, time: int, event) -> None:
+        what, id_, label, _, w, learn = event
+        if what == "answer":
+            self.join.answer(self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn)
+            if self.plan.correction is not None:
+                self.end()
+            return
+        row, inside = self.number - self.first, label if what == "inside" else None
+        self.join.observe(
+            self.plan, event=at, row=row, id=id_, time=time, label=inside, w=w, learn=learn
+        )
+        self.number += 1
+
+    def restart(self) -> None:
+        """Go on with a join that was saved and loaded."""
+        join = self.join
+        again = LabelJoin(join.max_pending, join.horizon, join.labels.bound, join.corrections)
+        again.load_state(join.to_state())
+        self.join = again
+
+
+def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()) -> Calls:
+    """Run events in calls that end at `cuts`."""
+    out, time = Calls(join), 0
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        for at in range(start, stop):
+            time += events[at][3]
+            out.event(at, time, events[at])
+        out.end()
         if stop in restart:
-            again = LabelJoin(join.max_pending, join.horizon, join.labels.bound)
-            again.load_state(join.to_state())
-            join = again
-    return join, steps, rejected
+            out.restart()
+    return out
 
 
 @settings(max_examples=400, deadline=None, derandomize=True, database=None)
@@ -318,25 +435,28 @@ def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()):
 def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     events, bound, cuts, restart
 ) -> None:
-    """Steps, outcomes, refusals and classes; the state is the same bits for every split (I1),
-    and for every save and load between two calls (I2)."""
-    twin = JoinTwin(bound["max_pending"], bound["horizon"], bound["max_classes"])
+    """Steps, outcomes, refusals, corrections and classes; the state is the same bits for every
+    split (I1), and for every save and load between two calls (I2)."""
+    twin = JoinTwin(**{"bound" if k == "max_pending" else k: v for k, v in bound.items()})
     time = 0
-    for at, (what, id_, label, passed, w) in enumerate(events):
+    for at, (what, id_, label, passed, w, learn) in enumerate(events):
         time += passed
         if what == "answer":
-            twin.answer(at, id_, time, label, w)
+            twin.answer(at, id_, time, label, w, learn, possible(label))
         else:
-            twin.observe(at, id_, time, label if what == "inside" else None, w)
+            twin.observe(at, id_, time, label if what == "inside" else None, w, learn)
     cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
-    whole, steps, rejected = calls(LabelJoin(**bound), events, [])
-    cut, cut_steps, cut_rejected = calls(LabelJoin(**bound), events, cuts, restart)
+    whole = calls(LabelJoin(**bound), events, [])
+    cut = calls(LabelJoin(**bound), events, cuts, restart)
 
-    assert steps == twin.steps
-    assert rejected == twin.rejected
-    assert whole.outcomes == twin.outcomes
-    assert set(whole.outcomes) <= set(OUTCOMES)
-    assert [(type(v), v) for v in whole.labels] == [(type(v), v) for v in twin.labels]
-    assert whole.pending == len(twin.waiting)
-    assert (cut_steps, cut_rejected) == (steps, rejected)
-    assert cut.to_state() == whole.to_state()
+    assert whole.steps == twin.steps
+    assert whole.rejected == twin.rejected
+    assert whole.ages == twin.ages
+    assert whole.join.outcomes == twin.outcomes
+    assert set(whole.join.outcomes) <= set(OUTCOMES)
+    assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
+    assert whole.join.pending == len(twin.waiting)
+    kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
+    assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
+    assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
+    assert cut.join.to_state() == whole.join.to_state()

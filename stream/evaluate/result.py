@@ -1,0 +1,80 @@
+"""What came of one call: the result of its steps, and of several parts as one.
+
+Rule: predictions have a column a label that was ever learned, in the order of the join. A learner's
+own classes may change between two parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Predictions
+from stream.errors import Reason
+from stream.explain import Explanation
+from stream.schema import Dictionary, Label
+
+__all__ = ["Result", "by_code", "joined"]
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of `Events`.
+
+    Parameters
+    ----------
+    predictions
+        One an observation that was not rejected, in order.
+    said
+        Their class codes, -1 for none.
+    learned
+        How many steps learned; a correction, which takes back as much, is none.
+    learned_before
+        int64, one a prediction: how many of them before it.
+    rejected
+        Event to the reason its label was refused; such an observation has no prediction.
+    explanations
+        One a prediction, where they were asked for.
+    """
+
+    predictions: Predictions
+    said: NDArray[np.int64]
+    learned: int
+    learned_before: NDArray[np.int64]
+    rejected: dict[int, Reason]
+    explanations: list[Explanation | None] | None = None
+
+
+def by_code(made: Predictions, labels: Dictionary) -> Predictions:
+    """The predictions with a column a label that was ever learned."""
+    if made.classes == labels.values:
+        return made
+    at = np.array([labels.codes[label] for label in made.classes], dtype=np.int64)
+    proba = np.zeros((len(made), len(labels)))
+    proba[:, at] = made.proba
+    known = np.append(np.int64(0), np.maximum.accumulate(at + 1))[made.known]
+    return Predictions(list(labels), proba, known)
+
+
+def joined(parts: list[Result], labels: list[Label]) -> Result:
+    """The results of one call's parts as one."""
+    n = sum(len(part.predictions) for part in parts)
+    proba, at, learned = np.zeros((n, len(labels))), 0, 0
+    before: list[NDArray[np.int64]] = []
+    rejected: dict[int, Reason] = {}
+    why: list[Explanation | None] | None = None
+    for part in parts:
+        made = part.predictions
+        proba[at : at + len(made), : made.proba.shape[1]] = made.proba
+        at += len(made)
+        before.append(part.learned_before + learned)
+        learned += part.learned
+        rejected |= part.rejected
+        if part.explanations is not None:
+            why = [*(why or []), *part.explanations]
+    known = np.concatenate([part.predictions.known for part in parts])
+    said = np.concatenate([part.said for part in parts])
+    made = Predictions(labels, proba, known)
+    return Result(made, said, learned, np.concatenate(before), rejected, why)
