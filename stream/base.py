@@ -19,7 +19,7 @@ from river import base
 from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning, mixed_kinds
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.explain import Explanation, LinearView
-from stream.schema import Dictionary, Label
+from stream.schema import KINDS, Dictionary, Kind, Label
 from stream.state import State
 
 __all__ = ["Learner", "Predictions"]
@@ -79,11 +79,14 @@ class Learner(base.Classifier, abc.ABC):
         Whether `to_state` works; where not, the state is rebuilt from the journal at start.
     numbers, truths, strings : str
         What such a value is to this learner, see `Rows.from_dicts`.
+    kinds : frozenset of str
+        Kinds of declared fields it learns from; those of another kind change nothing.
     """
 
     numbers: ClassVar[str] = "numeric"
     truths: ClassVar[str] = "numeric"
     strings: ClassVar[str] = "categorical"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     can_save: bool = True
     _classes: Dictionary
 

@@ -25,7 +25,7 @@ from stream.bayes.tokens import check_alpha
 from stream.block import Block, Floats, Rows
 from stream.errors import SchemaError, StateError
 from stream.explain import LinearView
-from stream.schema import Dictionary, Label
+from stream.schema import Dictionary, Kind, Label
 from stream.state import State
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
@@ -216,6 +216,7 @@ class BernoulliNB(BayesClassifier):
     """
 
     strings: ClassVar[str] = "text"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "text"))
 
     def __init__(
         self,

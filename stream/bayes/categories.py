@@ -19,7 +19,7 @@ from stream.bayes.columns import MAX_FEATURES
 from stream.block import Block, Rows
 from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.rows import Objects
-from stream.schema import Dictionary, category
+from stream.schema import Dictionary, Kind, category
 from stream.state import State, pack, unpack
 
 __all__ = [
@@ -269,6 +269,7 @@ class CategoryClassifier(BayesClassifier):
     numbers: ClassVar[str] = "categorical"
     truths: ClassVar[str] = "categorical"
     strings: ClassVar[str] = "categorical"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
 
     def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
         """`xs` as columns of categories, tuples by their text."""

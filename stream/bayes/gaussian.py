@@ -16,7 +16,7 @@ from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows
 from stream.errors import SchemaError, StateError
-from stream.schema import Dictionary, Label
+from stream.schema import Dictionary, Kind, Label
 from stream.state import State
 
 __all__ = ["GaussianNB", "GaussianPart"]
@@ -176,6 +176,7 @@ class GaussianNB(BayesClassifier):
     """
 
     strings = "refused"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary"))
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ from stream.bayes.part import Part
 from stream.block import Floats
 from stream.errors import NotSupportedError, SchemaError
 from stream.explain import LinearView
-from stream.schema import LARGEST, Label, number, plain_label
+from stream.schema import LARGEST, Kind, Label, number, plain_label
 
 __all__ = ["GaussianBayes", "check_covariance"]
 
@@ -112,6 +112,7 @@ class GaussianBayes(BayesClassifier):
     """
 
     strings: ClassVar[str] = "refused"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary"))
 
     def __init__(
         self,

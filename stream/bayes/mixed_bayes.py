@@ -17,7 +17,7 @@ from stream.bayes.part import Part
 from stream.block import Rows
 from stream.errors import InvalidRecordError, SchemaError
 from stream.rows import conflicts
-from stream.schema import Label
+from stream.schema import Kind, Label
 
 __all__ = ["MixedBayes"]
 
@@ -78,6 +78,7 @@ class MixedBayes(BayesClassifier):
     """
 
     truths: ClassVar[str] = "categorical"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, ch
 from stream.bayes.part import Part
 from stream.bayes.tokens import TokenPart, Vocabularies, check_alpha, check_vocabulary
 from stream.explain import LinearView
-from stream.schema import Label
+from stream.schema import Kind, Label
 from stream.text import BUCKETS
 
 __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]
@@ -23,6 +23,7 @@ class TokenClassifier(BayesClassifier, abc.ABC):
     """What the classifiers of token counts share: one part of tokens, and names for them."""
 
     strings: ClassVar[str] = "text"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "text"))
     bytes_per_class: ClassVar[int] = 8 * BUCKETS
     alpha: float
     vocabulary: Vocabularies

@@ -22,7 +22,7 @@ from stream.neighbors.distances import SCALES, check, log_volume, rule
 from stream.neighbors.memory import Memory
 from stream.neighbors.window import Id, Neighbor
 from stream.rows import conflicts
-from stream.schema import HEAVIEST, Label
+from stream.schema import HEAVIEST, Kind, Label
 from stream.state import State
 
 __all__ = ["KNNClassifier", "Neighbor"]
@@ -111,6 +111,7 @@ class KNNClassifier(Learner):
     1
     """
 
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
     not_applicable: ClassVar[Mapping[str, str]] = {
         "weight_two_is_twice": "a record takes one place in the window, whatever its weight",
         "contributions_sum_exactly_to_the_log_odds": "a vote has no share of a feature",
