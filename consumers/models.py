@@ -1,21 +1,30 @@
-"""From the configuration's [model] to a learner, with its bounds checked."""
+"""From the configuration's [model] to a learner, with its parameters and bounds checked.
+
+Rule: a parameter is of the type its class declares, or the configuration is refused by its name; a
+learner would take "true" for true, or fail at it in words of its own.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import stream
 from consumers.config.learner import Model
+from consumers.config.load import message
 from consumers.errors import ConfigError
 from stream.base import Learner
 from stream.errors import SchemaError
+from stream.schema import Schema
 
-__all__ = ["build", "classes_that_fit", "explained", "spoken"]
+__all__ = ["build", "classes_that_fit", "explained", "spoken", "unused"]
 
 AUTO = "MixedNB"  # what "auto" is
+MOST_NAMES = 10  # of fields in one line
 
 
 def spoken(name: str) -> str:
@@ -23,9 +32,33 @@ def spoken(name: str) -> str:
     return AUTO if name == "auto" else name
 
 
-def family(name: str) -> Callable[..., Learner]:
+def family(name: str) -> type[Learner]:
     """The class of [model] type `name`, one of ours."""
-    return cast("Callable[..., Learner]", getattr(stream, spoken(name)))
+    return cast("type[Learner]", getattr(stream, spoken(name)))
+
+
+def unused(model: Model, schema: Schema) -> str | None:
+    """What to say of fields that the learner does not use; None where it uses them all.
+
+    Examples
+    --------
+    >>> schema = Schema.of(age="numeric", job="categorical", region="categorical")
+    >>> unused(Model(type="GaussianBayes"), schema)
+    'GaussianBayes does not use job, region (categorical)'
+    """
+    if model.type.startswith("river:"):
+        return None  # which of them it uses only river knows
+    left: dict[str, list[str]] = {}
+    for field in schema.fields:
+        if field.kind not in family(model.type).kinds:
+            left.setdefault(field.kind, []).append(field.name)
+    named = [f"{_listed(names)} ({kind})" for kind, names in left.items()]
+    return f"{spoken(model.type)} does not use {', '.join(named)}" if named else None
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def build(model: Model) -> Learner:
@@ -46,11 +79,27 @@ def build(model: Model) -> Learner:
                 near = get_close_matches(name, [*known, *type(model).model_fields], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
                 raise SchemaError(f"no parameter {name!r}; {hint}")
-        learner = kind(**model.parameters)
+        _check_types(kind, model.parameters)
+        learner = cast("Callable[..., Learner]", kind)(**model.parameters)
     except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"[model] {model.type}: {error}") from None
     classes_that_fit(model, learner)
     return learner
+
+
+def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
+    """SchemaError unless each parameter is of the type that the class declares."""
+    declared = get_type_hints(cast("Any", kind).__init__)
+    for name, value in parameters.items():
+        # Strict takes a whole number for a number all the same, and nothing else for anything.
+        adapter = TypeAdapter(declared[name], config=ConfigDict(strict=True))
+        try:
+            adapter.validate_python(value)
+        except ValidationError as error:
+            # Of several the one that is about most: that of a value, not of its table.
+            detail = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
+            where = " ".join(str(key) for key in (name, *detail["loc"]) if key != "[key]")
+            raise SchemaError(f"{where}: {message(detail)}") from None
 
 
 def classes_that_fit(model: Model, learner: Learner) -> int:
@@ -67,8 +116,8 @@ def classes_that_fit(model: Model, learner: Learner) -> int:
     return min(model.max_classes, learner.max_classes, fit)
 
 
-def explained(shares: int, learner: Learner) -> int:
-    """`[output] explain`, where the learner can.
+def explained(shares: int, learner: Learner, model: Model) -> int:
+    """`[output] explain`, where the learner, that of `model`, can.
 
     Raises
     ------
@@ -77,7 +126,7 @@ def explained(shares: int, learner: Learner) -> int:
     """
     if shares and type(learner).explain_rows is Learner.explain_rows:
         raise ConfigError(
-            f"[output] explain: {type(learner).__name__} has no shares of features; remove explain"
+            f"[output] explain: {model.type} has no shares of features; remove explain"
         )
     return shares
 

@@ -283,7 +283,7 @@ def shard_of(
         dead_letters=config.dead_letters_topic,
         predictions_partitions=predictions_partitions,
         top=config.output.top,
-        explain=explained(config.output.explain, learner),
+        explain=explained(config.output.explain, learner, config.model),
         largest_dead_letter=largest_dead_letter,
         max_pending=config.labels.max_pending,
         horizon=config.labels.horizon_ms,

@@ -62,11 +62,11 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build
+    from consumers.models import build, explained
     from stream.errors import StreamError
 
     try:
-        build(config.model)
+        explained(config.output.explain, build(config.model), config.model)
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))
     else:
@@ -79,10 +79,15 @@ def _check_sources(config: Config, report: Report) -> None:
             "labels",
             "neither [input] labels nor [input] label is given: the service will never learn",
         )
-    if config.features is None:
+    schema = config.declared_schema
+    if schema is None:
         report.note("features", "inferred from the first 500 observations at the first start")
-    else:
-        report.fine("features", f"{len(config.features)} declared")
+        return
+    from consumers.models import unused
+
+    report.fine("features", f"{len(schema.fields)} declared")
+    if (left := unused(config.model, schema)) is not None:
+        report.note("features", left)
 
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
@@ -137,7 +142,10 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
             if create:
                 topics = _create(config, log, topics)
             _report_topics(config, path, topics, report)
-            _check_journal(config, log, topics, report)
+            try:
+                _check_journal(config, log, topics, report)
+            except HeadwaterError as e:
+                report.wrong("journal", str(e))
         finally:
             log.close()
     except HeadwaterError as e:

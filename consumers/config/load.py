@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 from consumers.config.model import Config
 from consumers.errors import ConfigError
 
-__all__ = ["Secret", "load", "parse", "read_text"]
+__all__ = ["Secret", "load", "message", "parse", "read_text"]
 
 
 # By pydantic's error types; its own words serve for the others.
@@ -29,6 +29,9 @@ _EXPECTED = {
     "float_type": "expected a number",
     "bool_type": "expected true or false",
     "dict_type": "expected a table",
+    "mapping_type": "expected a table",
+    "sequence_str": "expected a list",
+    "is_instance_of": "expected a list",
     "model_type": "expected a section (a TOML table)",
     "string_too_short": "expected a text that is not empty",
     # The only pattern left to pydantic is that of `name`.
@@ -181,7 +184,7 @@ def _lines(error: ValidationError) -> list[str]:
                 lines.append(f"{_where(detail['loc'])}: required, but missing")
         elif detail["type"] != "extra_forbidden":
             where = _where(detail["loc"])
-            lines.append(f"{where}: {_message(detail)}" if where else _message(detail))
+            lines.append(f"{where}: {message(detail)}" if where else message(detail))
     return lines
 
 
@@ -218,7 +221,8 @@ def _where(loc: tuple[int | str, ...]) -> str:
     return f"[{loc[0]}] {key}" if key else f"[{loc[0]}]"
 
 
-def _message(detail: ErrorDetails) -> str:
+def message(detail: ErrorDetails) -> str:
+    """What was expected and what came, of one of pydantic's findings."""
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
     otherwise = detail["msg"].replace("Input should be", "expected", 1)

@@ -200,8 +200,10 @@ class Output(Section):
         ge=0,
         le=1000,
         description="Largest shares of features or tokens in the log-odds written with each "
-        "prediction, for the most probable label against the runner-up. 0, none: each prediction "
-        "is then made by a call of its own, some 0.3 ms.",
+        "prediction, for the most probable label against the runner-up; the prior takes one of the "
+        "places. `GaussianBayes`, `CategoricalBayes` and `MixedBayes` share by the chain rule: "
+        "each feature given those before it, in the order they were first learned. 0, none: each "
+        "prediction is then made by a call of its own, some 0.3 ms.",
     )
 
 

@@ -355,9 +355,11 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
         said = {_named(label) for label in row} | {_named(action)}
         for name, label in labels.items():
             if name not in said:
+                first = [f"{_named(c)} = {v:g}, " for c, v in list(row.items())[:3]]
+                said_so = "".join(first) + ("…, " if len(row) > 3 else "")
                 raise SchemaError(
-                    f"losses[{action!r}] does not say what {label!r} costs; add it (only an "
-                    "action called by a label costs 0 there by itself)"
+                    f"losses[{action!r}] does not say what it costs where {label!r} is true; add "
+                    f"it, for example losses.{_named(action)} = {{{said_so}{name} = 0}}"
                 )
 
 

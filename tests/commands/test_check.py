@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from consumers.commands.check import check
+from consumers.config import load
 from consumers.errors import ConfigError
+from consumers.runner import Runner
 from consumers.transports import open_log
 
 CONFIG = """
@@ -123,6 +127,16 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
             "wrong    model: ",
         ),
         (
+            '"GaussianNB"',
+            '"KNNClassifier"\n[output]\nexplain = 5',
+            "wrong    model: [output] explain: KNNClassifier has no shares of features",
+        ),
+        (
+            '"GaussianNB"',
+            '"river:tree.HoeffdingTreeClassifier"\n[output]\nexplain = 5',
+            "wrong    model: [output] explain: river:tree.HoeffdingTreeClassifier has no shares",
+        ),
+        (
             "[model]",
             '[snapshots]\ndirectory = "shop.toml/x"\n[model]',
             "wrong    snapshots: shop.toml is no directory; change [snapshots] directory",
@@ -138,6 +152,36 @@ def test_each_thing_that_is_wrong_is_one_line(
         check(configure(CONFIG.replace(old, new)))
 
     assert sum(line.startswith(expected) for line in lines(capsys)) == 1
+
+
+def test_fields_that_the_model_does_not_use_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are declared, and change nothing."""
+    features = '[features]\nage = "numeric"\njob = "categorical"\nregion = "categorical"\n[model]'
+    check(configure(CONFIG.replace("[model]", features)), create=True)
+
+    shown = lines(capsys)
+    assert "ok       features: 3 declared" in shown
+    assert "note     features: GaussianNB does not use job, region (categorical)" in shown
+
+
+def test_changed_model_is_a_matter_of_the_journal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The broker is right, and so is everything else."""
+    features = '[features]\nage = "numeric"\n[model]'
+    text = CONFIG.replace("[model]", features)
+    path = configure(text)
+    check(path, create=True)
+    config = load(path)
+    with closing(open_log(config.input.transport)) as log:
+        Runner(config, log, threading.Event(), drain=True).run()
+    capsys.readouterr()
+
+    with pytest.raises(ConfigError, match="1 thing is wrong"):
+        check(configure(text.replace("GaussianNB", "GaussianBayes")))
+
+    [wrong] = [line for line in lines(capsys) if line.startswith("wrong")]
+    assert wrong.startswith("wrong    journal: the journal shop-journal belongs to another")
 
 
 def test_service_without_labels_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:

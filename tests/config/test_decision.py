@@ -43,6 +43,15 @@ def test_reject_alone_decides_by_the_number_of_mistakes() -> None:
     assert rule.decide_one({"a": 0.625, "b": 0.375}).rejected
 
 
+def test_rejecting_may_be_a_gain_where_actions_are() -> None:
+    """A gain is a negative loss: what matters is whether an action can be worth more."""
+    rule = config("[decision]\nreject = -1\nlosses.bet = {win = -5, lose = 3}").decision.rule
+
+    assert rule is not None
+    assert rule.decide_one({"win": 0.75, "lose": 0.25}).action == "bet"
+    assert rule.decide_one({"win": 0.25, "lose": 0.75}).rejected
+
+
 def test_decisions_are_no_part_of_the_identity() -> None:
     """They change nothing that is learned, and may change at any time."""
     assert config(LOSSES).identity() == config("").identity()
@@ -53,13 +62,23 @@ def test_decisions_are_no_part_of_the_identity() -> None:
     [
         ("reject = true", "[decision] reject: expected a number, got true"),
         ("reject = inf", "[decision]: reject_loss must be a number within ±1e100, got inf"),
+        (
+            "reject = -1",
+            "[decision]: reject = -1 is less than any action can cost (0), so every record would "
+            "be rejected; raise it",
+        ),
+        (
+            "reject = 1\nlosses.a = {x = 2, y = 3}",
+            "[decision]: reject = 1 is less than any action can cost (2), so every record would "
+            "be rejected; raise it",
+        ),
         ("losses = 3", "[decision] losses: expected a table, got 3"),
         ("losses = {}", "[decision]: losses name no action and label; leave them out for 0 and 1"),
         ('losses.a = {x = "1"}', "[decision] losses a x: expected a number, got '1'"),
         (
             "losses.a = {x = 1, y = 2}\nlosses.b = {x = 1}",
-            "[decision]: losses['b'] does not say what 'y' costs; add it (only an action called "
-            "by a label costs 0 there by itself)",
+            "[decision]: losses['b'] does not say what it costs where 'y' is true; add it, for "
+            "example losses.b = {x = 1, y = 0}",
         ),
         ("loses = {}", "[decision] loses: unknown key; did you mean 'losses'?"),
     ],
