@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from consumers.records import Partition
 from stream.evaluate.quality import QualityView
+from stream.schema import Label
 
 __all__ = ["Committed", "RiskView", "ShardView"]
 
@@ -53,12 +54,19 @@ class RiskView:
         How many those are.
     rejected
         Observations on which nothing was decided, because abstaining cost less; all of them,
-        labelled or not.
+        labelled or not, from the first label on.
+    actions
+        Action, as text, to how many observations it was decided on; all of them.
+    constant
+        The one action (None: rejecting) that would have cost least if it had always been taken
+        where `overall` was scored, and its mean loss; None before any.
     """
 
     overall: float | None
     scored: int
     rejected: int
+    actions: Mapping[str, int] = field(default_factory=dict)
+    constant: tuple[Label | None, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

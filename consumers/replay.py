@@ -13,7 +13,7 @@ from typing import Any
 
 from consumers.config import Config
 from consumers.errors import ConfigError
-from consumers.events import ShardView
+from consumers.events import RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
 from consumers.records import Batch, Fetched, Outgoing, Partition
@@ -137,6 +137,7 @@ def report(
         "classes": _classes(quality),
         "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
         "labels": dict(view.labels),
+        "decision": None if view.risk is None else _decision(view.risk),
         "pending": view.pending,
         "dead_letters": dict(view.dead_letters),
         "overflows": dict(view.overflows),
@@ -150,6 +151,21 @@ def _scores(scores: Scores) -> dict[str, Any]:
         "accuracy": scores.accuracy,
         "log_loss": scores.log_loss,
         "baselines": dict(scores.baselines),
+    }
+
+
+def _decision(risk: RiskView) -> dict[str, Any]:
+    """What was decided, what it cost, and what doing always the same would have."""
+    decided = risk.rejected + sum(risk.actions.values())
+    best = risk.constant
+    return {
+        "decided": decided,
+        "actions": dict(risk.actions),
+        "rejected": risk.rejected,
+        "rejected_share": risk.rejected / decided if decided else None,
+        "risk": risk.overall,
+        "scored": risk.scored,
+        "best_constant": None if best is None else {"action": best[0], "risk": best[1]},
     }
 
 

@@ -20,6 +20,7 @@ from consumers.records import NEVER, Batch, Header, Outgoing, Partition, credibl
 from stream.base import Learner
 from stream.block import Rows
 from stream.decision import BayesDecision, OverallRisk
+from stream.decision.risk import named
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.join import LabelJoin
@@ -195,6 +196,7 @@ class Shard:
         self._labels = JsonLabels()
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
+        self._actions: Counter[str] = Counter()
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
 
@@ -302,7 +304,11 @@ class Shard:
         self._counts["learned"] += result.learned
         if self.spec.decision is not None:
             made = self.spec.decision.decide_many(result.predictions)
-            self._counts["rejected"] += int(np.count_nonzero(made.rejected))
+            known = result.predictions.known > 0  # before the first label it rejects unasked
+            self._counts["rejected"] += int(np.count_nonzero(made.rejected & known))
+            chosen = np.bincount(made.chosen[made.chosen >= 0], minlength=len(made.actions))
+            for action, n in zip(made.actions, chosen.tolist(), strict=True):
+                self._actions[named(action)] += n
         self._dead.update(error.reason for error in rejected.values())
         for partition, (_, end, _) in batch.ranges.items():
             self.positions[partition] = end
@@ -331,13 +337,15 @@ class Shard:
         risk = self._risk
         if risk is None:
             return None
-        return RiskView(risk.value, risk.count, self._counts["rejected"])
+        rejected = self._counts["rejected"]
+        return RiskView(risk.value, risk.count, rejected, dict(self._actions), risk.constant)
 
     def to_state(self) -> State:
         """The whole state, as a copy."""
         header = {
             "counts": dict(self._counts),
             "dead": dict(self._dead),
+            "actions": dict(self._actions),
             "positions": [[p.topic, p.number, at] for p, at in sorted(self.positions.items())],
             "stream_time": self.stream_time,
         }
@@ -357,6 +365,7 @@ class Shard:
         header = state.nested("shard").header
         self._counts = Counter(header["counts"])
         self._dead = Counter(header["dead"])
+        self._actions = Counter(header["actions"])
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]
         self._machine.load_state(state.nested("machine"))

@@ -38,6 +38,8 @@ def renderable(told: Mapping[str, Any]) -> RenderableType:
         parts.append(_confusion(told["confusion"]))
     elif classes:
         parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
+    if told["decision"] is not None:
+        parts.append(_decision(told["decision"]))
     return Group(*parts, *_counts(told))
 
 
@@ -108,6 +110,21 @@ def _confusion(confusion: Mapping[str, Any]) -> Table:
     for name, counts in zip(names, confusion["counts"], strict=True):
         table.add_row(name, *(f"{count:,}" for count in counts))
     return table
+
+
+def _decision(made: Mapping[str, Any]) -> Text:
+    """What was done how often; what it cost, beside what doing always the same would have."""
+    counts = [f"{_plain(action)} {n:,}" for action, n in made["actions"].items()]
+    counts.append(f"rejected {made['rejected']:,} ({_share(made['rejected_share'])})")
+    lines = [f"decisions: {', '.join(counts)}"]
+    best = made["best_constant"]
+    if best is not None:
+        always = "rejecting" if best["action"] is None else repr(str(_plain(best["action"])))
+        lines.append(
+            f"mean loss of a decision: {made['risk']:.4f} over {made['scored']:,} scored; "
+            f"always {always}: {best['risk']:.4f}"
+        )
+    return Text("\n".join(lines) + "\n")
 
 
 def _counts(told: Mapping[str, Any]) -> list[Text]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from consumers.events import Committed, ShardView
+from consumers.events import Committed, RiskView, ShardView
 
 __all__ = ["Narrator"]
 
@@ -67,6 +67,7 @@ class Narrator:
         if scores.accuracy is not None:
             majority = scores.baselines["majority"] or 0.0
             words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
+        words += _decided(view.risk)
         if view.dead_letters:
             words.append(f"{sum(view.dead_letters.values()):,} dead letters")
         if view.pending:
@@ -79,3 +80,15 @@ class Narrator:
             return False
         self._told[what] = now
         return True
+
+
+def _decided(risk: RiskView | None) -> list[str]:
+    """What decisions cost, beside what doing always the same would have; how many were made."""
+    if risk is None or risk.overall is None or risk.constant is None:
+        return []
+    action, best = risk.constant
+    always = "rejecting" if action is None else repr(action)
+    counts = [f"{name} {n:,}" for name, n in risk.actions.items()]
+    share = risk.rejected / max(1, risk.rejected + sum(risk.actions.values()))
+    told = f"mean loss {risk.overall:.4g} a decision (always {always}: {best:.4g})"
+    return [told, *counts, f"rejected {risk.rejected:,} ({share:.1%})"]

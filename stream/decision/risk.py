@@ -1,4 +1,4 @@
-"""Bayesian decision theory: losses, conditional risk, the reject option, the overall risk.
+"""Bayesian decision theory: losses, conditional risk, the reject option.
 
 Rule: a sum runs over the classes in the order they were learned, one at a time, so that a decision
 has the same bits alone and in a block, before and after further classes are known.
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from stream.base import Predictions
 from stream.block import Floats
-from stream.errors import SchemaError, StateError
+from stream.errors import SchemaError
 from stream.schema import LARGEST, Label
 from stream.state import State
 
-__all__ = ["BayesDecision", "Decision", "Decisions", "OverallRisk"]
+__all__ = ["BayesDecision", "Decision", "Decisions", "named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +225,41 @@ class BayesDecision:
             return self.reject_loss
         return None if decision.action is None else self._loss(decision.action, true)
 
+    def constant(self, true: Mapping[str, int]) -> tuple[Label | None, float] | None:
+        """The one thing that would have cost least if it had always been done, and its mean loss.
+
+        Parameters
+        ----------
+        true
+            True class, as text, to how often it came.
+
+        Returns
+        -------
+        tuple or None
+            The action, None for rejecting; of equals the first. None where nothing came.
+
+        Examples
+        --------
+        >>> BayesDecision({"lend": {"pays": 0, "defaults": 10}, "refuse": {"pays": 1,
+        ...     "defaults": 0}}).constant({"pays": 90, "defaults": 10})
+        ('refuse', 0.9)
+        """
+        n = sum(true.values())
+        actions: list[Label] = list(true if self.losses is None else self.losses)
+        costs: list[tuple[float, Label | None]] = [
+            (sum(self._loss(a, label) * times for label, times in true.items()) / n, a)
+            for a in (actions if n else ())
+        ]
+        if n and self.reject_loss is not None:
+            costs.append((float(self.reject_loss), None))
+        if not costs:
+            return None
+        risk, action = min(costs, key=lambda cost: cost[0])
+        return action, risk
+
     def to_state(self) -> State:
         """The rule itself, so that a sum of losses says what it is a sum of."""
-        rows = None if self.losses is None else [[_named(a), _row(r)] for a, r in self._rows]
+        rows = None if self.losses is None else [[named(a), _row(r)] for a, r in self._rows]
         return State({"losses": rows, "reject_loss": _plain(self.reject_loss)})
 
     @property
@@ -236,115 +268,34 @@ class BayesDecision:
 
     def _loss(self, action: Label, label: Label) -> float:
         if self.losses is None:
-            return float(_named(action) != _named(label))
+            return float(named(action) != named(label))
         return float(self._column(label)[list(self.losses).index(action)])
 
     def _column(self, label: Label) -> Floats:
         """λ(action | label) of each action."""
-        name = _named(label)
+        name = named(label)
         if name not in self._table:
-            strange = [0.0 if _named(a) == name else self._worst for a, _ in self._rows]
+            strange = [0.0 if named(a) == name else self._worst for a, _ in self._rows]
             return np.array(strange)
         return self._table[name]
 
     @cached_property
     def _table(self) -> dict[str, Floats]:
         """The name of each label in `losses` to its column."""
-        named = [(_named(a), _row(row)) for a, row in self._rows]
-        labels = dict.fromkeys(label for _, row in named for label in row)
+        rows = [(named(a), _row(row)) for a, row in self._rows]
+        labels = dict.fromkeys(label for _, row in rows for label in row)
         # What is not said is λ(c | c) = 0: _check_losses has seen to it.
-        return {c: np.array([row.get(c, 0.0) for _, row in named]) for c in labels}
+        return {c: np.array([row.get(c, 0.0) for _, row in rows]) for c in labels}
 
     @cached_property
     def _worst(self) -> float:
         return max(float(v) for _, row in self._rows for v in row.values())
 
 
-class OverallRisk:
-    """The overall risk so far: the mean loss of the decisions whose true class came.
-
-    Parameters
-    ----------
-    rule
-        What decides.
-
-    Attributes
-    ----------
-    count
-        Decisions whose true class came.
-    rejected
-        How many of them were rejections.
-    total
-        Sum of their losses.
-
-    Notes
-    -----
-    A decision is judged as it was made, on what was known then. Loading the state of another rule
-    starts anew: losses of two kinds have no common mean.
-
-    Examples
-    --------
-    >>> from stream.decision import BayesDecision, OverallRisk
-    >>> risk = OverallRisk(BayesDecision())
-    >>> risk.update("a", risk.rule.decide_one({"a": 0.75, "b": 0.25}))
-    >>> risk.update("b", risk.rule.decide_one({"a": 0.75, "b": 0.25}))
-    >>> risk.value
-    0.5
-    """
-
-    def __init__(self, rule: BayesDecision) -> None:
-        self.rule = rule
-        self.count = 0
-        self.rejected = 0
-        self.total = 0.0
-
-    @property
-    def value(self) -> float | None:
-        """Mean loss a decision; None before any."""
-        return self.total / self.count if self.count else None
-
-    def update(self, true: Label, decision: Decision) -> None:
-        """Add what a decision cost, now that its true class is known."""
-        self._add(self.rule.loss(decision, true), decision.rejected)
-
-    def update_many(self, true: Iterable[Label], made: Decisions) -> None:
-        """`update` of each in turn."""
-        losses = self.rule.realised(made, true)
-        for loss, rejected in zip(losses, made.rejected.tolist(), strict=True):
-            self._add(loss, rejected)
-
-    def _add(self, loss: float | None, rejected: bool) -> None:
-        if loss is not None:
-            self.count += 1
-            self.rejected += rejected
-            self.total += loss
-
-    def to_state(self) -> State:
-        """The sums, and the rule they are of."""
-        rule = dict(self.rule.to_state().header)
-        own = {"count": self.count, "rejected": self.rejected, "total": self.total}
-        return State({"rule": rule, **own})
-
-    def load_state(self, state: State) -> None:
-        """Become what `to_state` saved; empty where that was of another rule.
-
-        Raises
-        ------
-        StateError
-            It is damaged.
-        """
-        try:
-            rule, *own = (state.header[k] for k in ("rule", "count", "rejected", "total"))
-        except KeyError as error:
-            raise StateError(f"the state of this overall risk is damaged: {error!r}") from None
-        same = rule == dict(self.rule.to_state().header)
-        self.count, self.rejected, self.total = own if same else (0, 0, 0.0)
-
-
 def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
     """SchemaError for a loss that is no number, missing, or said twice."""
     _once("losses", losses)
-    labels = {_named(label): label for row in losses.values() for label in row}
+    labels = {named(label): label for row in losses.values() for label in row}
     for action, row in losses.items():
         _once(f"losses[{action!r}]", row)
         for label, loss in row.items():
@@ -352,23 +303,23 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
                 raise SchemaError(
                     f"losses[{action!r}][{label!r}] must be a number within ±1e100, got {loss!r}"
                 )
-        said = {_named(label) for label in row} | {_named(action)}
+        said = {named(label) for label in row} | {named(action)}
         for name, label in labels.items():
             if name not in said:
-                first = [f"{_named(c)} = {v:g}, " for c, v in list(row.items())[:3]]
+                first = [f"{named(c)} = {v:g}, " for c, v in list(row.items())[:3]]
                 said_so = "".join(first) + ("…, " if len(row) > 3 else "")
                 raise SchemaError(
                     f"losses[{action!r}] does not say what it costs where {label!r} is true; add "
-                    f"it, for example losses.{_named(action)} = {{{said_so}{name} = 0}}"
+                    f"it, for example losses.{named(action)} = {{{said_so}{name} = 0}}"
                 )
 
 
 def _once(where: str, names: Iterable[Label]) -> None:
     told: set[str] = set()
     for name in names:
-        if _named(name) in told:
-            raise SchemaError(f"{where} names {_named(name)!r} twice; keep one of them")
-        told.add(_named(name))
+        if named(name) in told:
+            raise SchemaError(f"{where} names {named(name)!r} twice; keep one of them")
+        told.add(named(name))
 
 
 def _usable(loss: Any) -> bool:
@@ -383,9 +334,10 @@ def _plain(loss: float | None) -> float | None:
 
 
 def _row(row: Mapping[Label, float]) -> dict[str, float]:
-    return {_named(label): float(loss) for label, loss in row.items()}
+    return {named(label): float(loss) for label, loss in row.items()}
 
 
-def _named(label: Label) -> str:
+def named(label: Label) -> str:
+    """The text a label is told by in `losses`."""
     # A configuration's keys are text, whatever the labels are.
     return str(label).lower() if isinstance(label, bool) else str(label)

@@ -432,3 +432,39 @@ def test_an_empty_journal_says_how_to_fill_it(config, capsys) -> None:
 
     assert main(["replay", path, "--journal"]) == 2
     assert "the journal pages-journal is empty; `headwater run" in capsys.readouterr().err
+
+
+DECISION = """
+[decision]
+reject = 0.4
+losses.warn = {true = 0, false = 1}
+losses.pass = {true = 5, false = 0}
+"""
+
+
+def test_report_tells_what_decisions_cost(config, pages, serve, told, capsys) -> None:
+    """Of a file and of the journal alike: how often what was done, the risk, the best constant."""
+    path = config(more=DECISION)
+    serve(path)
+    of_file = told(path, pages, "--label", "y", "--delay", 7)["decision"]
+
+    assert of_file["scored"] == RECORDS
+    assert sum(of_file["actions"].values()) + of_file["rejected"] == of_file["decided"]
+    assert RECORDS - 10 < of_file["decided"] < RECORDS  # the first saw no label
+    assert of_file["rejected_share"] == of_file["rejected"] / of_file["decided"] > 0
+    assert of_file["risk"] < of_file["best_constant"]["risk"]
+    assert told(path, "--journal")["decision"] == of_file
+
+    assert main(["replay", path, "--journal"]) == 0
+    shown = capsys.readouterr().out
+    assert f"mean loss of a decision: {of_file['risk']:.4f} over 400 scored; always" in shown
+    assert f"decisions: warn {of_file['actions']['warn']}, pass" in shown
+
+
+def test_report_of_a_service_that_does_not_decide_says_nothing_of_it(
+    config, pages, told, capsys
+) -> None:
+    """Nothing is decided unless something is configured."""
+    assert told(config(), pages, "--label", "y")["decision"] is None
+    assert main(["replay", config(), str(pages), "--label", "y"]) == 0
+    assert "decision" not in capsys.readouterr().out

@@ -48,14 +48,26 @@ def test_nothing_is_decided_where_nothing_is_known() -> None:
 
 
 def test_view_tells_what_decisions_cost() -> None:
-    """Realised losses of decisions as they were made, and every rejection."""
+    """Realised losses of decisions as they were made; what was done on every observation."""
     machine = shard(decision=RULE)
     run(machine, [seen("1", a=0), told("1", "p"), seen("2", 1, a=5), told("2", "r", 1)])
     run(machine, [seen("3", 2)])
     risk = machine.view().risk
 
-    assert (risk.overall, risk.scored, risk.rejected) == ((1.5 + 9) / 2, 2, 1)
+    assert (risk.overall, risk.scored) == ((1.5 + 9) / 2, 2)
+    assert risk.actions == {"wait": 1, "act": 1}
+    assert risk.constant == ("act", (3 + 0) / 2)
     assert shard().view().risk is None
+
+
+def test_record_before_the_first_label_is_no_rejection() -> None:
+    """It costs what rejecting costs, but not because a model weighed anything."""
+    rule = BayesDecision(RULE.losses, 0.5)
+    machine = shard(decision=rule)
+    run(machine, [seen("1", a=0), seen("2", a=0), told("1", "q"), seen("3", a=0)])
+    risk = machine.view().risk
+
+    assert (risk.rejected, risk.actions) == (1, {"wait": 0, "act": 0})
 
 
 @pytest.mark.parametrize("cuts", [[200], list(range(7, 400, 7)), list(range(1, 400))],
@@ -120,6 +132,7 @@ reject = 0.4
 losses.warn = {true = 0, false = 1}
 losses.pass = {true = 5, false = 0}
 """
+NAMED = ("warn", "pass")
 
 
 def test_configured_service_decides_and_recovers_its_risk(make_service) -> None:
@@ -128,11 +141,15 @@ def test_configured_service_decides_and_recovers_its_risk(make_service) -> None:
     fill(service.log, phishing(300))
     service.run(stop_after=3, more=DECISION)
     view = service.run(more=DECISION)
-    decisions = [json.loads(r.value)["decision"] for r in service.records("svc-predictions")]
+    predictions = [json.loads(r.value) for r in service.records("svc-predictions")]
+    decisions = [p["decision"] for p in predictions]
 
     assert {d["action"] for d in decisions} == {"warn", "pass", None}
     assert all(d["risk"] == 0.4 for d in decisions if d["action"] is None)
-    assert view.risk.rejected == sum(d["action"] is None for d in decisions)
+    blind = sum(not p["probabilities"] for p in predictions)
+    assert blind > 0
+    assert view.risk.rejected == sum(d["action"] is None for d in decisions) - blind
+    assert view.risk.actions == {a: sum(d["action"] == a for d in decisions) for a in NAMED}
     assert view.risk.scored == 300
     assert 0 < view.risk.overall < 5
     rebuilt = service.rebuilt(more=DECISION).shard

@@ -283,3 +283,22 @@ def test_deciding_changes_nothing_else() -> None:
 
     assert plain.to_state() == machine.to_state()
     assert len(model.progressive_many(Block.of(model.rows([{"a": 0.0}]), PREDICT))) == 1
+
+
+def test_baseline_is_the_best_of_doing_always_the_same() -> None:
+    """On the very decisions that were scored; rejecting is one of the things to do always."""
+    rng = np.random.default_rng(5)
+    labels = rng.choice(["pays", "defaults"], 200, p=[0.9, 0.1]).tolist()
+    n = {label: labels.count(label) for label in ("pays", "defaults")}
+    free, costly, plain = (BayesDecision(LOAN, 0.01), BayesDecision(LOAN, 50), BayesDecision())
+    risks = [OverallRisk(rule) for rule in (free, costly, plain)]
+    for risk in risks:
+        assert risk.constant is None
+        for label in labels:
+            risk.update(label, risk.rule.decide_one({"pays": 0.5, "defaults": 0.5}))
+
+    always = {a: sum(LOAN[a][c] * n[c] for c in n) / 200 for a in LOAN}
+    best = min(always, key=always.__getitem__)
+    assert risks[0].constant == (None, 0.01)
+    assert risks[1].constant == (best, pytest.approx(always[best]))
+    assert risks[2].constant == ("pays", pytest.approx(n["defaults"] / 200))

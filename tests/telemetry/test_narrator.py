@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 
-from consumers.events import Committed, ShardView
+from consumers.events import Committed, RiskView, ShardView
 from consumers.telemetry.narrator import Narrator
 from stream.evaluate.quality import QualityView, Scores
 
@@ -78,3 +79,18 @@ def test_end_tells_how_it_stood(caplog) -> None:
         "stopped at journal position 12: 100 observations, 90 learned, accuracy 90.0% "
         "(majority 60.0%), 7 dead letters, 4 wait for labels"
     ]
+
+
+def test_end_tells_what_decisions_cost(caplog) -> None:
+    """Beside what doing always the same would have cost."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    risk = RiskView(0.25, 80, 10, {"lend": 60, "refuse": 30}, ("refuse", 0.5))
+
+    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
+    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=RiskView(None, 0, 0)))
+
+    costly, none = caplog.messages
+    assert (
+        "mean loss 0.25 a decision (always 'refuse': 0.5), lend 60, refuse 30, rejected 10 (10.0%)"
+    ) in costly
+    assert "loss" not in none
