@@ -29,10 +29,11 @@ from consumers.events import Committed, ShardView
 from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.journal import Merge
-from consumers.models import build
+from consumers.models import build, unused
 from consumers.records import Batch, Partition
 from consumers.recovery import about_of, recover, sources
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
+from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
@@ -85,7 +86,8 @@ class Runner:
         self._view: ShardView | None = None
         self._health = Health("starting")
         self._largest_dead_letter: int | None = None
-        self._narrator = Narrator(time.monotonic)
+        priors = config.model.parameters.get("priors")
+        self._narrator = Narrator(time.monotonic, config.decision.named, priors)
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
             self.registry,
@@ -199,6 +201,8 @@ class Runner:
             log.info(
                 "%s is not kept in snapshots: rebuilt from the journal", self._config.model.type
             )
+        if (left := unused(self._config.model, live.shard.spec.schema)) is not None:
+            log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
         self._view = live.shard.view()
         self._health = Health("live")
@@ -221,6 +225,7 @@ class Runner:
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
         due = _Due(self._config, live)
+        absent = AbsentFields(live.shard.spec)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             batch, clock = self._gather(owner, merge, live)
@@ -240,6 +245,7 @@ class Runner:
             self._view = live.shard.view()
             self._telemetry.record(event)
             self._narrator.committed(event, self._view)
+            self._narrator.absent(absent.look(batch))
             if self._on_commit is not None:
                 self._on_commit(event, self._view)
             if due(len(batch)):

@@ -53,6 +53,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event) -> None:
     transport = open_log(config.input.transport, kafka=config.kafka)
     try:
         make_own_topics(config, transport)
+        _check_journal(config, transport)
         runner = Runner(config, transport, stop, drain=drain)
         with served(config, runner) as address:
             if address:
@@ -60,6 +61,14 @@ def _serve(file: Path, drain: bool, stop: threading.Event) -> None:
             runner.run()
     finally:
         transport.close()
+
+
+def _check_journal(config: Config, transport: Log) -> None:
+    """ConfigError for another configuration's journal, before a port says that it is served."""
+    from consumers.recovery import identity_in, sources
+
+    journal = sources(config, transport).journal
+    identity_in(config, transport, journal, transport.end_offsets([journal])[journal])
 
 
 @contextmanager

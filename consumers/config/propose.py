@@ -76,7 +76,7 @@ def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
-        "# [labels] [output] [commit] [journal] [snapshots] [http] [telemetry] [kafka].",
+        "# [labels] [decision] [output] [commit] [journal] [snapshots] [http] [telemetry] [kafka].",
         "",
         f"name = {_text(source.name)}",
         "",
@@ -84,7 +84,7 @@ def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
         *_input(source),
         "",
         "[features]",
-        *_features(fields),
+        *_features(fields, choice.model),
         "",
         "[model]",
         f"# {choice.why}.",
@@ -125,12 +125,16 @@ def _input(source: Source) -> list[str]:
     return lines
 
 
-def _features(fields: Sequence[Inferred]) -> list[str]:
+def _features(fields: Sequence[Inferred], model: str) -> list[str]:
+    takes_text = model in ("auto", "MultinomialNB")
+    and_then = "" if takes_text else ', and make the model\'s type "auto"'
     lines = []
     for field in fields:
         shown = _key(field.name)
         if field.kind is None:
             lines.append(f"# {shown} is left out: {field.why}")
+            if field.may_be_text:
+                lines.append(f'# {shown} = "text"   # uncomment to learn from its words{and_then}')
         else:
             lines.append(f"{shown} = {_text(field.kind)}  # {field.why}")
     return lines

@@ -26,6 +26,8 @@ FEW_DISTINCT = 10  # a category may have so many values however small the sample
 TEXT_WORDS = 4  # mean words a value, from which on a string is text rather than a name
 RAREST_BINARY = 0.1  # of 0 and 1 the rarer; a counter that rarely leaves 0 passes 1 sooner or later
 
+AS_TEXT = '; declared "text" its words would be learned'
+
 MOST_CLASSES = 256  # the default of [model] max_classes
 FEW_RECORDS = 20  # below it, that all values differ says nothing
 LONGEST_ID = 64  # characters
@@ -49,6 +51,11 @@ class Inferred:
     name: str
     kind: Kind | None
     why: str
+
+    @property
+    def may_be_text(self) -> bool:
+        """Whether it was left out, and may be declared a text all the same."""
+        return self.kind is None and self.why.endswith(AS_TEXT)
 
 
 def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[str, str]:
@@ -278,7 +285,8 @@ def _string_kind(
         # A category takes numbers and truth values too; only lists are rejected.
         lists = sum(1 for v in values if not isinstance(v, str | int | float))
         return "categorical", f"{figures}, {form}" + _rejects(lists)
-    return None, f"{figures}: too many for a category, {form}"
+    as_text = AS_TEXT if form == "strings" else ""
+    return None, f"{figures}: too many for a category, {form}{as_text}"
 
 
 def _form(name: str, strings: list[str], *, csv: bool) -> str:

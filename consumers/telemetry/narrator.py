@@ -7,9 +7,13 @@ far: a log that repeats itself a thousand times a second hides what it says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
 
 from consumers.events import Committed, RiskView, ShardView
+from consumers.telemetry.absent import LOOKED_AT
+from stream.decision.risk import named
+from stream.schema import Label
 
 __all__ = ["Narrator"]
 
@@ -35,10 +39,20 @@ class Narrator:
     ----------
     clock
         Seconds that never go back.
+    losses, priors
+        Labels that [decision] losses and [model] priors name, as text; None: they name none, and
+        need not.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        losses: Collection[str] | None = None,
+        priors: Collection[str] | None = None,
+    ) -> None:
         self._clock = clock
+        self._losses, self._priors = losses, priors
+        self._known = 0
         self._told: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
@@ -50,7 +64,35 @@ class Narrator:
         for outcome, words in TROUBLE.items():
             if event.labels.get(outcome) and self._due(outcome, REPEAT_SECONDS):
                 log.warning("%d %s", view.labels[outcome], words)
+        self._labels(view.quality.classes)
         self.progress("%d observations, %d learned", view.observations, view.learned)
+
+    def absent(self, names: Sequence[str]) -> None:
+        """Tell which declared fields the first observations do not have, a line each."""
+        for name in names:
+            log.warning(
+                "field %r of [features] is in none of the first %d observations; is that its name?",
+                name,
+                LOOKED_AT,
+            )
+
+    def _labels(self, classes: Sequence[Label]) -> None:
+        """Tell, once a label, that the configuration has no word for what was learned."""
+        fresh, self._known = classes[self._known :], len(classes)
+        for name in map(named, fresh):
+            if self._losses is not None and name not in self._losses:
+                log.warning(
+                    "label %r is not named in [decision] losses, so no choice between actions "
+                    "hangs on it: %s",
+                    name,
+                    _meant(name, self._losses, "say what it costs"),
+                )
+            if self._priors is not None and name not in self._priors:
+                log.warning(
+                    "label %r has no prior in [model] priors and is never predicted: %s",
+                    name,
+                    _meant(name, self._priors, "give it one, under a new name for the service"),
+                )
 
     def progress(self, message: str, *values: object) -> None:
         """Tell how far it is, now and then."""
@@ -80,6 +122,11 @@ class Narrator:
             return False
         self._told[what] = now
         return True
+
+
+def _meant(name: str, known: Collection[str], otherwise: str) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 def _decided(risk: RiskView | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumers.commands.init import init
-from consumers.config import load
+from consumers.config import Config, load
 from consumers.config.propose import choose
 from consumers.config.sample import Inferred
 from consumers.errors import ConfigError
@@ -237,3 +237,38 @@ def test_wrong_use_is_one_line(arguments: dict[str, Any], expected: str) -> None
     assert "\n" not in str(caught.value)
     assert not list(Path().glob("*.toml"))
     assert not list(Path().glob("*.db"))
+
+
+def test_strings_too_many_for_a_category_may_be_declared_a_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Two words each are no text by themselves; a line to uncomment makes them one."""
+    rows = [{**row, "note": f"w{i} x{i}"} for i, row in enumerate(ROWS)]
+    init(write("people.jsonl", rows), label="spam")
+
+    text = Path("people.toml").read_text()
+    line = '# note = "text"   # uncomment to learn from its words\n'
+    shown = capsys.readouterr().out
+    assert 'too many for a category, strings; declared "text" its words would be learned' in shown
+    assert line in text
+    Path("people.toml").write_text(text.replace(line, line[2:]))
+    assert (load(Path("people.toml")).features or {})["note"] == "text"
+
+
+def test_text_beside_a_model_of_numbers_says_to_change_that_too() -> None:
+    """GaussianNB would ignore it."""
+    rows = [{"age": i % 40 + 0.5, "note": f"w{i} x{i}"} for i in range(90)]
+    init(write("people.jsonl", rows))
+
+    text = Path("people.toml").read_text()
+    assert load(Path("people.toml")).model.type == "GaussianNB"
+    assert 'learn from its words, and make the model\'s type "auto"\n' in text
+
+
+def test_sections_that_are_left_out_are_listed() -> None:
+    """All there are, so that nobody has to look for them."""
+    init(write("people.jsonl", ROWS), label="spam")
+
+    head = "".join(Path("people.toml").read_text().splitlines(keepends=True)[:4])
+    written = {"name", "input", "features", "model", "scale"}
+    assert all(f"[{name}]" in head for name in Config.model_fields if name not in written)

@@ -94,3 +94,45 @@ def test_end_tells_what_decisions_cost(caplog) -> None:
         "mean loss 0.25 a decision (always 'refuse': 0.5), lend 60, refuse 30, rejected 10 (10.0%)"
     ) in costly
     assert "loss" not in none
+
+
+def known(*labels) -> ShardView:
+    """A view of a model that has learned these labels."""
+    return replace(view(), quality=replace(view().quality, classes=labels))
+
+
+def test_label_that_losses_do_not_name_is_told_once(caplog) -> None:
+    """At the first commit where it is learned, with the name that may be meant."""
+    caplog.set_level(logging.WARNING, logger="headwater")
+    narrator = Narrator(lambda: 0.0, losses={"pay", "defaults", "true"})
+    for labels in (("defaults",), ("defaults", "pays"), ("defaults", "pays", 7), (True, "pays", 7)):
+        narrator.committed(commit(details={}), known(*labels))
+
+    assert caplog.messages == [
+        "label 'pays' is not named in [decision] losses, so no choice between actions hangs on it: "
+        "did you mean 'pay'?",
+        "label '7' is not named in [decision] losses, so no choice between actions hangs on it: "
+        "say what it costs",
+    ]
+
+
+def test_label_without_a_prior_is_told_once(caplog) -> None:
+    """It has prior 0: no evidence brings it back."""
+    caplog.set_level(logging.WARNING, logger="headwater")
+    narrator = Narrator(lambda: 0.0, priors={"spam": 0.3, "false": 0.7})
+    for _ in range(2):
+        narrator.committed(commit(details={}), known("spam", "Spam", False))
+
+    assert caplog.messages == [
+        "label 'Spam' has no prior in [model] priors and is never predicted: did you mean 'spam'?"
+    ]
+
+
+def test_absent_fields_are_told_by_name(caplog) -> None:
+    """A line each."""
+    Narrator(lambda: 0.0).absent(["colur", "note"])
+
+    assert caplog.messages == [
+        f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
+        for name in ("colur", "note")
+    ]

@@ -1,0 +1,53 @@
+"""Declared fields that the first observations do not have: a misspelt name, most often.
+
+Rule: it looks at what was committed and keeps nothing of it; an absent value is allowed, so this
+is told and never refused.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consumers.codecs.json import JsonObservations
+from consumers.records import Batch
+from consumers.shard import Spec
+from stream.schema import Schema
+
+__all__ = ["LOOKED_AT", "AbsentFields"]
+
+LOOKED_AT = 1000  # a field in fewer than one of a thousand records teaches next to nothing
+
+
+class AbsentFields:
+    """The declared fields that none of the first 1,000 observations has.
+
+    Parameters
+    ----------
+    spec
+        What the shard is told about its service.
+
+    Notes
+    -----
+    It decodes for itself, until every field was there: mostly the first commit, and a thousand
+    records at worst.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._missing = list(spec.schema.fields)
+        self._left = LOOKED_AT
+
+    def look(self, batch: Batch) -> list[str]:
+        """Look at one more commit; the names, once, when the thousand are full."""
+        if not self._missing or not self._left:
+            return []
+        labels = self._spec.label_topics
+        at = np.array([p.topic not in labels for p in batch.partitions], dtype=bool)[batch.source]
+        first = np.flatnonzero(at)[: self._left].tolist()
+        self._left -= len(first)
+        decoder = JsonObservations(Schema(tuple(self._missing)), self._spec.id_field, None)
+        keys, values = [batch.keys[i] for i in first], [batch.values[i] for i in first]
+        rows = decoder.decode(keys, values).rows
+        seen = {k for row in rows.dicts() for k in row}
+        self._missing = [field for field in self._missing if field.name not in seen]
+        return [] if self._left else [field.name for field in self._missing]
