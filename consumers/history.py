@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from consumers import journal
 from consumers.errors import TransportError
-from consumers.journal import Entry, Identity, Merge
+from consumers.journal import Entry, Identity, Journaled, Merge, Reset
 from consumers.records import Batch, Partition
 from consumers.shard import Outcome, Shard
 from consumers.snapshots.locate import entries
@@ -21,7 +21,7 @@ from consumers.transports.protocol import Log
 from stream.compat import RiverClassifier
 from stream.schema import Field
 
-__all__ = ["Live", "Progress", "Sources", "linked", "replay", "steps"]
+__all__ = ["Course", "Live", "Progress", "Sources", "course", "linked", "replay", "steps"]
 
 WINDOW = 100_000  # records read back at once in a replay
 
@@ -70,6 +70,38 @@ def linked(chain: str, outcome: Outcome) -> str:
     return blake2b(chain.encode() + outcome.digest, digest_size=8).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What lies ahead in the journal.
+
+    `cuts`: which entries a later reset cuts out of the history, for each cut those after the first
+    number and before the second; `records` is how many records the others consumed.
+    """
+
+    records: int = 0
+    cuts: tuple[tuple[int, int], ...] = ()
+
+    def without(self, seq: int) -> int | None:
+        """The reset that cut entry `seq` out; None where it is part of the history."""
+        return next((reset for to, reset in self.cuts if to < seq < reset), None)
+
+
+def course(log: Log, partition: Partition, start: int, end: int) -> Course:
+    """What the journal holds from `start` up to `end`; reads it twice."""
+    resets = [e for _, e in entries(log, partition, start, end) if isinstance(e, Reset)]
+    cuts: list[tuple[int, int]] = []
+    for reset in reversed(resets):
+        if not any(to < reset.seq < by for to, by in cuts):  # a reset may be cut out itself
+            cuts.append((reset.to, reset.seq))
+    ahead = Course(0, tuple(cuts))
+    records = sum(
+        sum(r.count for r in entry.ranges)
+        for _, entry in entries(log, partition, start, end)
+        if isinstance(entry, Entry) and ahead.without(entry.seq) is None
+    )
+    return Course(records, ahead.cuts)
+
+
 def replay(
     log: Log,
     found: Sources,
@@ -86,43 +118,66 @@ def replay(
     progress
         Called with the records replayed and the records to replay.
     """
-    total = live.replayed + sum(
-        sum(r.count for r in entry.ranges)
-        for _, entry in entries(log, found.journal, live.position, end)
-        if isinstance(entry, Entry)
-    )
-    for _ in steps(log, found, live, end):
+    ahead = course(log, found.journal, live.position, end)
+    total = live.replayed + ahead.records
+    for _ in steps(log, found, live, end, ahead):
         progress(live.replayed, total)
 
 
-def steps(log: Log, found: Sources, live: Live, end: int) -> Iterator[tuple[Entry, Outcome]]:
-    """Each entry up to `end` with what came of it; the shard has moved past it.
+def steps(
+    log: Log, found: Sources, live: Live, end: int, ahead: Course
+) -> Iterator[tuple[Entry, Outcome]]:
+    """Each entry of the history up to `end` with what came of it; the shard has moved past it.
 
     Raises
     ------
     TransportError
         Entries are missing, records have changed, or they give other predictions than they did.
     """
-    for window in _windows(entries(log, found.journal, live.position, end)):
-        batches = _read_back(log, found, live.shard, [entry for _, entry in window])
-        for (at, entry), batch in zip(window, batches, strict=True):
+    for window in _windows(entries(log, found.journal, live.position, end), ahead):
+        passed = [entry for _, entry in window if isinstance(entry, Entry)]
+        cut = ahead.without(window[0][1].seq) is not None
+        batches = iter(()) if cut else _read_back(log, found, live.shard, passed)
+        for at, entry in window:
             if entry.seq != live.seq + 1:
                 raise TransportError(
                     f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
                     "entries are missing, the model cannot be rebuilt"
                 )
-            journal.check(entry, batch)
-            outcome = live.shard.process(batch, entry.now)
-            live.chain = linked(live.chain, outcome)
-            _check_chain(entry, live)
-            live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+            outcome = None
+            if isinstance(entry, Reset) or cut:
+                _pass_over(entry, live, cut)
+            else:
+                outcome = _apply(entry, next(batches), live)
             live.seq, live.position, live.now = entry.seq, at + 1, entry.now
-            live.replayed += len(batch)
-            yield entry, outcome
+            if isinstance(entry, Entry) and outcome is not None:
+                live.replayed += len(outcome.batch)
+                yield entry, outcome
     live.position = max(live.position, end)
 
 
-def _check_chain(entry: Entry, live: Live) -> None:
+def _apply(entry: Entry, batch: Batch, live: Live) -> Outcome:
+    journal.check(entry, batch)
+    outcome = live.shard.process(batch, entry.now)
+    live.chain = linked(live.chain, outcome)
+    _check_chain(entry, live)
+    _move(entry, live)
+    return outcome
+
+
+def _pass_over(entry: Entry | Reset, live: Live, cut: bool) -> None:
+    """A reset, or an entry that one cut out: consumed, and no more."""
+    if isinstance(entry, Entry):
+        _move(entry, live)
+    elif not cut:
+        _check_chain(entry, live)
+
+
+def _move(entry: Entry, live: Live) -> None:
+    live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+
+
+def _check_chain(entry: Entry | Reset, live: Live) -> None:
     """Whether the shard said and scored what it did when the entry was written, bit for bit."""
     if live.chain == entry.chain:
         return
@@ -138,18 +193,23 @@ def _check_chain(entry: Entry, live: Live) -> None:
 
 
 def _windows(
-    found: Iterable[tuple[int, Identity | Entry]],
-) -> Iterator[list[tuple[int, Entry]]]:
-    window: list[tuple[int, Entry]] = []
+    found: Iterable[tuple[int, Journaled]], ahead: Course
+) -> Iterator[list[tuple[int, Entry | Reset]]]:
+    """Entries whose records are read in one go; what is cut out, and a reset, stand alone."""
+    window: list[tuple[int, Entry | Reset]] = []
     size = 0
     for at, entry in found:
-        if not isinstance(entry, Entry):
+        if isinstance(entry, Identity):
+            continue
+        alone = isinstance(entry, Reset) or ahead.without(entry.seq) is not None
+        if window and (alone or size >= WINDOW):
+            yield window
+            window, size = [], 0
+        if isinstance(entry, Reset) or alone:
+            yield [(at, entry)]
             continue
         window.append((at, entry))
         size += sum(r.count for r in entry.ranges)
-        if size >= WINDOW:
-            yield window
-            window, size = [], 0
     if window:
         yield window
 

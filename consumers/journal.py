@@ -1,8 +1,8 @@
 """The journal: what a shard consumed, entry by entry, and the order it consumed it in. Pure.
 
-Entry 0 is the `Identity` of the service; each later one is an `Entry`: the offset range of every
-partition that moved. The order inside an entry is not stored: it is recomputed from the records
-by `merge`, so it never depends on how polls happened to fall.
+Entry 0 is the `Identity` of the service; each later one is an `Entry`, the offset range of every
+partition that moved, or a `Reset`. The order inside an entry is not stored: it is recomputed from
+the records by `merge`, so it never depends on how polls happened to fall.
 
 Order (version 1): a k-way merge of the partitions' heads by (record timestamp, observation before
 label, topic, partition); within a partition offsets are never reordered.
@@ -25,8 +25,10 @@ from consumers.records import Batch, Fetched, Partition, credible
 __all__ = [
     "Entry",
     "Identity",
+    "Journaled",
     "Merge",
     "Range",
+    "Reset",
     "Skip",
     "check",
     "decode",
@@ -54,6 +56,16 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     starts: list[tuple[str, int, int]]
     born: str
     merge: int = MERGE_VERSION
+
+    @property
+    def seq(self) -> int:
+        """Its number."""
+        return 0
+
+    @property
+    def now(self) -> int:
+        """It has no clock."""
+        return 0
 
 
 class Range(msgspec.Struct, array_like=True, frozen=True):
@@ -92,16 +104,32 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     skips: list[Skip] = []
 
 
-_decoder: msgspec.json.Decoder[Identity | Entry] = msgspec.json.Decoder(Identity | Entry)
+class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
+    """A rollback: from here on the shard is what it was after entry `to`.
+
+    The entries between are cut out of the model's history: their records stay consumed and their
+    predictions said, and nothing of them is learned any more. `chain` is that of entry `to`.
+    """
+
+    seq: int
+    now: int
+    to: int
+    chain: str
+    reason: str = ""
+
+
+Journaled = Identity | Entry | Reset
+
+_decoder: msgspec.json.Decoder[Journaled] = msgspec.json.Decoder(Journaled)
 _encoder = msgspec.json.Encoder()
 
 
-def encode(entry: Identity | Entry) -> bytes:
+def encode(entry: Journaled) -> bytes:
     """The entry as JSON."""
     return _encoder.encode(entry)
 
 
-def decode(value: bytes | None) -> Identity | Entry:
+def decode(value: bytes | None) -> Journaled:
     """The inverse of `encode`.
 
     Raises

@@ -21,7 +21,7 @@ from stream.base import Learner
 from stream.errors import SchemaError
 from stream.schema import Schema
 
-__all__ = ["build", "classes_that_fit", "explained", "spoken", "unused"]
+__all__ = ["build", "classes_that_fit", "explainable", "explained", "spoken", "unused"]
 
 AUTO = "MixedNB"  # what "auto" is
 MOST_NAMES = 10  # of fields in one line
@@ -116,6 +116,11 @@ def classes_that_fit(model: Model, learner: Learner) -> int:
     return min(model.max_classes, learner.max_classes, fit)
 
 
+def explainable(learner: Learner) -> bool:
+    """Whether it has shares of features."""
+    return type(learner).explain_rows is not Learner.explain_rows
+
+
 def explained(shares: int, learner: Learner, model: Model) -> int:
     """`[output] explain`, where the learner, that of `model`, can.
 
@@ -124,7 +129,7 @@ def explained(shares: int, learner: Learner, model: Model) -> int:
     ConfigError
         It has no shares of features.
     """
-    if shares and type(learner).explain_rows is Learner.explain_rows:
+    if shares and not explainable(learner):
         raise ConfigError(
             f"[output] explain: {model.type} has no shares of features; remove explain"
         )

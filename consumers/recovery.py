@@ -17,8 +17,8 @@ from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
-from consumers.history import Live, Progress, Sources, replay
-from consumers.journal import Identity
+from consumers.history import Live, Progress, Sources, course, replay
+from consumers.journal import Entry, Identity
 from consumers.models import build, classes_that_fit, explained, spoken
 from consumers.records import Outgoing, Partition
 from consumers.shard import Shard, Spec
@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 
-def sources(config: Config, log: Log) -> Sources:
-    """The partitions to work with.
+def sources(config: Config, log: Log, shard: int = 0) -> Sources:
+    """The partitions shard number `shard` works with: every S-th of each input, from its own.
 
     Raises
     ------
@@ -58,9 +58,13 @@ def sources(config: Config, log: Log) -> Sources:
         )
     labels = frozenset(config.input_topics[1:])
     return Sources(
-        tuple(Partition(t, n) for t in config.input_topics for n in range(topics[t])),
+        tuple(
+            Partition(t, n)
+            for t in config.input_topics
+            for n in range(shard, topics[t], config.scale.shards)
+        ),
         labels,
-        Partition(config.journal_topic, 0),
+        Partition(config.journal_topic, shard),
         topics[config.predictions_topic],
     )
 
@@ -141,16 +145,22 @@ def _from_nothing(config: Config, found: Sources, origin: Origin, refused: Seque
     shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     if not origin.whole:
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
-    gone = _gone(shard, found, origin, 0)
+    gone = _gone(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, for {gone}", refused)
     return Live(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
 
 
-def _gone(shard: Shard, found: Sources, origin: Origin, position: int) -> str | None:
-    """Which input lost records that the entries from `position` on need."""
+def _gone(shard: Shard, found: Sources, origin: Origin, seq: int, position: int) -> str | None:
+    """Why the entries from `position` on do not lead on from entry `seq`; None where they do."""
+    ahead = course(origin.left.log, found.journal, position, origin.left.end)
+    reset = ahead.without(seq)
+    if reset is not None:
+        return f"cut out of the history by entry {reset}, a rollback"
     here = {p: at for p, at in shard.positions.items() if p in found.inputs}
-    return expired(origin.left.log, here, origin.left.entries(position, origin.left.end))
+    left = origin.left.entries(position, origin.left.end)
+    needed = (e for _, e in left if isinstance(e, Entry) and ahead.without(e.seq) is None)
+    return expired(origin.left.log, here, needed)
 
 
 def _fit_inputs(shard: Shard, found: Sources) -> None:
@@ -234,7 +244,7 @@ def _from_snapshot(
         except (StateError, KeyError, TypeError, ValueError) as error:
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
-        gone = _gone(shard, found, origin, about.position)
+        gone = _gone(shard, found, origin, about.seq, about.position)
         if gone:
             store.refused.append(f"snapshot at {about.position}: {gone}")
             continue

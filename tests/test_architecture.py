@@ -22,7 +22,8 @@ held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
 errors failpoints config records files feed events models codecs shard journal transports
-snapshots history recovery poison commit telemetry web runner replay plot demo commands cli __main__
+snapshots history recovery travel poison commit telemetry web runner replay plot demo commands cli
+__main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

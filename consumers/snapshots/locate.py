@@ -17,7 +17,7 @@ import msgspec
 from consumers import journal
 from consumers.config import Config, identity_difference
 from consumers.errors import ConfigError, TransportError
-from consumers.journal import Entry, Identity
+from consumers.journal import Entry, Identity, Journaled
 from consumers.records import Partition
 from consumers.snapshots.format import About
 from consumers.snapshots.store import SnapshotStore
@@ -48,15 +48,19 @@ class Left:
             return f"ahead of the journal, which ends at {self.end}"
         last = self._last(about.position)
         if last is not None:
-            seq, now = (0, 0) if isinstance(last, Identity) else (last.seq, last.now)
-            if (seq, now) == (about.seq, about.now):
+            if (last.seq, last.now) == (about.seq, about.now):
                 return None
             return (
-                f"of a history this journal does not have: entry {seq} ends there, at clock {now}"
+                f"of a history this journal does not have: entry {last.seq} ends there, at clock "
+                f"{last.now}"
             )
         # What it ends with was trimmed: then what is left must go on right behind it.
         following = next((entry for _, entry in self.entries(self.first, self.end)), None)
-        if isinstance(following, Entry) and following.seq == about.seq + 1:
+        if (
+            following is not None
+            and not isinstance(following, Identity)
+            and following.seq == about.seq + 1
+        ):
             return None
         if following is None and about.position + self.slack >= self.first:
             return None
@@ -72,11 +76,11 @@ class Left:
             "beginning of its inputs"
         )
 
-    def entries(self, start: int, end: int) -> Iterator[tuple[int, Identity | Entry]]:
+    def entries(self, start: int, end: int) -> Iterator[tuple[int, Journaled]]:
         """Those from `start` up to `end`."""
         return entries(self.log, self.partition, start, end)
 
-    def _last(self, position: int) -> Identity | Entry | None:
+    def _last(self, position: int) -> Journaled | None:
         """The last entry before a position; None where it is not kept any more."""
         for start in (max(self.first, position - _NEAR), self.first):
             last = None
@@ -148,7 +152,7 @@ def identity_in(
 
 def entries(
     log: Log, partition: Partition, start: int, end: int
-) -> Iterator[tuple[int, Identity | Entry]]:
+) -> Iterator[tuple[int, Journaled]]:
     """Offset and entry of what the journal holds from `start` up to `end`."""
     if start >= end:
         return
@@ -159,15 +163,15 @@ def entries(
 def expired(
     log: Log,
     positions: Mapping[Partition, int],
-    left: Iterable[tuple[int, Identity | Entry]],
+    left: Iterable[Entry],
 ) -> str | None:
     """Which input lost records that the entries `left` still need; None where none did."""
     begins = log.beginning_offsets(list(positions))
     gone = {p for p, begin in begins.items() if positions[p] < begin}
     if not gone:
         return None
-    for _, entry in left:
-        for r in entry.ranges if isinstance(entry, Entry) else ():
+    for entry in left:
+        for r in entry.ranges:
             p = Partition(r.topic, r.partition)
             if p in gone and r.first < begins[p]:
                 return f"{p} has lost its records {positions[p]} to {begins[p] - 1}"

@@ -1,0 +1,99 @@
+"""`headwater audit`: one prediction, made again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from consumers.commands.past import ConfigArgument, JsonOption, ShardOption, past
+
+if TYPE_CHECKING:
+    from consumers.travel import Audit
+
+__all__ = ["audit"]
+
+
+def audit(
+    config: ConfigArgument,
+    observation: Annotated[
+        str, typer.Argument(help="The observation: its id, or TOPIC:PARTITION:OFFSET.")
+    ],
+    shard: ShardOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Rebuild the model as it was just before a prediction, and make that prediction again.
+
+    Ends with 0 where it comes out the same to the last byte, and with 1 where it does not. It shows
+    what the prediction rested on.
+
+    \b
+    Examples:
+      headwater audit visits.toml 1249
+      headwater audit visits.toml visits:0:1249 --json
+    """
+    from consumers import travel
+
+    with past(config, shard) as of:
+        found = travel.audit(of.config, of.log, of.found, of.store, observation, of.progress)
+        topic = of.config.predictions_topic
+    told = _told(found, topic)
+    if as_json:
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    else:
+        _show(told)
+    if not found.same:
+        raise typer.Exit(1)
+
+
+def _told(found: Audit, topic: str) -> dict[str, Any]:
+    again = json.loads(found.again.value or b"null")
+    explained = None if found.explained is None else json.loads(found.explained.value or b"null")
+    said = found.said
+    return {
+        "prediction": again,
+        "entry": found.entry.seq,
+        "clock": found.entry.now,
+        "said": None
+        if said is None
+        else {
+            "topic": topic,
+            "partition": said.partition,
+            "offset": said.offset,
+            "value": (said.value or b"").decode("utf-8", "backslashreplace"),
+        },
+        "same": found.same,
+        "explanation": None if explained is None else explained.get("explanation"),
+    }
+
+
+def _show(told: dict[str, Any]) -> None:
+    from consumers.travel import clock
+
+    made = told["prediction"]
+    at, model = made["position"], made["model"]
+    typer.echo(
+        f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}, in journal entry "
+        f"{told['entry']} ({clock(told['clock'])})"
+    )
+    typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
+    shares = ", ".join(f"{label} {p:.6g}" for label, p in made["probabilities"]) or "none"
+    typer.echo(f"said      {made['prediction']} ({shares})")
+    why = told["explanation"]
+    if why is not None:
+        typer.echo(f"because   log-odds against {why['against']}: {why['log_odds']:.6g}")
+        for name, share in why["top"]:
+            typer.echo(f"          {share:+.6g}  {name}")
+    said = told["said"]
+    if said is None:
+        typer.echo("record    not in the predictions topic any more: nothing to compare with")
+    elif told["same"]:
+        typer.echo(
+            f"record    {said['topic']}[{said['partition']}] offset {said['offset']}: the same, "
+            "byte for byte"
+        )
+    else:
+        typer.echo(f"record    differs from what was said: {said['value']}")
+        typer.echo(f"          now it comes out as:        {json.dumps(made)}")

@@ -1,0 +1,64 @@
+"""What the commands that look into a service's past share: its log, its snapshots, a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.commands.meter import Meter
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.history import Progress, Sources
+    from consumers.snapshots.store import SnapshotStore
+    from consumers.transports.protocol import Log
+
+__all__ = ["ConfigArgument", "JsonOption", "Past", "ShardOption", "past"]
+
+ConfigArgument = Annotated[Path, typer.Argument(help="The configuration, a TOML file.")]
+ShardOption = Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A service's journal, inputs and snapshots, opened for reading."""
+
+    config: Config
+    log: Log
+    found: Sources
+    store: SnapshotStore
+    progress: Progress
+
+
+@contextmanager
+def past(path: Path, shard: int) -> Iterator[Past]:
+    """Open them; a bar shows a replay of more than a second."""
+    from consumers.commands.transport import open_chosen
+    from consumers.config import load
+    from consumers.recovery import sources
+    from consumers.runner import compile_kernels
+    from consumers.snapshots.store import open_store
+
+    config = load(path)
+    _, log = open_chosen(None, path, existing=True)
+    with ExitStack() as stack:
+        stack.callback(log.close)
+        found = sources(config, log, shard)
+        compile_kernels(config, lambda line: typer.echo(line, err=True))
+        meters: list[Meter] = []
+        done = 0
+
+        def progress(now: int, total: int) -> None:
+            nonlocal done
+            if not meters:
+                meters.append(stack.enter_context(Meter("records replayed", total)))
+            meters[0].advance(now - done)
+            done = now
+
+        yield Past(config, log, found, open_store(config, shard), progress)

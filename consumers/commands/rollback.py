@@ -1,0 +1,86 @@
+"""`headwater rollback`: cut a span out of what a model has learned."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.commands.past import ConfigArgument, Past, ShardOption, past
+
+if TYPE_CHECKING:
+    from consumers.history import Live
+    from consumers.travel import Cut
+
+__all__ = ["rollback"]
+
+
+def rollback(
+    config: ConfigArgument,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="POSITION|TIME", help="A journal position, or a time (UTC)."),
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without, it is only shown what would be done.")
+    ] = False,
+    shard: ShardOption = 0,
+) -> None:
+    """Go on from the model as it was at a journal position or a time: what came since is cut out.
+
+    The records since stay consumed and their predictions said; what was learned from them is
+    forgotten, also after every restart, for the journal says so. A service that runs is fenced:
+    it ends with 3, and is to be started again.
+
+    \b
+    Examples:
+      headwater rollback visits.toml --to 2026-11-20T17:00:00Z
+      headwater rollback visits.toml --to 1042 --reason "labels of the 20th were wrong" --yes
+    """
+    from consumers.errors import ConfigError
+    from consumers.travel import cut_from, moment, rebuild_at
+
+    with past(config, shard) as of:
+        when = moment(of.log, of.found.journal, to)
+        cut = cut_from(of.log, of.found, when)
+        if not cut.entries:
+            raise ConfigError(f"nothing lies behind {when}: there is nothing to cut out")
+        live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
+        _show(cut, live)
+        if not yes:
+            typer.echo("nothing was done; add --yes to do it")
+            return
+        _cut(of, live, reason)
+
+
+def _show(cut: Cut, live: Live) -> None:
+    view = live.shard.view()
+    typer.echo(
+        f"back to     {cut.to}: {view.observations:,} observations, {view.learned:,} learned"
+    )
+    typer.echo(f"cut out     {cut.entries:,} entries with {cut.records:,} records, to {cut.last}")
+
+
+def _cut(of: Past, live: Live, reason: str) -> None:
+    from consumers.errors import SnapshotError
+    from consumers.recovery import about_of
+    from consumers.travel import roll_back
+
+    now = time.time_ns() // 1_000_000
+    owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
+    try:
+        reset = roll_back(of.log, owner, of.found, live, now=now, reason=reason)
+    finally:
+        owner.close()
+    typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
+    if not live.shard.learner.can_save:
+        return
+    part = of.store.of(live.identity)
+    try:
+        with part.locked():
+            path = part.write(about_of(of.config, live), live.shard.to_state())
+        typer.echo(f"snapshot    {path}")
+    except SnapshotError as error:  # only time is lost: a start rebuilds it from the journal
+        typer.echo(f"snapshot    none: {error}")

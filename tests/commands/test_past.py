@@ -1,0 +1,88 @@
+"""`headwater rebuild`, `audit` and `rollback`: what they say, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consumers.cli import main
+from consumers.transports import open_log
+from tests.consumers.feeds import config_text, fill, phishing
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def ran(tmp_path: Path, capsys: Said) -> str:
+    """A service that has drained 300 records on the embedded log; its configuration."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    log = open_log(url)
+    fill(log, phishing(300))
+    log.close()
+    path = tmp_path / "svc.toml"
+    path.write_text(config_text(url, sorted(phishing(1)[0][0])))
+    assert main(["run", str(path), "--drain"]) == 0
+    capsys.readouterr()
+    return str(path)
+
+
+def test_rebuild_tells_how_good_it_was_then(ran: str, tmp_path: Path, capsys: Said) -> None:
+    """As a report, as JSON, and as a snapshot to keep."""
+    assert main(["rebuild", ran, "--at", "4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(["rebuild", ran, "--at", "4", "--export", str(tmp_path / "then.hws")]) == 0
+    shown = capsys.readouterr().out
+
+    assert told["moment"]["entry"] == 3
+    assert told["source"]["entries"] == 3
+    assert told["fingerprint"] in shown
+    assert (tmp_path / "then.hws").stat().st_size > 1000
+
+
+def test_audit_makes_the_prediction_again(ran: str, capsys: Said) -> None:
+    """The same to the last byte, and why."""
+    assert main(["audit", ran, "200"]) == 0
+    shown = capsys.readouterr().out
+    assert main(["audit", ran, "obs:0:200", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+
+    assert "the same, byte for byte" in shown
+    assert told["prediction"]["id"] == "200"
+    assert told["said"]["offset"] == 200
+    assert told["same"]
+
+
+def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
+    """Without --yes nothing happens; with it the model is that of then, after a restart too."""
+    assert main(["rebuild", ran, "--at", "4", "--json"]) == 0
+    then = json.loads(capsys.readouterr().out)["learned"]
+    assert main(["rollback", ran, "--to", "4"]) == 0
+    asked = capsys.readouterr().out
+    assert main(["rollback", ran, "--to", "4", "--yes", "--reason", "wrong labels"]) == 0
+    done = capsys.readouterr().out
+    assert main(["run", ran, "--drain"]) == 0
+    capsys.readouterr()
+    assert main(["replay", ran, "--journal", "--json"]) == 0
+
+    assert "nothing was done; add --yes" in asked
+    assert "the model is that of entry 3" in done
+    assert json.loads(capsys.readouterr().out)["learned"] == then
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rebuild", "--at", "never"], "expected a journal position or a time"),
+        (["audit", "nobody"], "no prediction of 'nobody'"),
+        (["rollback", "--to", "2999-01-01", "--yes"], "there is nothing to cut out"),
+    ],
+)
+def test_wrong_use_is_one_line(ran: str, capsys: Said, arguments: list[str], says: str) -> None:
+    """Exit code 2, and what to do."""
+    command, *rest = arguments
+
+    assert main([command, ran, *rest]) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert says in error[-1]
