@@ -114,3 +114,14 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     yield made
     for service in services:
         service.log.close()
+
+
+@pytest.fixture
+def ran_thrice(make_service: MakeService) -> Service:
+    """A service that took 300 records in three runs: so it has three snapshots, always the same."""
+    service = make_service()
+    feeds.fill(service.log, feeds.phishing(300))
+    for stop_after in (4, 4, None):
+        service.run(stop_after=stop_after, every_records=10**6)
+    assert len(service.snapshots()) == 3
+    return service

@@ -18,7 +18,7 @@ from consumers.snapshots.format import from_bytes
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.damage import damages
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
-from tests.consumers.feeds import NOW, fill, phishing
+from tests.consumers.feeds import NOW
 from tests.consumers.test_snapshots import about, state
 from tests.stores import the_store
 
@@ -39,15 +39,6 @@ EXPECTED = {
 }
 
 
-@pytest.fixture
-def ran(make_service):
-    """A service that drained 300 records, with three snapshots."""
-    service = make_service()
-    fill(service.log, phishing(300))
-    service.run(every_records=120)
-    return service
-
-
 def live_of(service):
     """The shard after a start on what lies on the disk."""
     config = service.config()
@@ -57,19 +48,19 @@ def live_of(service):
     return recover(config, service.log, owner, found, store, now=NOW)
 
 
-def test_damaged_snapshot_is_never_loaded_and_the_older_one_is(ran) -> None:
+def test_damaged_snapshot_is_never_loaded_and_the_older_one_is(ran_thrice) -> None:
     """Every kind of damage to the newest: a start goes on from the one before, and says so."""
-    older, newest = ran.snapshots()[-2:]
-    data, fingerprint = newest.read_bytes(), ran.fingerprint()
+    older, newest = ran_thrice.snapshots()[-2:]
+    data, fingerprint = newest.read_bytes(), ran_thrice.fingerprint()
     before = from_bytes(older.read_bytes())[0]
     seen = set()
     for kind, bad in damages(data, 0, flips=40, header_step=53, page=8192):
         newest.write_bytes(bad)
         if kind not in SEEN_BY_THE_JOURNAL:
-            store = the_store(ran.directory / "headwater-state", "svc")
+            store = the_store(ran_thrice.directory / "headwater-state", "svc")
             assert next(store.newest(lambda _: None))[0] == before, kind
         if kind not in seen:  # a whole start for each kind
-            live = live_of(ran)
+            live = live_of(ran_thrice)
             assert live.shard.fingerprint() == fingerprint, kind
             assert live.snapshot == before.now, kind
             assert [line.split(": ")[0] for line in live.refused] == [newest.name], kind
@@ -78,13 +69,13 @@ def test_damaged_snapshot_is_never_loaded_and_the_older_one_is(ran) -> None:
     assert len(seen) == 12
 
 
-def test_snapshot_ahead_of_the_journal_is_told_and_left(ran) -> None:
+def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
     """Its name and its header agree; the journal has not got so far."""
-    newest = ran.snapshots()[-1]
+    newest = ran_thrice.snapshots()[-1]
     told, saved = from_bytes(newest.read_bytes())
-    store = the_store(ran.directory / "headwater-state", "svc")
+    store = the_store(ran_thrice.directory / "headwater-state", "svc")
     ahead = store.write(about_at(told, told.position + 5), saved)
-    live = live_of(ran)
+    live = live_of(ran_thrice)
 
     assert live.refused == (f"{ahead.name}: ahead of the journal, which ends at {told.position}",)
     assert ahead.exists()
