@@ -111,7 +111,10 @@ def from_bytes(data: bytes) -> tuple[About, State]:
 
 
 def header_size(start: bytes) -> int:
-    """Bytes of the header, told by the first `START` bytes of a snapshot; 0 where it is none."""
+    """Bytes of the header, told by the first `START` bytes of a snapshot; 0 where it is none.
+
+    Unverified: a damaged one tells any number.
+    """
     if start[: len(MAGIC)] != MAGIC:
         return 0
     return int.from_bytes(start[len(MAGIC) : START], "little")

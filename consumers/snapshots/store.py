@@ -26,6 +26,7 @@ from stream.state import State
 __all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "open_store", "read"]
 
 WEEK_MS = 7 * 86_400_000
+LARGEST_PEEK = 64 * 2**20  # bytes of a header; a damaged one may claim to have any
 CLOSE_SECONDS = 60.0  # for the last snapshot and its copy; supervisors wait 30 s to 90 s
 
 
@@ -175,7 +176,8 @@ class SnapshotStore:
             about = None
             with contextlib.suppress(SnapshotError):
                 size = header_size(place.read(name, START))
-                about = peek(place.read(name, START + size)[START:]) if size else None
+                if 0 < size <= LARGEST_PEEK:
+                    about = peek(place.read(name, START + size)[START:])
             self._clocks[name] = about.now if about else None
         return self._clocks[name]
 

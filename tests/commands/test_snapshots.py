@@ -1,0 +1,211 @@
+"""`headwater snapshots`: what lies there, without a broker, and without touching it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from consumers.cli import main
+from consumers.config import load
+from consumers.runner import Runner
+from consumers.snapshots.format import from_bytes, to_bytes
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports import open_log
+from tests.consumers.feeds import config_text, fill, phishing
+
+FEATURES = sorted(phishing(1)[0][0])
+CONFIG = config_text("sqlite:log.db", FEATURES, max_records=50, every_records=10**6)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A service that ran twice; its log is gone, so that nothing can be asked of it."""
+    directory = tmp_path_factory.mktemp("ran")
+    (directory / "svc.toml").write_text(CONFIG)
+    settings = load(directory / "svc.toml")
+    log = open_log(settings.input.transport)
+    fill(log, phishing(300))
+    stop = threading.Event()
+    for on_commit in (lambda event, view: stop.set(), None):
+        Runner(settings, log, stop, drain=True, on_commit=on_commit).run()
+        stop.clear()
+    log.close()
+    for file in directory.glob("log.db*"):
+        file.unlink()
+    return directory
+
+
+@pytest.fixture
+def place(made, tmp_path, monkeypatch) -> Path:
+    """A copy of it, as the current directory."""
+    import shutil
+
+    shutil.copytree(made, tmp_path / "svc")
+    monkeypatch.chdir(tmp_path / "svc")
+    return tmp_path / "svc"
+
+
+def files(place: Path) -> list[Path]:
+    return sorted(place.rglob("*.hws"))
+
+
+def said(capsys, *arguments: str, code: int = 0) -> tuple[str, str]:
+    """What `headwater snapshots …` prints on stdout and stderr."""
+    assert main(["snapshots", *arguments]) == code
+    out = capsys.readouterr()
+    assert "Traceback" not in out.err
+    return out.out, out.err
+
+
+def test_list_tells_each_snapshot_and_touches_nothing(place, capsys) -> None:
+    """The newest first; not even the time of a file changes."""
+    before = {path: path.stat() for path in place.rglob("*")}
+    out, _ = said(capsys, "list", "svc.toml")
+    rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+
+    newest = from_bytes(files(place)[-1].read_bytes())[0]
+    assert [row["position"] for row in rows] == [newest.position, 2]
+    assert (rows[0]["entry"], rows[0]["refused"]) == (newest.seq, None)
+    assert rows[0]["size"] == files(place)[-1].stat().st_size
+    assert rows[0]["clock"].endswith("Z")
+    assert 0 <= rows[0]["age_seconds"] < 600
+    lines = out.splitlines()
+    assert lines[1].split() == ["position", "entry", "clock", "size", "age", "state"]
+    assert lines[3].split()[0] == str(newest.position)
+    assert lines[3].split()[-1] == "ok"
+    after = {path: path.stat() for path in place.rglob("*")}
+    assert {p: (s.st_mtime_ns, s.st_size) for p, s in after.items()} == {
+        p: (s.st_mtime_ns, s.st_size) for p, s in before.items()
+    }
+
+
+def test_list_without_snapshots_says_so(tmp_path, monkeypatch, capsys) -> None:
+    """Before the first run."""
+    monkeypatch.chdir(tmp_path)
+    Path("svc.toml").write_text(CONFIG)
+
+    assert said(capsys, "list", "svc.toml")[0] == "no snapshots yet\n"
+    assert json.loads(said(capsys, "list", "svc.toml", "--json")[0]) == []
+    assert "expected any in" in said(capsys, "show", "svc.toml", code=2)[1]
+
+
+def test_show_tells_what_a_snapshot_knows(place, capsys) -> None:
+    """Header, classes, counts and quality; by default of the newest."""
+    newest, _ = from_bytes(files(place)[-1].read_bytes())
+    told = json.loads(said(capsys, "show", "svc.toml", "--json")[0])
+
+    assert told["position"] == newest.position
+    assert told["identity"] == newest.identity
+    assert told["configuration"]["model"]["type"] == "GaussianNB"
+    assert told["versions"]["numba"]
+    assert told["cpu"]["name"]
+    assert (told["observations"], told["learned"], told["pending"]) == (300, 300, 0)
+    assert told["classes"] == [True, False]
+    assert 0.5 < told["accuracy"] < 1
+    assert told["positions"] == {"ans[0]": 300, "obs[0]": 300}
+    assert told["differs_here"] is None
+    out, _ = said(capsys, "show", "svc.toml", "2")
+    assert "fingerprint" in out
+
+
+def test_verify_loads_every_one_into_the_model(place, capsys) -> None:
+    """All good is 0."""
+    out, _ = said(capsys, "verify", "svc.toml")
+
+    assert out.splitlines()[-1] == "2 snapshots, all good"
+
+
+def damage(path: Path, how: str) -> None:
+    """Make a file bad in one way."""
+    told, state = from_bytes(path.read_bytes())
+    if how == "damaged":
+        path.write_bytes(path.read_bytes()[:-1])
+    elif how == "of another model":
+        header = dict(state.header)
+        header["machine"] = {**header["machine"], "learner": {"learner": "OtherNB"}}
+        path.write_bytes(to_bytes(told, type(state)(header, state.arrays)))
+    elif how == "fingerprint":
+        changed = type(told)(
+            **{n: getattr(told, n) for n in told.__struct_fields__} | {"fingerprint": "0"}
+        )
+        path.write_bytes(to_bytes(changed, state))
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("damaged", "damaged: its checksum does not match"),
+        ("of another model", "OtherNB"),
+        ("fingerprint", "another fingerprint than the one that was saved"),
+    ],
+)
+def test_verify_ends_with_1_where_one_is_bad(place, capsys, how, why) -> None:
+    """And names it; the others are good all the same."""
+    damage(files(place)[-1], how)
+    out, err = said(capsys, "verify", "svc.toml", code=1)
+    rows = json.loads(said(capsys, "verify", "svc.toml", "--json", code=1)[0])
+
+    bad, good = out.splitlines()
+    assert bad.startswith("bad")
+    assert why in bad
+    assert good.split() == ["ok", "2"]
+    assert err.startswith("headwater: 1 of 2 snapshots are bad")
+    assert [row["refused"] is None for row in rows] == [False, True]
+
+
+def test_list_says_why_a_start_would_refuse_one(place, capsys) -> None:
+    """Damaged; or of a configuration that has changed since."""
+    damage(files(place)[-1], "damaged")
+    assert "damaged" in said(capsys, "list", "svc.toml")[0]
+
+    Path("svc.toml").write_text(CONFIG + "[labels]\nhorizon = '1d'\n")
+    rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+    assert rows[1]["refused"] == ('of another configuration (labels.horizon: was "7d", now "1d")')
+
+
+def test_export_copies_one_and_its_header(place, capsys) -> None:
+    """Byte for byte, for its owner only; put into another store it is a snapshot."""
+    out, _ = said(capsys, "export", "svc.toml", "2", "kept.hws", "--json")
+
+    source = files(place)[0]
+    exported = place / "kept.hws"
+    assert exported.read_bytes() == source.read_bytes()
+    assert exported.stat().st_mode & 0o777 == 0o600
+    assert "position 2" in out
+    assert json.loads((place / "kept.hws.json").read_text())["position"] == 2
+    store = SnapshotStore(place / "other")
+    store.write(*from_bytes(exported.read_bytes()))
+    assert next(store.newest(lambda _: None))[0].position == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["list", "svc.toml", "3"], 2, "expected `headwater snapshots list CONFIG`"),
+        (["export", "svc.toml", "2"], 2, "expected `headwater snapshots export CONFIG POSITION"),
+        (["show", "svc.toml", "3"], 2, "expected one at position 3 in"),
+        (["show", "no.toml"], 2, "no config file no.toml"),
+        (["export", "svc.toml", "2", "svc.toml"], 2, "svc.toml exists; choose another name"),
+        (["export", "svc.toml", "2", "svc.toml/x"], 1, "cannot write svc.toml/x"),
+    ],
+)
+def test_wrong_use_is_one_line(place, capsys, arguments, code, line) -> None:
+    """What was expected, what came, what to do."""
+    _, err = said(capsys, *arguments, code=code)
+
+    assert err.startswith(f"headwater: {line}")
+    assert err.count("\n") == 1
+
+
+def test_damaged_snapshot_is_neither_shown_nor_exported(place, capsys) -> None:
+    """There is nothing to believe in it."""
+    newest = files(place)[-1]
+    position = str(int(newest.stem[5:]))
+    damage(newest, "damaged")
+
+    assert "choose an older one" in said(capsys, "show", "svc.toml", position, code=1)[1]
+    assert "damaged" in said(capsys, "export", "svc.toml", position, "x.hws", code=1)[1]
+    assert not Path("x.hws").exists()
