@@ -244,11 +244,13 @@ def _from_snapshot(
         except (StateError, KeyError, TypeError, ValueError) as error:
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
-        gone = _gone(shard, found, origin, about.seq, about.position)
+        # A marker of Kafka right behind its entry may be gone too.
+        position = max(about.position, origin.left.first)
+        gone = _gone(shard, found, origin, about.seq, position)
         if gone:
             store.refused.append(f"snapshot at {about.position}: {gone}")
             continue
-        at = (about.seq, about.position, about.now)
+        at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.snapshot, live.differs = about.now, difference(about)
         return live
