@@ -192,3 +192,16 @@ def test_arguments_that_do_not_exist_exit_2(
     assert expected in done.stderr
     assert "headwater" in done.stderr
     assert "-h" in done.stderr
+
+
+def test_journal_of_another_model_is_said_before_a_port_is_opened(shell: Shell) -> None:
+    """Who reads "metrics on" waits for a service that will never be there."""
+    shell.write("pages.toml", CONFIG)
+    shell.write("pages.jsonl", '{"id": 1, "x": 1.5, "y": "a"}\n{"id": 2, "x": 2, "y": "b"}\n')
+    shell("produce", "pages", "pages.jsonl", *URL, "--label-topic", "answers", "--label", "y")
+    shell("run", "pages.toml", "--drain")
+    shell.write("pages.toml", CONFIG.replace("GaussianNB", "GaussianBayes"))
+    done = shell("run", "pages.toml", "--drain", code=2)
+
+    assert "belongs to another configuration" in done.stderr
+    assert "metrics on" not in done.stderr

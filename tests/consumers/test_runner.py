@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import threading
 
 import numpy as np
 import pytest
 
 from consumers import runner
+from consumers.config import parse
 from consumers.errors import FencedError, TransportError
 from consumers.records import Outgoing, Partition
 from consumers.recovery import sources
 from stream import GaussianNB
 from stream.evaluate.progressive import progressive
-from tests.consumers.feeds import NOW, feed, fill, phishing
+from tests.consumers.feeds import NOW, config_text, feed, fill, phishing
 
 TRANSPORTS = ("memory", "sqlite")
 
@@ -276,3 +279,27 @@ def test_drain_ends_under_a_live_feed(make_service) -> None:
 
     assert view.observations >= sum(ends)
     assert view.observations < sum(service.ends("obs"))
+
+
+def test_run_says_what_its_configuration_has_no_word_for(make_service, caplog) -> None:
+    """A label without a loss, a field nothing uses, a field that never comes: each once."""
+    caplog.set_level(logging.WARNING, logger="headwater")
+    service = make_service()
+    fill(service.log, phishing(1250))
+    more = "[decision]\nlosses = {warn = {Tru = 0, false = 1}, pass = {Tru = 5, false = 0}}"
+    text = config_text(service.url, (sorted(phishing(1)[0][0])[0], "adress"), more=more)
+    text = text.replace("[model]", 'shape = "categorical"\n[model]')
+    for _ in range(2):
+        parsed = parse(text, directory=service.directory)
+        runner.Runner(parsed, service.log, threading.Event(), drain=True).run()
+
+    label = (
+        "label 'true' is not named in [decision] losses, so no choice between actions hangs on it: "
+        "say what it costs"
+    )
+    unused = "note features: GaussianNB does not use shape (categorical)"
+    absent = [
+        f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
+        for name in ("adress", "shape")
+    ]
+    assert caplog.messages == [unused, label, *absent, unused]
