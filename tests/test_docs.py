@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from consumers.codecs.json import PredictionEncoder
+from consumers.errors import DEAD_LETTER_REASONS
+from stream.explain import Explanation
+from stream.schema import Label
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -36,3 +42,24 @@ def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
     missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
 
     assert missing == []
+
+
+def test_every_reason_of_a_dead_letter_is_explained() -> None:
+    """docs/records.md, and no reason that there is not."""
+    page = (ROOT / "docs/records.md").read_text()
+    rows = page.split("| reason | |\n|---|---|\n")[1].split("\n\n")[0].splitlines()
+
+    assert sorted(row.split("`")[1] for row in rows) == sorted(DEAD_LETTER_REASONS)
+
+
+def test_documented_prediction_has_the_fields_of_one() -> None:
+    """docs/records.md, in their order."""
+    page = (ROOT / "docs/records.md").read_text()
+    [shown] = [text for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "ts" in text]
+    why = Explanation("ok", "fraud", 5.11, {"amount": 3.9, "(prior)": 1.6, "country": -0.4})
+    posterior: list[tuple[Label, float]] = [("ok", 0.994), ("fraud", 0.006)]
+    encoder = PredictionEncoder("payments", "MixedNB", explain=3)
+    place = ("payments", 0, 1249)
+    said = encoder.encode("1249", "ok", posterior, 1200, place, 1795260104702, ("pay", 0.06), why)
+
+    assert list(json.loads(shown).items()) == list(json.loads(said).items())

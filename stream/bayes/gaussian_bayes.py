@@ -95,6 +95,9 @@ class GaussianBayes(BayesClassifier):
     correlations start at 0, as if uncorrelated before, and approach their values as it grows as
     old as the others. Every such matrix is positive semidefinite.
 
+    `explain_one` follows the chain rule, each feature given those before it: its shares depend on
+    the order of `features` (within one record by name), their sum does not.
+
     `merge` and `unlearn_one` are exact to about 1e-9 of the largest magnitude held for records
     without gaps, in any order; what a gap was filled with depends on what was known then.
 

@@ -300,7 +300,8 @@ class CategoricalBayes(CategoryClassifier):
 
     O(D) to learn; O(C + D) to predict, and O(cells · D) where a feature is missing. Memory
     O(cells · (C + D)). `unlearn_one` is O(cells · D) with the last record of a tuple. `explain_one`
-    follows the chain rule: each feature given those before it.
+    follows the chain rule, each feature given those before it: its shares depend on the order of
+    `features`, their sum does not.
 
     Examples
     --------

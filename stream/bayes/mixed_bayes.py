@@ -64,8 +64,10 @@ class MixedBayes(BayesClassifier):
     -----
     O(C · (d² + features)) to predict and O(d²) to learn, for d numbers; with gaps O(C · d³) and
     O(cells). At most 256 cells have a Gaussian of their own; ``overflows["gaussians"]`` counts the
-    records learned in others. Source: Zaki and Meira, Data Mining and Machine Learning, chapter
-    18.1 and its exercise Q1; the conditional form is the location model of Olkin and Tate 1961.
+    records learned in others. `explain_one` follows the chain rule, each feature given those before
+    it in `features`: shares depend on that order, their sum does not. Source: Zaki and Meira, Data
+    Mining and Machine Learning, chapter 18.1 and its exercise Q1; the conditional form is the
+    location model of Olkin and Tate 1961.
 
     Examples
     --------
