@@ -114,7 +114,10 @@ def _confusion(confusion: Mapping[str, Any]) -> Table:
 
 def _decision(made: Mapping[str, Any]) -> Text:
     """What was done how often; what it cost, beside what doing always the same would have."""
-    counts = [f"{_plain(action)} {n:,}" for action, n in made["actions"].items()]
+    most = sorted(made["actions"].items(), key=lambda done: -done[1])
+    counts = [f"{_plain(action)} {n:,}" for action, n in most[:MOST_CLASSES]]
+    if len(most) > MOST_CLASSES:
+        counts.append(f"{sum(n for _, n in most[MOST_CLASSES:]):,} others")
     counts.append(f"rejected {made['rejected']:,} ({_share(made['rejected_share'])})")
     lines = [f"decisions: {', '.join(counts)}"]
     best = made["best_constant"]

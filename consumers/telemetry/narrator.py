@@ -21,6 +21,7 @@ log = logging.getLogger("headwater")
 
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
+MOST_ACTIONS = 5  # in one line
 TROUBLE = {
     "duplicate_observation": "observations repeat an id: predicted, not learned again",
     "duplicate": "labels repeat the label of their id: not learned again",
@@ -135,7 +136,10 @@ def _decided(risk: RiskView | None) -> list[str]:
         return []
     action, best = risk.constant
     always = "rejecting" if action is None else repr(action)
-    counts = [f"{name} {n:,}" for name, n in risk.actions.items()]
+    most = sorted(risk.actions.items(), key=lambda done: -done[1])
+    counts = [f"{name} {n:,}" for name, n in most[:MOST_ACTIONS]]
+    if len(most) > MOST_ACTIONS:
+        counts.append(f"{sum(n for _, n in most[MOST_ACTIONS:]):,} others")
     share = risk.rejected / max(1, risk.rejected + sum(risk.actions.values()))
     told = f"mean loss {risk.overall:.4g} a decision (always {always}: {best:.4g})"
     return [told, *counts, f"rejected {risk.rejected:,} ({share:.1%})"]

@@ -96,6 +96,16 @@ def test_end_tells_what_decisions_cost(caplog) -> None:
     assert "loss" not in none
 
 
+def test_end_tells_the_most_frequent_actions_only(caplog) -> None:
+    """Where the labels are the actions there may be hundreds."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    risk = RiskView(0.25, 80, 0, {f"a{i}": i for i in range(8)}, ("a7", 0.5))
+
+    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
+
+    assert "), a7 7, a6 6, a5 5, a4 4, a3 3, 3 others, rejected 0 (0.0%)" in caplog.text
+
+
 def known(*labels) -> ShardView:
     """A view of a model that has learned these labels."""
     return replace(view(), quality=replace(view().quality, classes=labels))
