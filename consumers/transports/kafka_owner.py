@@ -16,7 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
-from consumers.errors import HeadwaterError, TransportError
+from consumers.errors import FencedError, HeadwaterError, TransportError
 from consumers.failpoints import reach
 from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, within
@@ -169,10 +169,14 @@ class KafkaOwner:
             yield
         except BaseException as error:
             self._die("it has failed before")
-            if isinstance(error, HeadwaterError) or not isinstance(error, Exception):
+            if isinstance(error, FencedError) or not isinstance(error, Exception):
                 raise
+            # Also where our own limit was passed: a process that was stopped for as long wakes to
+            # that, and starting over would fence whoever has taken its place.
             if self._overtaken():
                 error = ProducerFencedError()
+            if isinstance(error, HeadwaterError):
+                raise
             raise explain(error, self._options.servers, doing) from error
 
     def _overtaken(self) -> bool:

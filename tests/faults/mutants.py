@@ -75,10 +75,7 @@ MUTANTS = (
         "            acknowledged(producer, futures, "
         'self._options.seconds("delivery_timeout_ms"))\n',
         "            producer.flush(20)\n",
-        (
-            f"{GUARDS}::test_commit_the_broker_has_timed_out_writes_nothing",
-            f"{GUARDS}::test_record_the_broker_refuses_fails_the_whole_commit",
-        ),
+        ("tests/faults/test_guards.py::test_record_only_its_future_tells_of_fails_the_commit",),
     ),
     Mutant(
         "a failed future fails the commit (P4)",
@@ -111,6 +108,13 @@ MUTANTS = (
             "tests/faults/test_guards.py::test_offsets_of_a_failed_commit_never_come_with_the_next",
             f"{GUARDS}::test_zombie_is_fenced_and_then_refuses_every_call",
         ),
+    ),
+    Mutant(
+        "an owner that failed asks whether it was replaced",
+        OWNER,
+        "            if self._overtaken():\n",
+        "            if False:\n",
+        ("tests/faults/test_guards.py::test_owner_replaced_while_its_commit_hung_is_fenced",),
     ),
     Mutant(
         "options that exactly once depends on are fixed",

@@ -1,16 +1,18 @@
-"""Guards of the Kafka owner that only a real broker can try: P1 and a position that is gone."""
+"""Guards of the Kafka owner that only a real broker can try."""
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import closing
 from uuid import uuid4
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, KafkaTimeoutError
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from consumers.errors import TransportError
+from consumers.errors import FencedError, TransportError
 from consumers.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 
@@ -80,3 +82,55 @@ def test_offsets_of_a_failed_commit_never_come_with_the_next(log, source, monkey
     successor = log.owner(source.topic, 0, [source, other])
     successor.commit([], entry, {other: 1})
     assert successor.committed() == {other: 1}
+
+
+@pytest.mark.kafka
+def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypatch) -> None:
+    """One that expired under way leaves this client's transaction open; its commit succeeds."""
+    log.create_topic(f"{source.topic}.journal", 1)
+    entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
+    owner = log.owner(source.topic, 0, [source])
+    original = KafkaProducer.send
+
+    def send(producer, topic, *record):
+        if topic != source.topic:
+            return original(producer, topic, *record)
+        result = FutureProduceResult(TopicPartition(*source))
+        future = FutureRecordMetadata(result, 0, 0, None, -1, 1, -1)
+        result.failure(KafkaTimeoutError("expired"))
+        return future
+
+    monkeypatch.setattr(KafkaProducer, "send", send)
+    with pytest.raises(TransportError, match="expired"):
+        owner.commit([Outgoing(source.topic, None, b"lost", partition=0)], entry, {source: 0})
+    monkeypatch.undo()
+    successor = log.owner(source.topic, 0, [source])
+
+    assert successor.committed() == {}
+    successor.commit([], entry, {source: 0})
+
+
+@pytest.mark.kafka
+def test_owner_replaced_while_its_commit_hung_is_fenced(
+    kafka_bootstrap, source, monkeypatch
+) -> None:
+    """A process that slept past its own limit must not start over: that would fence the new one."""
+    with closing(KafkaLog([kafka_bootstrap], {"request_timeout_ms": 1000})) as log:
+        log.create_topic(f"{source.topic}.journal", 1)
+        entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
+        zombie = log.owner(source.topic, 0, [source])
+        successors = []
+        original = KafkaProducer.send_offsets_to_transaction
+
+        def overtaken(producer, offsets, group):
+            original(producer, offsets, group)
+            successors.append(log.owner(source.topic, 0, [source]))
+            threading.Event().wait(30)
+
+        monkeypatch.setattr(KafkaProducer, "send_offsets_to_transaction", overtaken)
+        with pytest.raises(FencedError, match="another one has taken over"):
+            zombie.commit([], entry, {source: 0})
+        monkeypatch.undo()
+
+        assert len(successors) == 1
+        successors[0].commit([], entry, {source: 0})
