@@ -95,6 +95,15 @@ class Service:
         return self._process.poll() is None
 
     @property
+    def stopped(self) -> bool:
+        """Whether it was stopped by SIGSTOP and waits for SIGCONT."""
+        try:
+            told = Path(f"/proc/{self._process.pid}/stat").read_text()
+        except OSError:
+            return False
+        return told.rpartition(")")[2].split()[0] == "T"
+
+    @property
     def code(self) -> int | None:
         """Its exit code; None while it runs, -9 after `kill`."""
         return self._process.poll()

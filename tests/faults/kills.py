@@ -76,6 +76,9 @@ def _kill(lab: Lab, point: str, random: Random, done: Round) -> str:
         # In the midst of what follows the point, as often as right at it.
         later = f"+{random.randint(1, 12)}" if random.random() < 0.5 else ""
         times = 1 if point in ("in_fence", "in_locate", "shutdown") else random.randint(1, 4)
+        if point == "mid_replay":  # a new host: everything is replayed
+            for path in lab.snapshots():
+                path.unlink()
         armed = f"{point}:kill{later}@{times}"
     sizes = {
         "max_records": random.choice([3, 17, 60, 250, 2_000]),

@@ -154,6 +154,10 @@ class Lab:
             self.configure(**sizes), *arguments, environment={"HEADWATER_FAILPOINT": failpoint}
         )
 
+    def predicted(self) -> int:
+        """How many committed predictions the reader beside it has seen."""
+        return self._watcher.count(self.names.predictions)
+
     def snapshots(self) -> list[Path]:
         """Its snapshots, the oldest first."""
         return sorted((self.directory / "headwater-state" / self.name).rglob("snap-*.hws"))
@@ -192,7 +196,7 @@ class Lab:
                     for topic, number, id_, value in next(feed):
                         producer.send(topic, value, key=id_.encode(), partition=number)
                     self.sent += 1
-                producer.flush(30)
+                producer.flush(60)  # a broker may be away for a while
                 self._feed.wait(pause)
         except BaseException as error:
             self._failed = error

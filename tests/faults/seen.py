@@ -86,6 +86,10 @@ class Watcher:
         assert not self._thread.is_alive(), "the watcher did not come to its end"
         return self._seen
 
+    def count(self, topic: str) -> int:
+        """How many records of a topic it has seen so far."""
+        return sum(len(found) for (name, _), found in list(self._seen.items()) if name == topic)
+
     def _run(self) -> None:
         try:
             self._read()
