@@ -11,6 +11,7 @@ from collections import Counter
 from consumers import journal
 from consumers.events import Committed
 from consumers.history import Live, Sources, linked
+from consumers.poison import CrashGuard
 from consumers.records import Batch, Outgoing
 from consumers.shard import Outcome
 from consumers.transports.protocol import Owner
@@ -18,13 +19,17 @@ from consumers.transports.protocol import Owner
 __all__ = ["advance"]
 
 
-def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) -> Committed:
+def advance(
+    owner: Owner, live: Live, found: Sources, batch: Batch, now: int, guard: CrashGuard
+) -> Committed:
     """Process a batch and commit what came of it; `live` has moved past it afterwards.
 
     Parameters
     ----------
     now
         The clock in ms that the batch was ordered by; journaled, never before the entry before.
+    guard
+        Remembers what is in hand, and knows what must be passed over.
 
     Raises
     ------
@@ -32,9 +37,15 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
         From the owner. The shard in memory is then ahead of the log and must be dropped.
     """
     firsts = dict(live.shard.positions)
-    outcome = live.shard.process(batch, now)
+    skips = guard.begin(live.seq + 1, batch)
+    try:
+        outcome = live.shard.process(batch, now, skips=skips)
+        predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
+    except Exception:
+        guard.done()  # it can be told, so it is no sudden death
+        raise
+    guard.done()
     chain = linked(live.chain, outcome)
-    predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
     entry = journal.entry_of(
         batch,
         firsts,
@@ -42,6 +53,8 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
         now=now,
         said=(len(predictions), len(dead_letters)),
         chain=chain,
+        skips=skips,
+        max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
     )
     record = Outgoing(
         found.journal.topic,
@@ -53,6 +66,7 @@ def advance(owner: Owner, live: Live, found: Sources, batch: Batch, now: int) ->
     )
     at = owner.commit([*predictions, *dead_letters], record, live.shard.positions)
     live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
+    guard.committed(live.shard.positions)
     return Committed(
         records=len(batch),
         predictions=len(predictions),

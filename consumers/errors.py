@@ -35,6 +35,7 @@ DeadLetterReason = Literal[
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
     "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
+    "crash_poison",  # the process died of it, each time it was tried
 ]
 DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
 

@@ -93,6 +93,10 @@ class ShardView:
         Milliseconds since the epoch of the newest record, None before any.
     risk
         Of decisions; None where the service makes none.
+    held_back
+        Whether the dead-letter breaker is open, so that nothing is learned.
+    recent_dead_letters
+        How many of the last 1,000 records were dead letters.
     """
 
     name: str
@@ -109,3 +113,5 @@ class ShardView:
     positions: Mapping[Partition, int] = field(default_factory=dict)
     stream_time: int | None = None
     risk: RiskView | None = None
+    held_back: bool = False
+    recent_dead_letters: int = 0

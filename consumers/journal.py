@@ -29,7 +29,6 @@ __all__ = [
     "Merge",
     "Range",
     "Reset",
-    "Skip",
     "check",
     "decode",
     "encode",
@@ -79,20 +78,12 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
     crc32: int
 
 
-class Skip(msgspec.Struct, array_like=True, frozen=True):
-    """A record of an entry's ranges that was passed over, and why."""
-
-    topic: str
-    partition: int
-    offset: int
-    reason: str
-
-
 class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
-    """One commit.
+    """One commit. What was decided beside the records is journaled, so that a replay sees the same.
 
-    `now` is the wall clock in ms, journaled so that a replay sees the same. `chain` is the shard's
-    hash of every prediction and score bit so far: a replay that goes another way shows at once.
+    `now` is the wall clock in ms; `skips` the records (topic, partition, offset, reason) that were
+    passed over; `max_dead_letter_ratio` where the breaker stood. `chain` is the shard's hash of
+    every prediction and score bit so far: a replay that goes another way shows at once.
     """
 
     seq: int
@@ -101,7 +92,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     predictions: int
     dead_letters: int
     chain: str = ""
-    skips: list[Skip] = []
+    skips: list[tuple[str, int, int, str]] = []
+    max_dead_letter_ratio: float = 0.5
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -321,6 +313,8 @@ def entry_of(
     now: int,
     said: tuple[int, int],
     chain: str = "",
+    skips: Sequence[tuple[str, int, int, str]] = (),
+    max_dead_letter_ratio: float = 0.5,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -332,13 +326,15 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
+    skips, max_dead_letter_ratio
+        See `Entry`.
     """
     sums = _checksums(batch)
     ranges = [
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(seq, now, ranges, *said, chain)
+    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio)
 
 
 def check(entry: Entry, batch: Batch) -> None:

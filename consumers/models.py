@@ -21,7 +21,15 @@ from stream.base import Learner
 from stream.errors import SchemaError
 from stream.schema import Schema
 
-__all__ = ["build", "classes_that_fit", "explainable", "explained", "spoken", "unused"]
+__all__ = [
+    "build",
+    "classes_that_fit",
+    "correcting",
+    "explainable",
+    "explained",
+    "spoken",
+    "unused",
+]
 
 AUTO = "MixedNB"  # what "auto" is
 MOST_NAMES = 10  # of fields in one line
@@ -134,6 +142,22 @@ def explained(shares: int, learner: Learner, model: Model) -> int:
             f"[output] explain: {model.type} has no shares of features; remove explain"
         )
     return shares
+
+
+def correcting(corrections: bool, learner: Learner) -> bool:
+    """`[labels] corrections`, where the learner can take a label back.
+
+    Raises
+    ------
+    ConfigError
+        It cannot.
+    """
+    if corrections and not learner.can_unlearn:
+        raise ConfigError(
+            f"[labels] corrections: {type(learner).__name__} cannot unlearn a label; remove "
+            "corrections, or choose a model that can, such as MixedNB"
+        )
+    return corrections
 
 
 def _river(model: Model) -> Learner:

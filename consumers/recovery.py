@@ -10,18 +10,18 @@ There is no undo code: whatever went wrong, the shard in memory is dropped, this
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from consumers import journal
+from consumers.assembly import shard_of
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.history import Live, Progress, Sources, course, replay
 from consumers.journal import Entry, Identity
-from consumers.models import build, classes_that_fit, explained, spoken
 from consumers.records import Outgoing, Partition
-from consumers.shard import Shard, Spec
+from consumers.shard import Shard
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
 from consumers.snapshots.origin import cpu, difference, versions
@@ -36,7 +36,6 @@ __all__ = [
     "rebuild",
     "recover",
     "schema_from",
-    "shard_of",
     "sources",
 ]
 
@@ -271,38 +270,6 @@ def about_of(config: Config, live: Live) -> About:
         cpu=cpu(),
         entry=live.entry,
     )
-
-
-def shard_of(
-    config: Config,
-    schema: Schema,
-    *,
-    label_field: str | None,
-    label_topics: Collection[str],
-    predictions_partitions: int = 1,
-    largest_dead_letter: int | None = None,
-) -> Shard:
-    """The empty shard of a configuration."""
-    learner = build(config.model)
-    spec = Spec(
-        name=config.name,
-        model=spoken(config.model.type),
-        schema=schema,
-        id_field=config.input.id,
-        label_field=label_field,
-        label_topics=label_topics,
-        predictions=config.predictions_topic,
-        dead_letters=config.dead_letters_topic,
-        predictions_partitions=predictions_partitions,
-        top=config.output.top,
-        explain=explained(config.output.explain, learner, config.model),
-        largest_dead_letter=largest_dead_letter,
-        max_pending=config.labels.max_pending,
-        horizon=config.labels.horizon_ms,
-        max_classes=classes_that_fit(config.model, learner),
-        decision=config.decision.rule,
-    )
-    return Shard(spec, learner)
 
 
 def _empty(config: Config, identity: Identity, found: Sources) -> Shard:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
+from consumers.assembly import shard_of
 from consumers.config import Config
 from consumers.errors import ConfigError
 from consumers.events import RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
 from consumers.records import Batch, Fetched, Outgoing, Partition
-from consumers.recovery import shard_of
 from consumers.shard import Shard
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema

@@ -30,6 +30,7 @@ from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.journal import Merge
 from consumers.models import build, unused
+from consumers.poison import CrashGuard
 from consumers.records import Batch, Partition
 from consumers.recovery import about_of, recover, sources
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
@@ -157,9 +158,13 @@ class Runner:
             writer = SnapshotWriter(
                 self.store.of(live.identity), self._snapshot_done, self._snapshot_failed
             )
+            guard = CrashGuard(self.store.of(live.identity).directory, live.seq + 1)
+            if guard.story:
+                log.warning("%s", guard.story)
             try:
-                self._loop(owner, live, found, writer)
+                self._loop(owner, live, found, writer, guard)
             finally:
+                guard.close()
                 writer.close()
             if self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
@@ -205,7 +210,7 @@ class Runner:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
         self._view = live.shard.view()
-        self._health = Health("live")
+        self._health = _health(self._view)
         log.info(
             "live at journal entry %d, %d records replayed, %d observations known",
             live.seq,
@@ -220,7 +225,14 @@ class Runner:
         self._health = Health("replaying", f"{total - done} records remain")
         self._narrator.progress("replayed %d of %d records", done, total)
 
-    def _loop(self, owner: Owner, live: Live, found: Sources, writer: SnapshotWriter) -> None:
+    def _loop(
+        self,
+        owner: Owner,
+        live: Live,
+        found: Sources,
+        writer: SnapshotWriter,
+        guard: CrashGuard,
+    ) -> None:
         merge = Merge(found.inputs, found.label_topics)
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
@@ -228,7 +240,8 @@ class Runner:
         absent = AbsentFields(live.shard.spec)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
-            batch, clock = self._gather(owner, merge, live)
+            size = guard.limit(self._config.commit.max_records)
+            batch, clock = self._gather(owner, merge, live, size)
             self._telemetry.ends(owner.ends())
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, owner.ends()):
@@ -240,9 +253,10 @@ class Runner:
                     confirmed = time.monotonic()
                 continue
             started = time.perf_counter()
-            event = advance(owner, live, found, batch, clock)
+            event = advance(owner, live, found, batch, clock, guard)
             event = replace(event, seconds=time.perf_counter() - started)
             self._view = live.shard.view()
+            self._health = _health(self._view)
             self._telemetry.record(event)
             self._narrator.committed(event, self._view)
             self._narrator.absent(absent.look(batch))
@@ -256,12 +270,13 @@ class Runner:
         if due.changed:
             self._snapshot(live, writer)
 
-    def _gather(self, owner: Owner, merge: Merge, live: Live) -> tuple[Batch | None, int]:
+    def _gather(
+        self, owner: Owner, merge: Merge, live: Live, size: int
+    ) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or there is no more for now.
 
         Also returns the clock the order was made by, which the entry will carry.
         """
-        size = self._config.commit.max_records
         started = time.monotonic()
         deadline = started + self._config.commit.max_delay_ms / 1000
         held = started + self._config.input.max_wait_ms / 1000
@@ -330,6 +345,16 @@ def _reached(
     Where `ends` says that an input has no more to give, it is at its end too.
     """
     return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())
+
+
+def _health(view: ShardView) -> Health:
+    if not view.held_back:
+        return Health("live")
+    return Health(
+        "degraded",
+        f"nothing is learned: {view.recent_dead_letters:,} of the last 1,000 records were dead "
+        "letters; see their reasons, or raise [output] max_dead_letter_ratio",
+    )
 
 
 def _now() -> int:

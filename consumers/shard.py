@@ -7,168 +7,27 @@ inside, so a record that cannot be decoded is an outcome too: a dead letter, nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from hashlib import blake2b
 
 import numpy as np
 
-from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
+from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.errors import RecordError
 from consumers.events import RiskView, ShardView
-from consumers.records import NEVER, Batch, Header, Outgoing, Partition, credible
+from consumers.outcome import Outcome, Skip, Spec
+from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
-from stream.decision import BayesDecision, OverallRisk
+from stream.decision import OverallRisk
 from stream.decision.risk import named
+from stream.evaluate.breaker import Breaker
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.join import LabelJoin
-from stream.schema import Schema
 from stream.state import State
 
 __all__ = ["Outcome", "Shard", "Spec"]
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What a shard is told about its service.
-
-    Parameters
-    ----------
-    name, model, number
-        The service, the model's type, the shard's number.
-    schema
-        The features.
-    id_field, label_field
-        Fields of an observation.
-    label_topics
-        Topics whose records are labels.
-    predictions, dead_letters
-        Output topics.
-    predictions_partitions
-        How many partitions the predictions topic has.
-    top
-        How many classes a prediction tells.
-    explain
-        How many shares of features it tells; 0: it is not explained.
-    largest_dead_letter
-        Bytes of the original a dead letter keeps at most; None: all.
-    max_pending, horizon, max_classes
-        Bounds of the join.
-    decision
-        What decides by risk; None: nothing does.
-    """
-
-    name: str
-    model: str
-    schema: Schema
-    id_field: str
-    label_field: str | None
-    label_topics: Collection[str]
-    predictions: str
-    dead_letters: str
-    predictions_partitions: int = 1
-    number: int = 0
-    top: int = 10
-    explain: int = 0
-    largest_dead_letter: int | None = None
-    max_pending: int = 100_000
-    horizon: int = 7 * 86_400_000
-    max_classes: int = 256
-    decision: BayesDecision | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of a batch.
-
-    Parameters
-    ----------
-    batch, result
-        What went in, and what the model made of it.
-    observed
-        Index in the batch of each predicted observation, in order.
-    ids
-        Its id.
-    learned_before
-        How many labels had been learned before the first step.
-    rejected
-        Index in the batch to why that record is a dead letter.
-    labels
-        Label outcome to how many this batch added.
-    digest
-        64 bits of every bit that was said and scored.
-    """
-
-    spec: Spec
-    batch: Batch
-    result: Result
-    observed: list[int]
-    ids: list[str]
-    learned_before: int
-    rejected: dict[int, RecordError]
-    labels: Mapping[str, int]
-    digest: bytes
-
-    def predictions(self) -> Iterator[Outgoing]:
-        """The prediction records, in order. Encoded here: a muted replay never asks."""
-        spec, batch, made = self.spec, self.batch, self.result.predictions
-        encoder = PredictionEncoder(spec.name, spec.model, spec.top, spec.explain)
-        classes = made.classes
-        n = len(self.observed)
-        decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
-        columns = zip(
-            self.observed,
-            self.ids,
-            self.result.said.tolist(),
-            made.proba.tolist(),
-            made.known.tolist(),
-            self.result.learned_before.tolist(),
-            decided,
-            self.result.explanations or [None] * n,
-            strict=True,
-        )
-        for i, id_, said, proba, known, learned, decision, why in columns:
-            partition = batch.partitions[batch.source[i]]
-            ts = int(batch.timestamps[i])
-            value = encoder.encode(
-                id_,
-                None if said < 0 else classes[said],
-                list(zip(classes[:known], proba, strict=False)),
-                self.learned_before + learned,
-                (partition.topic, partition.number, int(batch.offsets[i])),
-                ts,
-                decision,
-                why,
-            )
-            out = partition.number % spec.predictions_partitions
-            yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
-
-    def dead_letters(self) -> Iterator[Outgoing]:
-        """The dead letters: the original bytes, with reason and source in the headers."""
-        batch = self.batch
-        for i, error in sorted(self.rejected.items()):
-            source = batch.partitions[batch.source[i]]
-            headers: tuple[Header, ...] = (
-                ("reason", error.reason.encode()),
-                ("detail", error.detail.encode("utf-8", "backslashreplace")[:500]),
-                ("topic", source.topic.encode()),
-                ("partition", str(source.number).encode()),
-                ("offset", str(int(batch.offsets[i])).encode()),
-            )
-            value, limit = batch.values[i], self.spec.largest_dead_letter
-            if value is not None and limit is not None and len(value) > limit:
-                headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
-                value = value[:limit]
-            yield Outgoing(
-                self.spec.dead_letters,
-                batch.keys[i],
-                value,
-                int(batch.timestamps[i]),
-                headers,
-                0,
-            )
 
 
 class Shard:
@@ -184,13 +43,14 @@ class Shard:
 
     def __init__(self, spec: Spec, learner: Learner) -> None:
         self.spec = spec
-        join = LabelJoin(spec.max_pending, spec.horizon, spec.max_classes)
+        join = LabelJoin(spec.max_pending, spec.horizon, spec.max_classes, spec.corrections)
+        self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = learner.prepare(Rows.empty(spec.schema))
         self._risk: OverallRisk | None = None
         if spec.decision is None:
-            self._machine = Progressive(learner, join, like)
+            self._machine = Progressive(learner, join, like, self._breaker)
         else:
-            deciding = DecidedProgressive(learner, join, like, spec.decision)
+            deciding = DecidedProgressive(learner, join, like, spec.decision, self._breaker)
             self._machine, self._risk = deciding, deciding.risk
         self._observations = JsonObservations(spec.schema, spec.id_field, spec.label_field)
         self._labels = JsonLabels()
@@ -204,7 +64,14 @@ class Shard:
     def learner(self) -> Learner:
         return self._machine.learner
 
-    def process(self, batch: Batch, now: int) -> Outcome:
+    def process(
+        self,
+        batch: Batch,
+        now: int,
+        *,
+        skips: Collection[Skip] = (),
+        ratio: float | None = None,
+    ) -> Outcome:
         """Predict, score and learn a batch.
 
         Parameters
@@ -213,11 +80,16 @@ class Shard:
             Records in order.
         now
             The journaled wall clock in milliseconds.
+        skips
+            Records (topic, partition, offset, reason) that become dead letters unseen.
+        ratio
+            `max_dead_letter_ratio` as journaled; None: the configured one.
         """
+        self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         kind = np.array(is_label, dtype=bool)[batch.source]
         events, at, (rows, raw), rejected = self._decode(
-            batch, kind.tolist(), self._times(batch, now)
+            batch, kind.tolist(), self._times(batch, now), _skipped(batch, skips)
         )
         learned_before = self._counts["learned"]
         before = Counter(self._machine.join.outcomes)
@@ -260,12 +132,12 @@ class Shard:
         return out
 
     def _decode(
-        self, batch: Batch, is_label: list[bool], times: list[int]
+        self, batch: Batch, is_label: list[bool], times: list[int], skipped: dict[int, RecordError]
     ) -> tuple[Events, list[int], tuple[Rows, Rows], dict[int, RecordError]]:
         """Events of the records that can be used, their places in the batch, rows (as the learner
         takes them, and as they came), and why not."""
-        seen = [i for i, label in enumerate(is_label) if not label]
-        told = [i for i, label in enumerate(is_label) if label]
+        seen = [i for i, label in enumerate(is_label) if not label and i not in skipped]
+        told = [i for i, label in enumerate(is_label) if label and i not in skipped]
         x = self._observations.decode(
             [batch.keys[i] for i in seen], [batch.values[i] for i in seen]
         )
@@ -275,25 +147,30 @@ class Shard:
             x.rejected.setdefault(k, RecordError(refusal.reason, refusal.detail))
         for each in (rows, x.rows):
             each.blank(list(x.rejected))
-        rejected = {seen[k]: e for k, e in x.rejected.items()}
+        rejected = skipped | {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
-        ids, row, labels, weights = [], [], [], []
+        ids, row, labels, weights, dead = [], [], [], [], [0]
         at = []
         next_x, next_y = 0, 0
         for i, label in enumerate(is_label):
+            if i in skipped:
+                dead[-1] += 1
+                continue
             k = next_y if label else next_x
             if label:
                 next_y += 1
             else:
                 next_x += 1
             if i in rejected:
+                dead[-1] += 1
                 continue
             at.append(i)
+            dead.append(0)
             ids.append(y.ids[k] if label else x.ids[k])
             row.append(-1 if label else k)
             labels.append(y.labels[k] if label else x.labels[k])
             weights.append(y.weights[k] if label else 1.0)
-        events = Events(ids, row, labels, weights, [times[i] for i in at])
+        events = Events(ids, row, labels, weights, [times[i] for i in at], dead)
         return events, at, (rows, x.rows), rejected
 
     def _count(
@@ -331,6 +208,8 @@ class Shard:
             dict(self.positions),
             self.stream_time,
             self._risk_view(),
+            self._breaker.open,
+            self._breaker.dead,
         )
 
     def _risk_view(self) -> RiskView | None:
@@ -349,7 +228,11 @@ class Shard:
             "positions": [[p.topic, p.number, at] for p, at in sorted(self.positions.items())],
             "stream_time": self.stream_time,
         }
-        parts = {"shard": State(header), "machine": self._machine.to_state()}
+        parts = {
+            "shard": State(header),
+            "machine": self._machine.to_state(),
+            "breaker": self._breaker.to_state(),
+        }
         if self._risk is not None:
             parts["risk"] = self._risk.to_state()
         return State.join(parts)
@@ -369,6 +252,9 @@ class Shard:
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]
         self._machine.load_state(state.nested("machine"))
+        # Saved before there was a breaker: all records before count as good.
+        if "breaker" in state.header:
+            self._breaker.load_state(state.nested("breaker"))
         # Saved by a service that did not decide yet: the risk begins here.
         if self._risk is not None and "risk" in state.header:
             self._risk.load_state(state.nested("risk"))
@@ -376,3 +262,13 @@ class Shard:
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""
         return self.to_state().fingerprint()
+
+
+def _skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
+    """Index in the batch to why that record is passed over."""
+    out: dict[int, RecordError] = {}
+    for topic, number, offset, reason in skips:
+        source = batch.partitions.index(Partition(topic, number))
+        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
+        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
+    return out

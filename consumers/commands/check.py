@@ -62,11 +62,13 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build, explained
+    from consumers.models import build, correcting, explained
     from stream.errors import StreamError
 
     try:
-        explained(config.output.explain, build(config.model), config.model)
+        learner = build(config.model)
+        explained(config.output.explain, learner, config.model)
+        correcting(config.labels.corrections, learner)
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))
     else:

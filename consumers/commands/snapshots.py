@@ -138,8 +138,8 @@ def _belongs(config: Config, about: About, path: Path) -> None:
 
 def _loaded(config: Config, about: About, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError where it does not fit."""
+    from consumers.assembly import shard_of
     from consumers.errors import SnapshotError
-    from consumers.recovery import shard_of
     from stream.schema import Field, Schema
 
     schema = config.declared_schema

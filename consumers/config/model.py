@@ -151,6 +151,8 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
+        if not self.labels.corrections:  # a journal begun before there were any goes on
+            del identity["labels"]["corrections"]
         return identity
 
     @property

@@ -28,6 +28,7 @@ from consumers.config.units import (
 )
 
 __all__ = [
+    "DEAD_LETTER_RATIO",
     "Commit",
     "FieldName",
     "Http",
@@ -41,6 +42,8 @@ __all__ = [
     "Snapshots",
     "Telemetry",
 ]
+
+DEAD_LETTER_RATIO = 0.5
 
 _SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
 
@@ -168,6 +171,13 @@ class Labels(Section):
         "`h`, `d`); a later label is counted as late. A week: covers labels that people give "
         "by hand, weekends included, while `max_pending` bounds the memory.",
     )
+    corrections: bool = Field(
+        default=False,
+        description="Whether a second, different label of an id replaces the first: the old one is "
+        "unlearned, the new one learned, while the id is among the newest `max_pending` settled "
+        "ones and within `horizon`; the score stays that of the first. Off: the first label "
+        "wins, which needs no second store of features and works with every model.",
+    )
 
     @property
     def horizon_ms(self) -> int:
@@ -204,6 +214,17 @@ class Output(Section):
         "places. `GaussianBayes`, `CategoricalBayes` and `MixedBayes` share by the chain rule: "
         "each feature given those before it, in the order they were first learned. 0, none: each "
         "prediction is then made by a call of its own, some 0.3 ms.",
+    )
+    max_dead_letter_ratio: float = Field(
+        default=DEAD_LETTER_RATIO,
+        strict=False,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Share of dead letters among the last 1,000 observations and labels above "
+        "which learning stops and the service is not ready, while it goes on predicting; below "
+        "half of it learning goes on. 0.5: when most records are broken, a sender has changed, "
+        "and what still passes is not to be trusted. 1: never.",
     )
 
 

@@ -51,6 +51,18 @@ METRICS = (
         "Observations that were predicted and wait for their label.",
     ),
     Spec(
+        "headwater_breaker_open",
+        "gauge",
+        ("shard",),
+        "1 while nothing is learned because too many of the last 1,000 records were dead letters.",
+    ),
+    Spec(
+        "headwater_recent_dead_letters",
+        "gauge",
+        ("shard",),
+        "Dead letters among the last 1,000 observations and labels.",
+    ),
+    Spec(
         "headwater_last_record_timestamp_seconds",
         "gauge",
         ("shard",),

@@ -26,6 +26,7 @@ TROUBLE = {
     "duplicate_observation": "observations repeat an id: predicted, not learned again",
     "duplicate": "labels repeat the label of their id: not learned again",
     "conflicting": "labels contradict the first one of their id: the first one stands",
+    "held_back": "labels were not learned: too many of the last records were dead letters",
     "late": "labels came after their observation had expired",
     "expired": "observations got no label within [labels] horizon",
     "evicted": "observations or early labels went because [labels] max_pending was reached",

@@ -36,7 +36,8 @@ class Health:
     Parameters
     ----------
     state
-        `dead`: the loop ended by a fault, the process should be replaced.
+        `degraded`: it predicts and does not learn. `dead`: the loop ended by a fault, the process
+        should be replaced.
     detail
         What a person wants to know about it, in a few words.
 
@@ -46,7 +47,7 @@ class Health:
     False
     """
 
-    state: Literal["starting", "replaying", "live", "stopped", "dead"]
+    state: Literal["starting", "replaying", "live", "degraded", "stopped", "dead"]
     detail: str = ""
 
     @property

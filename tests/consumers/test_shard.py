@@ -109,8 +109,12 @@ BAD: dict[str, Record] = {
 
 
 def test_every_reason_has_an_example() -> None:
-    """The list of reasons is the list tested here."""
-    assert {*BAD, "negative_count"} == set(DEAD_LETTER_REASONS) == set(flat(DeadLetterReason))
+    """The list of reasons is the list tested here; crash_poison has a file of its own."""
+    assert (
+        {*BAD, "negative_count", "crash_poison"}
+        == set(DEAD_LETTER_REASONS)
+        == set(flat(DeadLetterReason))
+    )
 
 
 def flat(literal) -> list[str]:
@@ -119,8 +123,9 @@ def flat(literal) -> list[str]:
 
 @pytest.mark.parametrize("reason", BAD)
 def test_bad_record_becomes_a_dead_letter_and_teaches_nothing(reason) -> None:
-    """Original key and bytes, reason and source in the headers; the learner is unchanged (I3)."""
-    machine = shard(max_classes=2)
+    """Original key and bytes, reason, source and code version in the headers; the learner is
+    unchanged (I3)."""
+    machine = shard(max_classes=2, version="1.2")
     run(machine, [seen("1", a=1), told("1", "first"), seen("2", a=2), told("2", "second")])
     run(machine, [seen("g", a=1.0)])
     before = machine.learner.fingerprint()
@@ -137,6 +142,7 @@ def test_bad_record_becomes_a_dead_letter_and_teaches_nothing(reason) -> None:
         "topic": bad.topic.encode(),
         "partition": b"3",
         "offset": b"77",
+        "version": b"1.2",
     }
     assert machine.learner.fingerprint() == before
     assert machine.view().dead_letters == {reason: 1}

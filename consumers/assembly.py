@@ -1,0 +1,48 @@
+"""From a configuration to the empty shard it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib.metadata import version
+
+from consumers.config import Config
+from consumers.models import build, classes_that_fit, correcting, explained, spoken
+from consumers.shard import Shard, Spec
+from stream.schema import Schema
+
+__all__ = ["shard_of"]
+
+
+def shard_of(
+    config: Config,
+    schema: Schema,
+    *,
+    label_field: str | None,
+    label_topics: Collection[str],
+    predictions_partitions: int = 1,
+    largest_dead_letter: int | None = None,
+) -> Shard:
+    """The empty shard of a configuration."""
+    learner = build(config.model)
+    spec = Spec(
+        name=config.name,
+        model=spoken(config.model.type),
+        schema=schema,
+        id_field=config.input.id,
+        label_field=label_field,
+        label_topics=label_topics,
+        predictions=config.predictions_topic,
+        dead_letters=config.dead_letters_topic,
+        predictions_partitions=predictions_partitions,
+        top=config.output.top,
+        explain=explained(config.output.explain, learner, config.model),
+        largest_dead_letter=largest_dead_letter,
+        max_pending=config.labels.max_pending,
+        horizon=config.labels.horizon_ms,
+        max_classes=classes_that_fit(config.model, learner),
+        corrections=correcting(config.labels.corrections, learner),
+        max_dead_letter_ratio=config.output.max_dead_letter_ratio,
+        version=version("headwater"),
+        decision=config.decision.rule,
+    )
+    return Shard(spec, learner)

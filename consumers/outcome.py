@@ -1,0 +1,169 @@
+"""What a shard is told about its service, and what came of a batch: the records to be written.
+
+Nothing here depends on the wall clock: a repeat of a batch says the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from consumers.codecs.json import PredictionEncoder
+from consumers.errors import RecordError
+from consumers.records import Batch, Header, Outgoing
+from stream.decision import BayesDecision
+from stream.evaluate.progressive import Result
+from stream.schema import Schema
+
+__all__ = ["Outcome", "Skip", "Spec"]
+
+Skip = tuple[str, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a shard is told about its service.
+
+    Parameters
+    ----------
+    name, model, number
+        The service, the model's type, the shard's number.
+    schema
+        The features.
+    id_field, label_field
+        Fields of an observation.
+    label_topics
+        Topics whose records are labels.
+    predictions, dead_letters
+        Output topics.
+    predictions_partitions
+        How many partitions the predictions topic has.
+    top
+        How many classes a prediction tells.
+    explain
+        How many shares of features it tells; 0: it is not explained.
+    largest_dead_letter
+        Bytes of the original a dead letter keeps at most; None: all.
+    max_pending, horizon, max_classes, corrections
+        Of the join.
+    max_dead_letter_ratio
+        Of the breaker.
+    version
+        Of the code, for the headers of dead letters.
+    decision
+        What decides by risk; None: nothing does.
+    """
+
+    name: str
+    model: str
+    schema: Schema
+    id_field: str
+    label_field: str | None
+    label_topics: Collection[str]
+    predictions: str
+    dead_letters: str
+    predictions_partitions: int = 1
+    number: int = 0
+    top: int = 10
+    explain: int = 0
+    largest_dead_letter: int | None = None
+    max_pending: int = 100_000
+    horizon: int = 7 * 86_400_000
+    max_classes: int = 256
+    corrections: bool = False
+    max_dead_letter_ratio: float = 1.0
+    version: str = ""
+    decision: BayesDecision | None = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a batch.
+
+    Parameters
+    ----------
+    batch, result
+        What went in, and what the model made of it.
+    observed
+        Index in the batch of each predicted observation, in order.
+    ids
+        Its id.
+    learned_before
+        How many labels had been learned before the first step.
+    rejected
+        Index in the batch to why that record is a dead letter.
+    labels
+        Label outcome to how many this batch added.
+    digest
+        64 bits of every bit that was said and scored.
+    """
+
+    spec: Spec
+    batch: Batch
+    result: Result
+    observed: list[int]
+    ids: list[str]
+    learned_before: int
+    rejected: dict[int, RecordError]
+    labels: Mapping[str, int]
+    digest: bytes
+
+    def predictions(self) -> Iterator[Outgoing]:
+        """The prediction records, in order. Encoded here: a muted replay never asks."""
+        spec, batch, made = self.spec, self.batch, self.result.predictions
+        encoder = PredictionEncoder(spec.name, spec.model, spec.top, spec.explain)
+        classes = made.classes
+        n = len(self.observed)
+        decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
+        columns = zip(
+            self.observed,
+            self.ids,
+            self.result.said.tolist(),
+            made.proba.tolist(),
+            made.known.tolist(),
+            self.result.learned_before.tolist(),
+            decided,
+            self.result.explanations or [None] * n,
+            strict=True,
+        )
+        for i, id_, said, proba, known, learned, decision, why in columns:
+            partition = batch.partitions[batch.source[i]]
+            ts = int(batch.timestamps[i])
+            value = encoder.encode(
+                id_,
+                None if said < 0 else classes[said],
+                list(zip(classes[:known], proba, strict=False)),
+                self.learned_before + learned,
+                (partition.topic, partition.number, int(batch.offsets[i])),
+                ts,
+                decision,
+                why,
+            )
+            out = partition.number % spec.predictions_partitions
+            yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
+
+    def dead_letters(self) -> Iterator[Outgoing]:
+        """The dead letters: the original bytes, with reason and source in the headers."""
+        batch = self.batch
+        for i, error in sorted(self.rejected.items()):
+            source = batch.partitions[batch.source[i]]
+            headers: tuple[Header, ...] = (
+                ("reason", error.reason.encode()),
+                ("detail", error.detail.encode("utf-8", "backslashreplace")[:500]),
+                ("topic", source.topic.encode()),
+                ("partition", str(source.number).encode()),
+                ("offset", str(int(batch.offsets[i])).encode()),
+                ("version", self.spec.version.encode()),
+            )
+            value, limit = batch.values[i], self.spec.largest_dead_letter
+            if value is not None and limit is not None and len(value) > limit:
+                headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
+                value = value[:limit]
+            yield Outgoing(
+                self.spec.dead_letters,
+                batch.keys[i],
+                value,
+                int(batch.timestamps[i]),
+                headers,
+                0,
+            )
