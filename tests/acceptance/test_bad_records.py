@@ -253,7 +253,7 @@ def test_negative_count_is_a_dead_letter_of_a_model_that_counts(place: Shell) ->
 
 
 def test_every_reason_there_is_has_its_case_here() -> None:
-    """A new reason needs a record that shows it."""
-    reasons = {*OBSERVATIONS, *LABELS, "negative_count"}
+    """A new reason needs a record that shows it; what kills the process has tests of its own."""
+    reasons = {*OBSERVATIONS, *LABELS, "negative_count", "crash_poison"}
 
     assert reasons == {r for part in get_args(DeadLetterReason) for r in get_args(part) or [part]}
