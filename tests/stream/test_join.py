@@ -165,7 +165,7 @@ def test_another_label_of_a_settled_id_is_a_correction_where_they_are_on() -> No
 
 def test_corrected_label_is_the_one_that_stands() -> None:
     """Told again it is a duplicate; the first one, told again, is a correction back."""
-    feed = Feed(corrections=True).observe("a", label="yes").answer("a", "no")
+    feed = Feed(corrections=True).observe("a", label="yes").answer("a", "no", w=3.0)
     feed.join.corrected(feed.plan.correction)
     feed.plan.correction = None
     feed.answer("a", "no")
@@ -173,7 +173,8 @@ def test_corrected_label_is_the_one_that_stands() -> None:
 
     feed.answer("a", "yes")
 
-    assert (feed.plan.correction.old, feed.plan.correction.new) == ("no", "yes")
+    due = feed.plan.correction
+    assert (due.old, due.old_w, due.new, due.age) == ("no", 3.0, "yes", 1)
 
 
 def test_label_that_cannot_be_taken_back_goes_on_standing() -> None:
@@ -348,7 +349,7 @@ event = st.tuples(
 bounds = st.fixed_dictionaries(
     {
         "max_pending": st.integers(1, 3),
-        "horizon": st.integers(1, 40),
+        "horizon": st.integers(1, 40) | st.just(1000),
         "max_classes": st.integers(1, 3),
         "corrections": st.booleans(),
     }
