@@ -25,6 +25,7 @@ from stream.state import State
 __all__ = ["Learner", "Predictions"]
 
 MAX_CLASSES = 4096
+FEW_CLASSES = 8  # numpy looks for the largest of a few columns faster than of a short row
 
 
 @dataclass(slots=True)
@@ -50,9 +51,16 @@ class Predictions:
 
     def best(self) -> NDArray[np.int64]:
         """Code of the most probable class (the earliest learned of equals); -1 where none."""
-        if not self.classes:
-            return np.full(len(self), -1, dtype=np.int64)
-        return np.where(self.known > 0, np.argmax(self.proba, axis=1), -1)
+        n, classes = self.proba.shape
+        if not 0 < classes <= FEW_CLASSES:
+            best = np.argmax(self.proba, axis=1) if classes else np.zeros(n, dtype=np.int64)
+        else:
+            best, top = np.zeros(n, dtype=np.int64), self.proba[:, 0]
+            for code in range(1, classes):
+                p = self.proba[:, code]
+                np.copyto(best, code, where=p > top)
+                top = np.maximum(top, p)
+        return best if self.known.all() else np.where(self.known > 0, best, -1)
 
     def labels(self) -> list[Label | None]:
         """The most probable label of each; None where no class was known."""
@@ -350,11 +358,16 @@ class Learner(base.Classifier, abc.ABC):
     def _admit_labels(self, block: Block) -> NDArray[np.int64]:
         """Class codes of the block's labels; new ones in the order their steps learn."""
         label = np.full(len(block.labels), -1, dtype=np.int64)
-        codes = list(dict.fromkeys(block.y[learning(block)].tolist()))
-        if codes and min(codes) < 0:
+        every = np.count_nonzero(block.op) == len(block)  # PREDICT is 0
+        learned = block.y if every else block.y[learning(block)]
+        if not learned.size:
+            return label
+        if learned.min() < 0:
             raise ValueError("a learning step needs a label")
-        if codes:
-            label[codes] = self._admit_classes([block.labels[code] for code in codes])
+        codes = np.flatnonzero(np.bincount(learned)).tolist()
+        if any(block.labels[code] not in self._classes for code in codes):
+            codes = list(dict.fromkeys(learned.tolist()))  # new ones in order
+        label[codes] = self._admit_classes([block.labels[code] for code in codes])
         return label
 
     def _admit_classes(self, labels: Sequence[Label]) -> NDArray[np.int64]:

@@ -22,9 +22,10 @@ class Welford:
     def add(self, v: float, w: float) -> None:
         before = self.n
         self.n = before + w
+        share = w * (1 / self.n) if before > 0 else 1.0
         d = v - self.mean
-        self.mean += d * (w / self.n)
-        self.m2 += d * d * (w * (before / self.n))
+        self.mean += d * share
+        self.m2 += d * d * (before * share)
 
 
 @dataclass

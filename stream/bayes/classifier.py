@@ -81,11 +81,12 @@ class BayesClassifier(Learner, abc.ABC):
     ) -> None:
         classes = len(self._classes)
         self._widen(classes)
-        # Without a label there is nothing to look up, and -1 is what such a step has.
-        y = np.append(label, -1)[block.y] if label.size else np.full(len(block), -1, np.int64)
+        codes = np.full(label.size + 1, -1, dtype=np.int64)  # the last is that of no label, -1
+        codes[:-1] = label
+        y = codes.take(block.y, mode="wrap")
         steps = Steps(block.op, block.row, y, block.w, before, self._growth)
-        given = self._given()
-        kernels.progressive(steps, given, self._prior, out.proba, out.known)
+        op, _, *others = steps
+        kernels.progressive(op, *others, self._given(), *self._prior, out.proba, out.known)
         prior = out.proba.copy()
         for part in self._parts:
             part.execute(block, steps, classes, out.proba)

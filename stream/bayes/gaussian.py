@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
-from typing import ClassVar, Literal, Self
+from math import isfinite, nan
+from struct import pack_into, unpack_from
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,13 @@ from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows
 from stream.errors import SchemaError, StateError
-from stream.schema import Dictionary, Kind, Label
+from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label
 from stream.state import State
 
 __all__ = ["GaussianNB", "GaussianPart"]
+
+NUMBERS = (float, int)  # by type, not by isinstance: a truth value is an int
+LABELS = (str, int, bool)
 
 
 class GaussianPart(Part):
@@ -30,8 +34,15 @@ class GaussianPart(Part):
     def __init__(self, ddof: float, smoothing: float) -> None:
         self._ddof, self._smoothing = ddof, smoothing
         self._features = Dictionary(MAX_FEATURES)
-        tables, vectors = [np.zeros((0, 0))] * 3, [np.zeros(0)] * 4
-        self.moments = Moments._make([*tables, *vectors, np.ones(1)])
+        self._cells, self._unit = np.zeros((kernels.CLASSES, 0)), np.ones(1)
+        self._desk, self._desk_of = np.zeros((0, 0)), np.zeros((0, 0))
+
+    @property
+    def moments(self) -> Moments:
+        """The moments, to be read or written in place."""
+        s, k = self._cells, kernels.PER_CLASS
+        tables = [s[kernels.CLASSES + i :: k] for i in range(k)]
+        return Moments._make([*tables, *s[: kernels.CLASSES], self._unit])
 
     @property
     def features(self) -> list[str]:
@@ -43,22 +54,64 @@ class GaussianPart(Part):
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
-        self.moments = _resized(self.moments, classes, len(self._features))
-        x = block.rows.numeric
-        kernels.progressive(
-            steps, x, source, column, self._ddof, self._smoothing, self.moments, joint
-        )
+        self._widen(classes)
+        glance = np.empty((kernels.GLANCES + kernels.PER_GLANCE * classes, column.size))
+        x, how = block.rows.numeric, (self._ddof, self._smoothing)
+        kernels.progressive(*steps, x, source, column, *how, self._cells, self._unit, glance, joint)
+
+    # One record of known features, without a block: the same kernels, on a desk that is kept.
+
+    def lay(self, x: Mapping[Any, Any], classes: int) -> bool:
+        """Lay a plain record on the desk; False, and nothing done, where it is not plain.
+
+        That is a dict of Python's own finite numbers of learned features, and of not too few.
+        """
+        codes = self._features.codes
+        d = len(codes)
+        if type(x) is not dict or not 0 < d <= 4 * len(x):
+            return False
+        if self._cells.shape != (_height(classes), d):  # something new has no room yet
+            return False
+        values = [nan] * d
+        for name, value in x.items():
+            j = codes.get(name)
+            if j is None or type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
+                return False
+            values[j] = value + 0.0  # as `number` does
+        if self._desk_of is not self._cells:
+            rows = kernels.GLANCE + kernels.GLANCES + kernels.PER_GLANCE * classes
+            self._desk, self._desk_of = np.empty((rows, max(d, classes))), self._cells
+        pack_into(f"{d}d", self._desk.data, 0, *values)
+        return True
+
+    def learn_laid(self, c: int, w: float) -> None:
+        """Learn the record on the desk for class c, which is known; nothing fades."""
+        kernels.learn_row(self._desk, c, w, self._smoothing, self._cells)
+
+    def answer_laid(self, weight: Floats) -> tuple[float, ...]:
+        """The posterior of the record on the desk; weight (C,): of each class."""
+        ddof = self._ddof and self._ddof * float(self._unit[0])
+        kernels.answer_row(self._desk, weight, ddof, self._smoothing, self._cells)
+        at = kernels.ANSWER * self._desk.strides[0]
+        return unpack_from(f"{weight.size}d", self._desk.data, at)
+
+    def _widen(self, classes: int) -> None:
+        """Make room for classes and features that are new."""
+        old, shape = self._cells, (_height(classes), len(self._features))
+        if old.shape != shape:
+            self._cells = np.zeros(shape)
+            self._cells[: old.shape[0], : old.shape[1]] = old
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         source, column = find(self._features, rows)
         out = np.zeros((source.size, classes))
-        x = rows.numeric[0]
-        kernels.terms(x, source, column, classes, self._ddof, self._smoothing, self.moments, out)
+        x, ddof = rows.numeric[0], self._ddof * float(self._unit[0])
+        kernels.terms(x, source, column, ddof, self._smoothing, self._cells, out)
         names = [rows.numeric_names[j] for j in source.tolist()]
         return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
 
     def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
-        w = amount.w * amount.fade * float(self.moments.unit[0])
+        w = amount.w * amount.fade * float(self._unit[0])
         present = {n: v for n, v in zip(rows.numeric_names, rows.numeric[0], strict=True) if v == v}
         for name in present:
             j = self._features.codes.get(name)
@@ -67,24 +120,21 @@ class GaussianPart(Part):
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
-        w = amount.w * amount.fade * float(self.moments.unit[0])
-        kernels.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self.moments)
+        w = amount.w * amount.fade * float(self._unit[0])
+        kernels.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self._cells)
         for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
             self._features.remove(self._features.values[j])
-            *moments, unit = self.moments
-            self.moments = Moments._make([*(np.delete(a, j, axis=-1) for a in moments), unit])
+            self._cells = np.delete(self._cells, j, axis=1)
 
     def drop_class(self, c: int) -> None:
-        s = self.moments
-        self.moments = s._replace(
-            n=np.delete(s.n, c, 0), mean=np.delete(s.mean, c, 0), m2=np.delete(s.m2, c, 0)
-        )
+        self._cells = np.delete(self._cells, np.s_[_height(c) : _height(c + 1)], axis=0)
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
-        a = _resized(self.moments, size, len(self._features))
+        self._widen(size)
+        a, b = self.moments, other.moments
         kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
-        j, b = column[kept], other.moments
+        j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
         for weights in (a.n, a.m2, a.total_n, a.total_m2):
@@ -96,7 +146,7 @@ class GaussianPart(Part):
         a.total_n[j], a.total_mean[j], a.total_m2[j] = _united(
             (a.total_n[j], a.total_mean[j], a.total_m2[j]), everywhere
         )
-        self.moments = a._replace(unit=b.unit.copy())
+        self._unit = b.unit.copy()
 
     def n_parameters(self, classes: int) -> int:
         return 2 * classes * len(self._features)
@@ -115,7 +165,10 @@ class GaussianPart(Part):
             raise StateError(
                 f"expected moments of {classes} classes and {len(features)} features, got others"
             )
-        self._features, self.moments = features, Moments(*loaded)
+        self._features, self._unit = features, loaded[-1]
+        self._cells = np.empty((_height(classes), len(features)))
+        for mine, came in zip(self.moments[:-1], loaded[:-1], strict=True):
+            mine[:] = came
 
 
 class GaussianNB(BayesClassifier):
@@ -202,6 +255,35 @@ class GaussianNB(BayesClassifier):
         why = "without smoothing a class may be a point, missed by the last digit of its mean"
         return {**super().not_applicable, "unlearning_is_the_inverse_of_learning": why}
 
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        c = self._classes.codes.get(y, -1) if type(y) in LABELS else -1
+        known = c >= 0 and type(self._classes.values[c]) is type(y)
+        usual = self.half_life is None and type(w) in NUMBERS and 0 < w <= HEAVIEST
+        if known and usual and self._laid(x):
+            self._gaussian.learn_laid(c, float(w))
+            self._prior.weight[c] += float(w)
+        else:
+            super().learn_one(x, y, w)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
+        if self.priors is not None or not self._laid(x):
+            return super().predict_proba_one(x)
+        posterior = self._gaussian.answer_laid(self._prior.weight)
+        return dict(zip(self._classes.values, posterior, strict=True))
+
+    def _laid(self, x: Mapping[Any, Any]) -> bool:
+        """Whether the record is ready for its kernels, without a block."""
+        classes = len(self._classes)
+        return self._prior.weight.size == classes and self._gaussian.lay(x, classes)
+
+    def compile_kernels(self) -> None:
+        """Compile what this learner runs, by block and by record, on a throw-away copy."""
+        trial = self.clone()
+        for _ in range(2):  # a block of one first, for the feature is new
+            trial.learn_one({"warm": 1.0}, "warm")
+        trial.predict_proba_one({"warm": 1.0})
+        trial.predict_proba_many([{"warm": 1.0}])
+
     def _new_parts(self) -> tuple[Part, ...]:
         self._gaussian = GaussianPart(float(self.variance == "sample"), float(self.var_smoothing))
         return (self._gaussian,)
@@ -242,13 +324,6 @@ def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Float
     return n, np.where(a[0] > 0, a[1] + d * share, theirs), a[2] + b[2] + d * d * (a[0] * share)
 
 
-def _resized(s: Moments, c: int, d: int) -> Moments:
-    """`s` with zeros for the classes and features that are new."""
-    if s.n.shape == (c, d):
-        return s
-    out = []
-    for old in s[:-1]:
-        new = np.zeros((c, d) if old.ndim == 2 else (d,))
-        new[tuple(slice(0, k) for k in old.shape)] = old
-        out.append(new)
-    return Moments._make([*out, s.unit])
+def _height(classes: int) -> int:
+    """How many rows the cells of so many classes have."""
+    return kernels.CLASSES + kernels.PER_CLASS * classes

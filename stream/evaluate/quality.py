@@ -137,16 +137,18 @@ class Quality:
             float64, (k,): probability the model gave to the true class.
         """
         named = said[:, 0] >= 0
-        self.unscored += int(true.size - np.count_nonzero(named))
+        if (without := int(true.size - np.count_nonzero(named))) > 0:
+            self.unscored += without
+            true, said, p_true = true[named], said[named], p_true[named]
         n = len(self._counts)
         if n > len(self._confusion):
             larger = np.zeros((n, n), dtype=np.int64)
             larger[: len(self._confusion), : len(self._confusion)] = self._confusion
             self._confusion = larger
         self._at = kernels.score(
-            true[named],
-            said[named],
-            p_true[named],
+            true,
+            said,
+            p_true,
             self._confusion,
             self._sums,
             self._fading,

@@ -60,6 +60,59 @@ def test_learner_equals_its_plain_python_twin(parameters, twin) -> None:
             assert moments(arrays, "", (c, j)) == oracle.inside[y].get(name, oracles.Welford())
 
 
+@pytest.mark.parametrize("magnitude", [1e-90, 1e-40, 1.0, 1e30, 1e90])
+def test_densities_of_any_magnitude_are_the_twins(magnitude) -> None:
+    """Products of variances that leave the range of a double, alone and beside ordinary ones."""
+    model, oracle = GaussianNB(), oracles.GaussianTwin()
+    rng = np.random.default_rng(3)
+    for i in range(40):
+        x = {f"x{j}": float(magnitude * rng.normal(i % 2)) for j in range(9)}
+        x |= {"plain": float(rng.normal()), "constant": 1.0}
+        assert model.joint_log_likelihood_one(x) == pytest.approx(oracle.joint(x), rel=1e-9)
+        assert model.predict_proba_one(x) == pytest.approx(
+            oracle.posterior(x), rel=1e-9, abs=1e-300
+        )
+        model.learn_one(x, "ab"[i % 2])
+        oracle.learn(x, "ab"[i % 2])
+
+
+@pytest.mark.parametrize("parameters", [{}, {"variance": "sample"}, {"half_life": 9.0}], ids=repr)
+def test_a_plain_record_is_learned_as_its_block_is(parameters) -> None:
+    """With and without gaps, strangers, new classes and weights of any size, to the last bit."""
+    rng = np.random.default_rng(4)
+    records = list(stream_of(120, seed=4))
+    records += [({k: int(v) for k, v in x.items()}, y, 2) for x, y, _ in records[:20]]
+    weights = [5e-324, 1e-300, 1e-291, 2.0**53]
+    records += [(x, y, weights[i % 4]) for i, (x, y, _) in enumerate(records[:20])]
+    records += [({"a": -0.0, "b": 0, "c": True, "new": 1.0}, "u", 1.0), ({"a": 5e-324}, "w", 1.0)]
+    one, blocks = GaussianNB(**parameters), GaussianNB(**parameters)
+    for x, y, w in records:
+        names = list(x)
+        rng.shuffle(names)
+        shuffled = {name: x[name] for name in names}
+
+        assert [one.predict_proba_one(shuffled)] == blocks.predict_proba_many([x]).dicts()
+        one.learn_one(shuffled, y, w)
+        blocks.learn_many([x], [y], [w])
+        assert one.fingerprint() == blocks.fingerprint()
+
+
+def test_a_plain_record_finds_its_place_after_unlearning_and_merging() -> None:
+    """Columns and classes that came or went since the last one-record call."""
+    model, other = GaussianNB(), GaussianNB()
+    for x, y, _ in stream_of(60, seed=5):
+        model.learn_one({"a": x.get("a", 0.0)}, y)
+        other.learn_one(x, y)
+    model.learn_one({"gone": 1.0}, "x")
+    model.predict_proba_one({"a": 1.0, "gone": 2.0})
+    model.unlearn_one({"gone": 1.0}, "x")
+
+    for x in ({"a": 1.0}, {"a": 1.0, "b": 2.0, "c": 1, "late": 0.5}):
+        assert [model.predict_proba_one(x)] == model.predict_proba_many([x]).dicts()
+        model.merge(other)
+        assert [model.predict_proba_one(x)] == model.predict_proba_many([x]).dicts()
+
+
 def arrays_of(model: GaussianNB):
     """The state's arrays by their last name."""
     return {k.rpartition("/")[2]: v for k, v in model.to_state().arrays.items()}

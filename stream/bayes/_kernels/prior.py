@@ -6,7 +6,7 @@ from math import exp, inf, log
 from typing import Any, NamedTuple
 
 from numba import njit
-from numpy import float64, int64
+from numpy import empty, float64, int64, true_divide
 from numpy.typing import NDArray
 
 Floats = NDArray[float64]
@@ -42,28 +42,55 @@ def log_prior(known: int, given: Any, s: Any, out: Any) -> None:
 
 
 @njit(cache=True)
-def progressive(steps: Any, given: Any, s: Any, prior: Any, seen: Any) -> None:
+def progressive(
+    op: Any,
+    y: Any,
+    w: Any,
+    known: int,
+    growth: float,
+    given: Any,
+    weight: Any,
+    unit: Any,
+    records: Any,
+    prior: Any,
+    seen: Any,
+) -> None:
     """Write the log prior at each predicting step, and learn the labels of the others.
 
-    prior float64 (n_predictions, C); seen int64 (n_predictions,): how many classes were known.
+    op … growth: as in `Steps`; given (C,) or (0,): as of `log_prior`; weight … records: a Prior.
+    prior float64 (n_predictions, C): but for what all classes share, the total's logarithm. seen
+    int64 (n_predictions,): how many classes were known.
     """
-    known = steps.known
+    logs = empty(weight.shape[0])  # kept true class by class: functions of the weights alone
+    for c in range(weight.shape[0]):
+        logs[c] = given[c] if given.shape[0] > 0 else log_or_none(weight[c])
     k = 0
-    for i in range(steps.op.shape[0]):
-        if steps.op[i] != 1:
-            log_prior(known, given, s, prior[k])
+    for i in range(op.shape[0]):
+        if op[i] != 1:
+            for c in range(known):
+                prior[k, c] = logs[c]
             seen[k] = known
             k += 1
-        if steps.op[i] != 0:
-            s.unit[0] *= steps.growth
-            if s.unit[0] > LARGEST_UNIT:
-                s.unit[0] /= LARGEST_UNIT
-                for c in range(s.weight.shape[0]):
-                    s.weight[c] /= LARGEST_UNIT
-            c = steps.y[i]
-            s.weight[c] += steps.w[i] * s.unit[0]
-            s.records[0] += 1 if steps.growth > 1.0 else 0
+        if op[i] != 0:
+            c = y[i]
+            if growth != 1.0:
+                unit[0] *= growth
+                records[0] += 1
+                if unit[0] > LARGEST_UNIT:
+                    unit[0] /= LARGEST_UNIT
+                    for a in range(weight.shape[0]):
+                        weight[a] /= LARGEST_UNIT
+                        logs[a] = logs[a] if given.shape[0] > 0 else log_or_none(weight[a])
+            weight[c] += w[i] * unit[0]
+            if given.shape[0] == 0:
+                logs[c] = log(weight[c])
             known = max(known, c + 1)
+
+
+@njit(cache=True)
+def log_or_none(weight: float) -> float:
+    """log(weight), -inf where it is 0."""
+    return log(weight) if weight > 0.0 else -inf
 
 
 @njit(cache=True)
@@ -71,19 +98,18 @@ def normalise(joint: Any, prior: Any, seen: Any) -> None:
     """Turn each row of joint float64 (n, C) into its posterior; the prior where all are -inf."""
     for k in range(joint.shape[0]):
         known = seen[k]
-        row = joint[k]
         top = -inf
         for c in range(known):
-            top = max(top, row[c])
+            top = max(top, joint[k, c])
         if top == -inf:
             for c in range(known):
-                row[c] = prior[k, c]
-                top = max(top, row[c])
+                joint[k, c] = prior[k, c]
+                top = max(top, joint[k, c])
         total = 0.0
         for c in range(known):
-            row[c] = exp(row[c] - top) if top > -inf else 1.0
-            total += row[c]
+            lower = joint[k, c] - top if top > -inf else 0.0
+            joint[k, c] = exp(lower) if lower < 0.0 else 1.0
+            total += joint[k, c]
+        share = true_divide(1.0, total)
         for c in range(known):
-            row[c] /= total
-        for c in range(known, row.shape[0]):
-            row[c] = 0.0
+            joint[k, c] *= share
