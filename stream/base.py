@@ -3,6 +3,7 @@
 A family of models subclasses `Learner` and gives four things: `_start` (empty state), `_execute`
 (run a block's steps by its kernel), `_export` and `_restore` (state out and in). Everything a
 user calls stands here, once: one-record calls are blocks of one row, so they run the same kernel.
+A family may answer a plain record without a block, by its own kernels on one row: the same bits.
 """
 
 from __future__ import annotations
