@@ -23,10 +23,11 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.hand_rolled import Measured, hand_rolled
+from consumers.compiled import compile_kernels
 from consumers.config import parse
 from consumers.feed import LateLabels, timed
 from consumers.files import read_records
-from consumers.runner import Runner, compile_kernels
+from consumers.runner import Runner
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 

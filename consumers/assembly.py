@@ -21,6 +21,7 @@ def shard_of(
     label_topics: Collection[str],
     predictions_partitions: int = 1,
     largest_dead_letter: int | None = None,
+    number: int = 0,
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
@@ -37,6 +38,7 @@ def shard_of(
         top=config.output.top,
         explain=explained(config.output.explain, learner, config.model),
         largest_dead_letter=largest_dead_letter,
+        number=number,
         max_pending=config.labels.max_pending,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),

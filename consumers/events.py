@@ -83,8 +83,8 @@ class ShardView:
         Totals by outcome and by reason.
     overflows
         What was refused at a bound, by the bound's name.
-    pending
-        Observations that wait for their label.
+    pending, early
+        Observations that wait for their label, and labels for their observation.
     quality
         Scores.
     positions
@@ -109,6 +109,7 @@ class ShardView:
     dead_letters: Mapping[str, int]
     overflows: Mapping[str, int]
     pending: int
+    early: int
     quality: QualityView
     positions: Mapping[Partition, int] = field(default_factory=dict)
     stream_time: int | None = None

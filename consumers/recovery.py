@@ -184,7 +184,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
     schema = config.declared_schema or schema_from(_sample(config, log, found), config)
     entry = Identity(
         config.name,
-        0,
+        found.journal.number,
         config.identity(),
         [(f.name, f.kind) for f in schema.fields],
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
@@ -280,6 +280,7 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
         label_topics=found.label_topics,
         predictions_partitions=found.predictions_partitions,
         largest_dead_letter=found.largest_dead_letter,
+        number=found.journal.number,
     )
 
 

@@ -11,15 +11,12 @@ The clock, the signals and the threads live here and in `commands`; nothing abov
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 
-from numba.core.registry import CPUDispatcher
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.commit import advance
@@ -29,7 +26,7 @@ from consumers.events import Committed, ShardView
 from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.journal import Merge
-from consumers.models import build, unused
+from consumers.models import unused
 from consumers.poison import CrashGuard
 from consumers.records import Batch, Partition
 from consumers.recovery import about_of, recover, sources
@@ -39,11 +36,8 @@ from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.app import Health
-from stream.base import Learner
-from stream.bayes import GaussianNB
-from stream.evaluate.progressive import progressive
 
-__all__ = ["Runner", "compile_kernels"]
+__all__ = ["Runner"]
 
 log = logging.getLogger("headwater")
 
@@ -67,6 +61,8 @@ class Runner:
         The log; stays open.
     stop
         Set it to end after the commit in hand.
+    shard
+        Its number.
     drain
         Whether to end at the present end of the inputs.
     on_commit
@@ -79,9 +75,11 @@ class Runner:
         transport: Log,
         stop: threading.Event,
         *,
+        shard: int = 0,
         drain: bool = False,
         on_commit: Listener | None = None,
     ) -> None:
+        self._shard = shard
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._on_commit = on_commit
         self._view: ShardView | None = None
@@ -95,9 +93,10 @@ class Runner:
             lambda: self._view,
             clock=time.time,
             version=version("headwater"),
+            shard=shard,
             max_classes=config.telemetry.max_classes,
         )
-        self.store = open_store(config)
+        self.store = open_store(config, shard)
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
@@ -150,9 +149,10 @@ class Runner:
     def _life(self) -> None:
         """From fencing to the clean stop of one owner."""
         found = replace(
-            sources(self._config, self._log), largest_dead_letter=self._largest_dead_letter
+            sources(self._config, self._log, self._shard),
+            largest_dead_letter=self._largest_dead_letter,
         )
-        owner = self._log.owner(self._config.name, 0, found.inputs)
+        owner = self._log.owner(self._config.name, self._shard, found.inputs)
         try:
             live = self._recover(owner, found)
             writer = SnapshotWriter(
@@ -359,37 +359,3 @@ def _health(view: ShardView) -> Health:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
-    """Compile what the model runs, once a machine, and say so when it has to."""
-    own = not config.model.type.startswith("river:")
-    learner = build(config.model) if own else GaussianNB()
-    waited = 0.1 if not _compiled(learner) else 2.0
-    timer = threading.Timer(waited, say, ("compiling kernels (once)",))
-    timer.daemon = True
-    timer.start()
-    try:
-        for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
-            pass
-    finally:
-        timer.cancel()
-
-
-def _compiled(learner: Learner) -> bool:
-    """Whether the disk holds compiled kernels of all that the learner is made of."""
-    made_of = [learner, *getattr(learner, "_parts", ())]
-    modules = {sys.modules[type(part).__module__] for part in made_of}
-    kernels = [
-        next(kernel for kernel in vars(m.kernels).values() if isinstance(kernel, CPUDispatcher))
-        for m in modules
-        if hasattr(m, "kernels")
-    ]
-    return all(
-        any(
-            Path(kernel.stats.cache_path).glob(
-                f"{Path(kernel.py_func.__code__.co_filename).stem}.*.nbi"
-            )
-        )
-        for kernel in kernels
-    )

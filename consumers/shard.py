@@ -204,6 +204,7 @@ class Shard:
             dict(self._dead),
             {**self.learner.overflows, "labels": join.labels.overflow},
             join.pending,
+            join.early,
             self._machine.view(),
             dict(self.positions),
             self.stream_time,

@@ -115,6 +115,11 @@ class LabelJoin:
         return np.array(slots, dtype=np.int64)
 
     @property
+    def early(self) -> int:
+        """Labels that wait for their observation."""
+        return len(self._early)
+
+    @property
     def slots(self) -> int:
         """One more than the largest slot ever used: the size of the store behind."""
         return self._slots

@@ -21,9 +21,9 @@ errors schema text rows block state explain stats base bayes neighbors preproces
 held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors failpoints config records files feed events models codecs outcome shard assembly journal
-transports snapshots history recovery travel poison commit telemetry web runner replay plot demo
-commands cli __main__
+errors failpoints config records files feed events models compiled codecs outcome shard assembly
+journal transports snapshots history recovery partitioning travel poison commit telemetry web runner fleet
+replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

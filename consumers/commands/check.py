@@ -100,12 +100,16 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
 
     if config.journal_topic not in topics:
         return
-    partition = Partition(config.journal_topic, 0)
-    end = log.end_offsets([partition])[partition]
-    if identity_in(config, log, partition, end, open_store(config)) is None:
-        report.fine("journal", "empty: the service has not run yet")
-    else:
-        report.fine("journal", f"of this very service, up to position {end}; it goes on from there")
+    for number in range(min(config.scale.shards, topics[config.journal_topic])):
+        partition = Partition(config.journal_topic, number)
+        of = f" of shard {number}" if config.scale.shards > 1 else ""
+        end = log.end_offsets([partition])[partition]
+        if identity_in(config, log, partition, end, open_store(config, number)) is None:
+            report.fine("journal", f"empty{of}: the service has not run yet")
+        else:
+            report.fine(
+                "journal", f"of this very service{of}, up to position {end}; it goes on from there"
+            )
 
 
 def _check_snapshots(config: Config, report: Report) -> None:
@@ -128,6 +132,7 @@ def _check_snapshots(config: Config, report: Report) -> None:
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
+    from consumers.partitioning import objections
     from consumers.transports import open_log
 
     url = config.input.transport
@@ -144,6 +149,9 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
             if create:
                 topics = _create(config, log, topics)
             _report_topics(config, path, topics, report)
+            if all(topic in topics for topic in config.topics.values()):
+                for objection in objections(config, log):
+                    report.wrong("shards", objection)
             try:
                 _check_journal(config, log, topics, report)
             except HeadwaterError as e:
@@ -159,7 +167,11 @@ def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     # Predictions keep the spread of the observations; the order of the others is one partition's.
     like_inputs = topics.get(config.input.observations, 1)
     missing = {
-        topic: like_inputs if topic == config.predictions_topic else 1
+        topic: like_inputs
+        if topic == config.predictions_topic
+        else config.scale.shards
+        if topic == config.journal_topic
+        else 1
         for topic in config.topics.values()
         if topic not in topics
     }

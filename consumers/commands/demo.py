@@ -148,8 +148,9 @@ def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
         The feed or the service failed.
     """
     from consumers.commands.run import make_own_topics, served, stopping
+    from consumers.compiled import compile_kernels
     from consumers.demo.picture import Watch
-    from consumers.runner import Runner, compile_kernels
+    from consumers.runner import Runner
     from consumers.transports import open_log
 
     config, stop = plan.config, threading.Event()

@@ -40,9 +40,9 @@ class Past:
 def past(path: Path, shard: int) -> Iterator[Past]:
     """Open them; a bar shows a replay of more than a second."""
     from consumers.commands.transport import open_chosen
+    from consumers.compiled import compile_kernels
     from consumers.config import load
     from consumers.recovery import sources
-    from consumers.runner import compile_kernels
     from consumers.snapshots.store import open_store
 
     config = load(path)

@@ -215,8 +215,8 @@ def _run(
     data: str,
 ) -> dict[str, Any]:
     from consumers import plot
+    from consumers.compiled import compile_kernels
     from consumers.replay import batches, report
-    from consumers.runner import compile_kernels
 
     compile_kernels(config, _say)
     size = config.commit.max_records
@@ -288,10 +288,10 @@ def _title(view: ShardView, data: str) -> str:
 
 def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
     from consumers.commands.transport import open_chosen
+    from consumers.compiled import compile_kernels
     from consumers.errors import ConfigError
     from consumers.recovery import rebuild, sources
     from consumers.replay import report
-    from consumers.runner import compile_kernels
 
     _, log = open_chosen(None, path, existing=True)
     with ExitStack() as stack:

@@ -8,18 +8,29 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
     from consumers.config import Config
-    from consumers.runner import Runner
     from consumers.transports.protocol import Log
+    from consumers.web.app import Health
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
 
 log = logging.getLogger("headwater")
+
+
+class Serving(Protocol):
+    """What the HTTP server needs of a runner or a fleet of them."""
+
+    registry: CollectorRegistry
+
+    def health(self) -> Health:
+        """Where it is in its life."""
 
 
 def run(
@@ -27,48 +38,81 @@ def run(
     drain: Annotated[
         bool, typer.Option("--drain", help="Stop at the present end of the inputs.")
     ] = False,
+    shards: Annotated[
+        str | None,
+        typer.Option("--shards", metavar="0,3", help="Run only these shards, numbers from 0."),
+    ] = None,
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
 
     Ctrl-C or SIGTERM finishes the commit in hand, takes a snapshot and ends with 0.
 
-    Example:
-
-        headwater run phishing.toml
+    \b
+    Examples:
+      headwater run phishing.toml
+      headwater run visits.toml --shards 0,3
     """
     stop = threading.Event()
     with stopping(stop):
-        _serve(config, drain, stop)
+        _serve(config, drain, stop, shards)
 
 
-def _serve(file: Path, drain: bool, stop: threading.Event) -> None:
+def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -> None:
+    from consumers.compiled import compile_kernels
     from consumers.config import load
-    from consumers.runner import Runner, compile_kernels
+    from consumers.fleet import Fleet
+    from consumers.partitioning import check_partitioning
     from consumers.telemetry.log import configure
     from consumers.transports import open_log
 
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
+    numbers = _numbers(shards, config)
     compile_kernels(config, log.info)
-    transport = open_log(config.input.transport, kafka=config.kafka)
+
+    def opened() -> Log:
+        return open_log(config.input.transport, kafka=config.kafka)
+
+    transport = opened()
     try:
         make_own_topics(config, transport)
-        _check_journal(config, transport)
-        runner = Runner(config, transport, stop, drain=drain)
-        with served(config, runner) as address:
-            if address:
-                log.info("metrics on http://%s/metrics", address)
-            runner.run()
+        for number in numbers:
+            _check_journal(config, transport, number)
+        check_partitioning(config, transport)
     finally:
         transport.close()
+    fleet = Fleet(config, opened, stop, numbers, drain=drain)
+    with served(config, fleet) as address:
+        if address:
+            log.info("metrics on http://%s/metrics", address)
+        fleet.run()
 
 
-def _check_journal(config: Config, transport: Log) -> None:
+def _numbers(text: str | None, config: Config) -> list[int]:
+    """The shards to run: those named, or all."""
+    from consumers.errors import ConfigError
+
+    every = range(config.scale.shards)
+    if text is None:
+        return list(every)
+    named = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) in every for part in named):
+        raise ConfigError(
+            f"--shards expects numbers from 0 to {len(every) - 1}, such as 0,{len(every) - 1}, got "
+            f"{text!r}"
+        )
+    return sorted({int(part) for part in named})
+
+
+def _check_journal(config: Config, transport: Log, shard: int) -> None:
     """ConfigError for another configuration's journal, before a port says that it is served."""
     from consumers.recovery import identity_in, sources
+    from consumers.snapshots.store import open_store
 
-    journal = sources(config, transport).journal
-    identity_in(config, transport, journal, transport.end_offsets([journal])[journal])
+    journal = sources(config, transport, shard).journal
+    if journal.number < transport.topics()[journal.topic]:
+        end = transport.end_offsets([journal])[journal]
+        identity_in(config, transport, journal, end, open_store(config, shard))
 
 
 @contextmanager
@@ -98,14 +142,14 @@ def make_own_topics(config: Config, transport: Log) -> None:
     for topic, partitions in (
         (config.predictions_topic, inputs),
         (config.dead_letters_topic, 1),
-        (config.journal_topic, 1),
+        (config.journal_topic, config.scale.shards),
     ):
         if topic not in have:
             transport.create_topic(topic, partitions)
 
 
 @contextmanager
-def served(config: Config, runner: Runner) -> Iterator[str | None]:
+def served(config: Config, runner: Serving) -> Iterator[str | None]:
     """The HTTP server beside the loop; yields its address, None where it is switched off."""
     from consumers.web.app import Server, application
 

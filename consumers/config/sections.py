@@ -83,12 +83,6 @@ def _remote(url: str) -> str:
     )
 
 
-def _one_shard(shards: int) -> int:
-    if shards != 1:
-        raise ValueError(f"only 1 shard is possible in this version, got {shards}; set it to 1")
-    return shards
-
-
 Topic = Annotated[str, AfterValidator(_topic)]
 Duration = Annotated[str, AfterValidator(lambda text: duration_text(duration_ms(text)))]
 Size = Annotated[int, BeforeValidator(size_bytes)]
@@ -309,10 +303,14 @@ class Snapshots(Section):
 class Scale(Section):
     """How the work is divided. Part of the identity."""
 
-    shards: Annotated[int, AfterValidator(_one_shard)] = Field(
+    shards: int = Field(
         default=1,
-        description="Independent models, each owning a fixed set of input partitions. 1, the only "
-        "value so far: one model that sees every record learns fastest.",
+        ge=1,
+        le=1024,
+        description="Independent models: shard s owns the partitions p of every input with p mod "
+        "`shards` = s, and partition s of the journal. It cannot change under a name. 1: one model "
+        "that sees every record learns fastest; more, where one process cannot keep up and the "
+        "key of the records says which belong together.",
     )
 
 

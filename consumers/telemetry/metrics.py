@@ -63,6 +63,12 @@ METRICS = (
         "Dead letters among the last 1,000 observations and labels.",
     ),
     Spec(
+        "headwater_early_labels",
+        "gauge",
+        ("shard",),
+        "Labels that came before their observation and wait for it.",
+    ),
+    Spec(
         "headwater_last_record_timestamp_seconds",
         "gauge",
         ("shard",),

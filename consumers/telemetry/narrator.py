@@ -67,6 +67,7 @@ class Narrator:
             if event.labels.get(outcome) and self._due(outcome, REPEAT_SECONDS):
                 log.warning("%d %s", view.labels[outcome], words)
         self._labels(view.quality.classes)
+        self._orphans(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)
 
     def absent(self, names: Sequence[str]) -> None:
@@ -95,6 +96,19 @@ class Narrator:
                     name,
                     _meant(name, self._priors, "give it one, under a new name for the service"),
                 )
+
+    def _orphans(self, view: ShardView) -> None:
+        """Tell that most labels find no observation: then the two do not meet, or are not one."""
+        orphans = view.early + view.labels.get("early_expired", 0)
+        labels = orphans + view.labels.get("joined", 0)
+        if labels >= LOOKED_AT and orphans > labels / 2 and self._due("orphans", REPEAT_SECONDS):
+            log.warning(
+                "%d of %d labels have found no observation of their id in shard %d: do both topics "
+                "use the same ids, and with several shards the same keys?",
+                orphans,
+                labels,
+                view.shard,
+            )
 
     def progress(self, message: str, *values: object) -> None:
         """Tell how far it is, now and then."""

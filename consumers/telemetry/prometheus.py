@@ -238,6 +238,7 @@ def _totals(view: ShardView) -> Iterator[Metric]:
     yield _family("headwater_pending_labels", [(shard, view.pending)])
     yield _family("headwater_breaker_open", [(shard, int(view.held_back))])
     yield _family("headwater_recent_dead_letters", [(shard, view.recent_dead_letters)])
+    yield _family("headwater_early_labels", [(shard, view.early)])
     newest = None if view.stream_time is None else view.stream_time / 1000
     yield _family("headwater_last_record_timestamp_seconds", [(shard, newest)])
     yield _family(

@@ -80,7 +80,7 @@ def test_misspelt_key_is_one_line_naming_the_known_one() -> None:
         ("[http]\nport = 70000", "[http] port: expected less than or equal to 65535, got 70000"),
         ('[labels]\nhorizon = "soon"', "[labels] horizon: expected a duration such as"),
         ("[labels]\nhorizon = 7", "[labels] horizon: expected text, got 7"),
-        ("[scale]\nshards = 2", "[scale] shards: only 1 shard is possible in this version, got 2"),
+        ("[scale]\nshards = 0", "[scale] shards: expected greater than or equal to 1, got 0"),
         ('[features]\nx = "float"', "[features] x: expected 'numeric', 'binary', 'categorical'"),
         ('[features]\nid = "numeric"', "[features]: 'id' is the id and never a feature"),
         ("[features]\n", "[features]: expected at least one field"),

@@ -22,6 +22,7 @@ def view(**changed) -> ShardView:
         "labels": {"late": 3},
         "dead_letters": {"no_id": 7},
         "pending": 4,
+        "early": 0,
     } | changed
     return ShardView(
         name="n",
@@ -34,6 +35,7 @@ def view(**changed) -> ShardView:
         dead_letters=values["dead_letters"],
         overflows={},
         pending=values["pending"],
+        early=values["early"],
         quality=quality,
     )
 
@@ -146,3 +148,14 @@ def test_absent_fields_are_told_by_name(caplog) -> None:
         f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
         for name in ("colur", "note")
     ]
+
+
+def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
+    """Other ids, or with several shards other keys: nothing would be learned, and nobody told."""
+    narrator = Narrator(lambda: 0.0)
+    narrator.committed(commit(details={}), view(labels={"joined": 499}, early=490))
+    quiet = caplog.text
+    narrator.committed(commit(details={}), view(labels={"joined": 499}, early=501))
+
+    assert "no observation of their id" not in quiet
+    assert "501 of 1000 labels have found no observation of their id in shard 0" in caplog.text

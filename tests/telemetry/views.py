@@ -39,6 +39,7 @@ def view(**changed: Any) -> ShardView:
         "dead_letters": {"wrong_kind": 1},
         "overflows": {"max_pending": 4},
         "pending": 7,
+        "early": 2,
         "quality": quality(),
         "positions": POSITIONS,
         "stream_time": 1_700_000_000_500,

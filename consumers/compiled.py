@@ -1,0 +1,52 @@
+"""Machine code of the kernels a model runs: made once a machine, kept on its disk by numba."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from numba.core.registry import CPUDispatcher
+
+from consumers.config import Config
+from consumers.models import build
+from stream.base import Learner
+from stream.bayes import GaussianNB
+from stream.evaluate.progressive import progressive
+
+__all__ = ["compile_kernels"]
+
+
+def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
+    """Compile what the model runs, once a machine, and say so when it has to."""
+    own = not config.model.type.startswith("river:")
+    learner = build(config.model) if own else GaussianNB()
+    waited = 0.1 if not _compiled(learner) else 2.0
+    timer = threading.Timer(waited, say, ("compiling kernels (once)",))
+    timer.daemon = True
+    timer.start()
+    try:
+        for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
+            pass
+    finally:
+        timer.cancel()
+
+
+def _compiled(learner: Learner) -> bool:
+    """Whether the disk holds compiled kernels of all that the learner is made of."""
+    made_of = [learner, *getattr(learner, "_parts", ())]
+    modules = {sys.modules[type(part).__module__] for part in made_of}
+    kernels = [
+        next(kernel for kernel in vars(m.kernels).values() if isinstance(kernel, CPUDispatcher))
+        for m in modules
+        if hasattr(m, "kernels")
+    ]
+    return all(
+        any(
+            Path(kernel.stats.cache_path).glob(
+                f"{Path(kernel.py_func.__code__.co_filename).stem}.*.nbi"
+            )
+        )
+        for kernel in kernels
+    )

@@ -1,0 +1,126 @@
+"""Several shards in one process: a thread and a log each, one health and one page of metrics.
+
+The shards share nothing. When one fails or is fenced all are stopped, each after its commit in
+hand, and the first error is what the service ends with.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from consumers.config import Config
+from consumers.runner import Runner
+from consumers.transports.protocol import Log
+from consumers.web.app import Health
+
+__all__ = ["Fleet", "united"]
+
+# The worst first: what one shard is, the service is.
+STATES = ("dead", "starting", "replaying", "degraded", "stopped", "live")
+
+
+class Fleet:
+    """Runs shards of a service.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    opened
+        Opens the log; each shard has one of its own.
+    stop
+        Set it to end after the commits in hand.
+    shards
+        Their numbers.
+    drain
+        Whether to end at the present end of the inputs.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        opened: Callable[[], Log],
+        stop: threading.Event,
+        shards: Sequence[int],
+        *,
+        drain: bool = False,
+    ) -> None:
+        self._stop = stop
+        self._logs = ExitStack()
+        self._runners = {}
+        for number in shards:
+            log = opened()
+            self._logs.callback(log.close)
+            self._runners[number] = Runner(config, log, stop, shard=number, drain=drain)
+        self._error: BaseException | None = None
+        self.registry = CollectorRegistry()
+        self.registry.register(_Union([r.registry for r in self._runners.values()]))
+
+    def health(self) -> Health:
+        """The worst of the shards', and which they are in."""
+        every = {number: runner.health() for number, runner in self._runners.items()}
+        worst = min(every.values(), key=lambda health: STATES.index(health.state))
+        if len(every) == 1:
+            return worst
+        behind = [f"shard {n} {h}" for n, h in every.items() if h.state == worst.state]
+        return Health(worst.state, "; ".join(behind))
+
+    def run(self) -> None:
+        """Run until stopped or drained.
+
+        Raises
+        ------
+        FencedError, TransportError, ConfigError
+            The first a shard ended with.
+        """
+        threads = [
+            threading.Thread(target=self._run, args=(runner,), name=f"shard-{number}")
+            for number, runner in self._runners.items()
+        ]
+        with self._logs:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self, runner: Runner) -> None:
+        try:
+            runner.run()
+        except BaseException as error:  # told by whoever waits for the threads
+            self._error = self._error or error
+            self._stop.set()
+
+
+class _Union(Collector):
+    """The metrics of several registries as one: a family of all shards' samples."""
+
+    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+        self._registries = registries
+
+    def describe(self) -> list[Metric]:
+        """Nothing: the names are those of the parts."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One family a metric."""
+        return united(metric for r in self._registries for metric in r.collect())
+
+
+def united(metrics: Iterator[Metric]) -> Iterator[Metric]:
+    """Families of one name put together; a sample that several have is told once."""
+    families: dict[str, Metric] = {}
+    for metric in metrics:
+        family = families.setdefault(metric.name, metric)
+        if family is not metric:
+            have = {(s.name, tuple(sorted(s.labels.items()))) for s in family.samples}
+            family.samples += [
+                s for s in metric.samples if (s.name, tuple(sorted(s.labels.items()))) not in have
+            ]
+    yield from families.values()

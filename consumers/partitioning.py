@@ -1,0 +1,79 @@
+"""Whether an observation and its label meet in one shard: counts and keys of the input partitions.
+
+Shard s owns partition p of every input where p mod S = s. A label finds its observation only if
+both were put where their common key says, in topics of as many partitions.
+"""
+
+from __future__ import annotations
+
+from consumers.config import Config
+from consumers.errors import ConfigError
+from consumers.records import Partition
+from consumers.transports.placement import murmur2
+from consumers.transports.protocol import Log
+
+__all__ = ["check_partitioning", "objections"]
+
+PROBED = 100  # recent keys of each topic
+
+
+def check_partitioning(config: Config, log: Log) -> None:
+    """ConfigError naming the first objection."""
+    for objection in objections(config, log):
+        raise ConfigError(objection)
+
+
+def objections(config: Config, log: Log) -> list[str]:
+    """What keeps the topics from being shared out among `[scale] shards`; nothing for one shard.
+
+    Parameters
+    ----------
+    log
+        It must have the topics.
+    """
+    shards, topics = config.scale.shards, log.topics()
+    out = []
+    if topics[config.journal_topic] != shards:
+        out.append(
+            f"[scale] shards = {shards} needs a journal of {shards} partitions, "
+            f"{config.journal_topic} has {topics[config.journal_topic]}: make the topic anew"
+        )
+    if shards == 1:
+        return out
+    if config.features is None:
+        out.append("[scale] shards above 1 needs [features]: shards must not infer different ones")
+    counts = {topic: topics[topic] for topic in config.input_topics}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+        out.append(
+            f"[scale] shards above 1 needs inputs of as many partitions, but {told}; a label would "
+            "not meet its observation: make them equal, or use one shard"
+        )
+    if min(counts.values()) < shards:
+        out.append(
+            f"[scale] shards = {shards} is more than the {min(counts.values())} partitions of "
+            f"{min(counts, key=counts.__getitem__)}: some would have nothing to do"
+        )
+    if len(counts) > 1:  # a label inside its observation is always where that is
+        out += filter(None, (_misplaced(log, topic, count) for topic, count in counts.items()))
+    return out
+
+
+def _misplaced(log: Log, topic: str, partitions: int) -> str | None:
+    """Why the keys of a topic do not decide where its records lie, judged by the newest."""
+    parts = [Partition(topic, n) for n in range(partitions)]
+    begins, ends = log.beginning_offsets(parts), log.end_offsets(parts)
+    each = -(-PROBED // partitions)
+    starts = {p: max(begins[p], ends[p] - each) for p in parts}
+    for chunk in log.read(starts, ends):
+        for offset, key in zip(chunk.offsets, chunk.keys, strict=True):
+            where = f"{chunk.partition} offset {offset}"
+            if key is None:
+                return f"{where} has no key: with several shards nothing says where its label goes"
+            right = (murmur2(key) & 0x7FFFFFFF) % partitions
+            if right != chunk.partition.number:
+                return (
+                    f"{where}: its key belongs to partition {right} by murmur2, Kafka's default; "
+                    "records and labels that were placed otherwise do not meet in one shard"
+                )
+    return None
