@@ -16,7 +16,7 @@ from consumers.transports.kafka_errors import CONNECT, explained, hear_client, w
 from consumers.transports.kafka_inputs import fetched
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_owner import KafkaOwner
-from consumers.transports.kafka_producer import acknowledged, send
+from consumers.transports.kafka_producer import acknowledged, discard, send
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
 __all__ = ["KafkaLog"]
@@ -178,8 +178,7 @@ class KafkaLog:
             # What a failed producer still has in hand must not be written by the next append.
             failed, self._producer = self._producer, None
             if failed is not None:
-                with suppress(Exception):
-                    failed.close(timeout=0)
+                discard(failed)
             raise
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> KafkaOwner:

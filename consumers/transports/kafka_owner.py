@@ -22,7 +22,7 @@ from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import acknowledged, send
+from consumers.transports.kafka_producer import acknowledged, discard, send
 
 __all__ = ["KafkaOwner"]
 
@@ -211,9 +211,8 @@ class KafkaOwner:
 
         def close() -> None:
             if producer is not None:
-                with suppress(Exception):
-                    # An open transaction is left open: the next owner aborts it by its fence.
-                    producer.close(timeout=1)
+                # An open transaction is left open: the next owner aborts it by its fence.
+                discard(producer)
             if consumer is not None:
                 consumer.close(autocommit=False, timeout_ms=1000)
 

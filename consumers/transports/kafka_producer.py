@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from kafka.serializer import Serializer
@@ -11,7 +12,7 @@ from consumers.errors import TransportError
 from consumers.failpoints import reach
 from consumers.records import Outgoing
 
-__all__ = ["Nothing", "acknowledged", "send"]
+__all__ = ["Nothing", "acknowledged", "discard", "send"]
 
 _NOTHING = object()
 
@@ -52,3 +53,15 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
                 "expected Kafka to acknowledge every record, one is still unanswered; see whether "
                 "the broker is up, then start again"
             )
+
+
+def discard(producer: Any) -> None:
+    """Close a producer that is done with, whatever it still has in hand.
+
+    The client's own `close` flushes first. Where that fails it raises and leaves everything
+    running: the records are written later after all, and the end of the process is a traceback.
+    """
+    with suppress(Exception):
+        producer._sender.force_close()
+    with suppress(Exception):
+        producer.close(timeout=1)

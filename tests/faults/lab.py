@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -17,7 +18,9 @@ from typing import Self
 from uuid import uuid4
 
 from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaError
 
+from consumers.transports.kafka_producer import discard
 from tests.acceptance.service import Service
 from tests.faults import states
 from tests.faults.checker import Names, check
@@ -187,21 +190,35 @@ class Lab:
         return told + states.differences(self.configure(), self.snapshots())
 
     def _feeding(self) -> None:
-        producer = KafkaProducer(bootstrap_servers=self.bootstrap, acks="all", linger_ms=5)
+        """Send, whatever becomes of the broker: what counts is what lies in the topics."""
+        feed = records(self.kind, self.names, self._random)
         try:
-            feed = records(self.kind, self.names, self._random)
-            pause = 0.1
+            while not self._feed.is_set():
+                with suppress(KafkaError):
+                    self._feed_by(feed)
+        except BaseException as error:
+            self._failed = error
+
+    def _feed_by(self, feed: Iterator[list[tuple[str, int, str, bytes]]]) -> None:
+        """Until the end, or until this producer fails."""
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap,
+            acks="all",
+            linger_ms=5,
+            request_timeout_ms=5_000,
+            reconnect_backoff_max_ms=500,
+        )
+        pause = 0.1
+        try:
             while not self._feed.is_set():
                 for _ in range(self._random.randint(1, max(1, int(2 * self.rate * pause)))):
                     for topic, number, id_, value in next(feed):
                         producer.send(topic, value, key=id_.encode(), partition=number)
                     self.sent += 1
-                producer.flush(60)  # a broker may be away for a while
+                producer.flush(2)
                 self._feed.wait(pause)
-        except BaseException as error:
-            self._failed = error
         finally:
-            producer.close(timeout=5)
+            discard(producer)
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> bool:

@@ -134,3 +134,29 @@ def test_owner_replaced_while_its_commit_hung_is_fenced(
 
         assert len(successors) == 1
         successors[0].commit([], entry, {source: 0})
+
+
+@pytest.mark.kafka
+def test_records_that_were_given_up_are_not_written_later(
+    kafka_bootstrap, source, monkeypatch
+) -> None:
+    """This client's own close leaves a sender running that still has records in hand."""
+    producers = []
+    original = KafkaProducer.send
+
+    def send(producer, *record):
+        producers.append(producer)
+        return original(producer, *record)
+
+    def unanswered(producer, futures, seconds):
+        raise TransportError("nobody answers")
+
+    monkeypatch.setattr(KafkaProducer, "send", send)
+    monkeypatch.setattr("consumers.transports.kafka.acknowledged", unanswered)
+    with closing(KafkaLog([kafka_bootstrap], {"linger_ms": 5_000})) as log:
+        with pytest.raises(TransportError, match="nobody answers"):
+            log.append([Outgoing(source.topic, None, b"late", partition=0)])
+        producers[0]._sender.join(10)
+
+        assert not producers[0]._sender.is_alive()
+        assert log.end_offsets([source]) == {source: 0}
