@@ -79,6 +79,11 @@ class Service:
         self.kill()
         if error is not None:
             error.add_note(f"headwater run had said:\n{self.output}")
+        self.close()
+
+    def close(self) -> None:
+        """Kill it, if it still runs, and keep what it has said."""
+        self.kill()
         self._last_words = self.output
         self._said.close()
 

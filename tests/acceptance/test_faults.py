@@ -6,6 +6,7 @@ beside the faults, and the state from each snapshot and from the journal alone.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -28,6 +29,19 @@ POINTS = (
     "shutdown",
     "mid_replay",
 )
+
+
+# kafka-python leaves the sockets of refused connections to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What a test leaves behind is complained of here, not in the test that comes next."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

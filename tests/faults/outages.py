@@ -62,6 +62,7 @@ class _Supervised:
                 return False
             if not self.service.alive:
                 self._look_at_its_end()
+                self.service.close()
                 self.service = self._start()
             wait_for(lambda: self._lab.predicted() > before or not self.service.alive, 1)
         self._done.recoveries.append(time.monotonic() - began)
@@ -102,7 +103,7 @@ def restart_round(
                     done.violations.append(f"nothing came after restart {turn}")
                 say(f"{lab.name}: restart {turn}, after {done.recoveries[-1]:.2f} s")
         finally:
-            run.service.kill()
+            run.service.close()
         done.recoveries = done.recoveries[1::2]
         done.violations += lab.verdict()
     return done
@@ -136,7 +137,7 @@ def proxy_round(
                     done.violations.append(f"nothing came after {fault}")
                 say(f"{lab.name}: {fault}, after {done.recoveries[-1]:.2f} s")
         finally:
-            run.service.kill()
+            run.service.close()
             proxy.heal()
         done.recoveries = done.recoveries[1::2]
         done.violations += lab.verdict()

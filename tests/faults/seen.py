@@ -103,6 +103,7 @@ class Watcher:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             metadata_max_age_ms=2_000,
+            reconnect_backoff_max_ms=500,  # a broker that is back is seen at once
         )
         try:
             parts = [

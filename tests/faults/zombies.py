@@ -61,7 +61,7 @@ def zombie_round(
                 old = _replace(lab, old, random, done, say)
                 done.count += 1
         finally:
-            old.kill()  # also when it is stopped
+            old.close()  # also when it is stopped
         done.violations += lab.verdict()
     return done
 
@@ -98,7 +98,7 @@ def _replace(
             f"replacement of {where}: ended with {new.code}: {new.output[-300:]}"
         )
     say(f"{lab.name}: stopped at {where}, woken: {old.code}")
-    old.kill()
+    old.close()
     return new
 
 
