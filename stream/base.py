@@ -389,6 +389,8 @@ class Learner(base.Classifier, abc.ABC):
 
 def _plain(value: Any) -> Any:
     """A parameter as JSON; mappings as pairs, for their keys may be of any kind."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import inf, isfinite
+from math import inf
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,10 +21,10 @@ from stream.bayes.classifier import (
 from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.token_sets import TokenSetPart
-from stream.bayes.tokens import check_alpha
 from stream.block import Block, Floats, Rows
-from stream.errors import SchemaError, StateError
+from stream.errors import StateError
 from stream.explain import LinearView
+from stream.parameters import number
 from stream.schema import Dictionary, Kind, Label
 from stream.state import State
 
@@ -225,20 +225,15 @@ class BernoulliNB(BayesClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        check_alpha(alpha)
-        if not isfinite(binarize):
-            raise SchemaError(f"binarize must be a finite number, got {binarize!r}")
-        check_priors(priors)
-        check_half_life(half_life)
-        self.alpha = alpha
-        self.binarize = binarize
-        self.priors = priors
-        self.half_life = half_life
+        self.alpha = number("alpha", alpha, 0.0, above=True)
+        self.binarize = number("binarize", binarize)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     def _new_parts(self) -> tuple[Part, ...]:
-        self._attributes = BernoulliPart(float(self.alpha), float(self.binarize))
-        self._tokens = TokenSetPart(float(self.alpha))
+        self._attributes = BernoulliPart(self.alpha, self.binarize)
+        self._tokens = TokenSetPart(self.alpha)
         return (self._attributes, self._tokens)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import exp, isfinite
+from math import exp
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -22,10 +22,11 @@ from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import SchemaError, StateError
-from stream.schema import LARGEST, Label
+from stream.parameters import number, one_of
+from stream.schema import Label
 from stream.state import State
 
-__all__ = ["CategoricalNB", "CategoricalPart", "check_smoothing"]
+__all__ = ["CategoricalNB", "CategoricalPart"]
 
 Ints = NDArray[np.int64]
 
@@ -297,17 +298,15 @@ class CategoricalNB(CategoryClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        check_smoothing(alpha, m, p, smooth)
-        check_domains(domains)
-        check_priors(priors)
-        check_half_life(half_life)
-        self.alpha = alpha
-        self.m = m
-        self.p = p
-        self.smooth = smooth
-        self.domains = domains
-        self.priors = priors
-        self.half_life = half_life
+        if p is not None and m is None:
+            raise SchemaError(f"p is of the m-estimate and needs m; give m, or leave out p = {p!r}")
+        self.alpha = number("alpha", alpha, 0.0)
+        self.m = None if m is None else number("m", m, 0.0)
+        self.p = None if p is None else number("p", p, 0.0, 1.0)
+        self.smooth = one_of("smooth", smooth, ("all", "zeros"))
+        self.domains = check_domains(domains)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     def _new_parts(self) -> tuple[Part, ...]:
@@ -321,19 +320,6 @@ class CategoricalNB(CategoryClassifier):
             for y, share in zip(self.classes, shares.tolist(), strict=True):
                 out[y].setdefault(name, {})[value] = share
         return out
-
-
-def check_smoothing(
-    alpha: float, m: float | None = None, p: float | None = None, smooth: str = "all"
-) -> None:
-    """SchemaError for pseudo-counts that are none."""
-    for name, value in (("alpha", alpha), ("m", m)):
-        if value is not None and not (isfinite(value) and 0 <= value <= LARGEST):
-            raise SchemaError(f"{name} must be >= 0 and at most {LARGEST:g}, got {value!r}")
-    if p is not None and not (m is not None and 0 <= p <= 1):
-        raise SchemaError(f"p must lie in [0, 1] and needs m, got p={p!r} and m={m!r}")
-    if smooth not in ("all", "zeros"):
-        raise SchemaError(f'smooth must be "all" or "zeros", got {smooth!r}')
 
 
 def _rows(start: Ints, sizes: Ints) -> Ints:

@@ -18,6 +18,7 @@ from stream.bayes.classifier import BayesClassifier
 from stream.bayes.columns import MAX_FEATURES
 from stream.block import Block, Rows
 from stream.errors import InvalidRecordError, SchemaError, StateError
+from stream.parameters import mapping, shown
 from stream.rows import Objects
 from stream.schema import Dictionary, Kind, category
 from stream.state import State, pack, unpack
@@ -301,18 +302,40 @@ def rows_used(block: Block) -> tuple[Ints, Ints]:
     return used, row.astype(np.int64)
 
 
-def check_domains(domains: Domains) -> None:
-    """SchemaError unless each is a list of values a category can have, none twice."""
-    for name, values in (domains or {}).items():
-        listed = isinstance(values, Sequence) and not isinstance(values, str)
-        if not (listed and 1 <= len(values) <= LARGEST_DOMAIN):
-            raise SchemaError(f"domains[{name!r}]: expected 1 to {LARGEST_DOMAIN} values in a list")
-        try:
-            known = {canonical(name, v) for v in values if v is not None}
-        except InvalidRecordError as error:
-            raise SchemaError(f"domains[{name!r}]: {error.detail}") from None
-        if len(known) < len(values):
-            raise SchemaError(f"domains[{name!r}]: values must differ, also as text; none is None")
+def check_domains(domains: Domains) -> Domains:
+    """`domains`, if each is a list of values a category can have, none twice.
+
+    Raises
+    ------
+    SchemaError
+        It is no mapping; a list is none (a text is not one), empty, or too long; a value is
+        missing, no category, or there twice.
+    """
+    if domains is None:
+        return None
+    for name, values in mapping("domains", domains, "feature to a list of its values").items():
+        if not isinstance(name, str):
+            raise SchemaError(f"domains: the name of a feature must be text, got {name!r}")
+        listed = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+        if not listed or not 1 <= len(values) <= LARGEST_DOMAIN:
+            wanted = f"a list of 1 to {LARGEST_DOMAIN} values"
+            raise SchemaError(f"domains[{name!r}] must be {wanted}, got {shown(values)}")
+        known: dict[str, Any] = {}
+        for value in values:
+            try:
+                plain = not isinstance(value, tuple)
+                text = category(name, value) if plain else canonical(name, value)
+            except InvalidRecordError as error:
+                raise SchemaError(f"domains[{name!r}]: {error.detail}") from None
+            if text is None:
+                raise SchemaError(f"domains[{name!r}]: {value} is no value; leave it out")
+            if text in known:
+                raise SchemaError(
+                    f"domains[{name!r}]: {known[text]!r} and {value!r} are one value as text; "
+                    "leave one out"
+                )
+            known[text] = value
+    return domains
 
 
 def _numbered(values: Iterable[str | None]) -> dict[str | None, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Iterable, Mapping
-from math import inf, isfinite, log
+from math import inf, log
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.explain import PRIOR, Explanation
+from stream.parameters import mapping, number
 from stream.schema import Label
 from stream.state import State
 
@@ -328,27 +329,21 @@ def left_after(have: float, take: float) -> float | None:
     return left if left > 0 else None
 
 
-def check_priors(priors: Mapping[Label, float] | None) -> None:
-    """SchemaError unless each lies in [0, 1] and together they are 1, but for rounded ones."""
+def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] | None:
+    """`priors`, if each lies in [0, 1] and together they are 1, but for rounded ones."""
     if priors is None:
-        return
-    if not isinstance(priors, Mapping):
-        raise SchemaError(f"priors must be a mapping from label to probability, got {priors!r}")
-    for label, p in priors.items():
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
-            raise SchemaError(f"priors[{label!r}] must be a number in [0, 1], got {p!r}")
-    total = sum(priors.values())
+        return None
+    given = mapping("priors", priors, "label to probability")
+    plain = {label: number(f"priors[{label!r}]", p, 0.0, 1.0) for label, p in given.items()}
+    total = sum(plain.values())
     if abs(total - 1) > 0.01:
-        raise SchemaError(f"priors must sum to 1, to two digits, got {total:g}: {dict(priors)!r}")
+        raise SchemaError(f"priors must sum to 1, to two digits, got {total:g}: {plain!r}")
+    return plain
 
 
-def check_half_life(half_life: float | None) -> None:
-    """SchemaError unless it is a number of records, at least 1."""
-    if half_life is None:
-        return
-    number = isinstance(half_life, int | float) and not isinstance(half_life, bool)
-    if not (number and isfinite(half_life) and half_life >= 1):
-        raise SchemaError(f"half_life must be a number of records >= 1, got {half_life!r}")
+def check_half_life(half_life: float | None) -> float | None:
+    """`half_life`, if it is a number of records, at least 1."""
+    return None if half_life is None else number("half_life", half_life, 1.0)
 
 
 def _named(label: Label) -> str:

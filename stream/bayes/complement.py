@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 
 from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import check_half_life
 from stream.bayes.multinomial import TokenClassifier
-from stream.bayes.tokens import Vocabularies, check_alpha, check_vocabulary
+from stream.bayes.tokens import Vocabularies
 from stream.block import Floats
+from stream.parameters import flag, number, one_of, whole
 from stream.text import BUCKETS
 
 __all__ = ["ComplementNB"]
@@ -77,14 +80,11 @@ class ComplementNB(TokenClassifier):
         max_tokens: int = BUCKETS,
         half_life: float | None = None,
     ) -> None:
-        check_alpha(alpha)
-        check_vocabulary(vocabulary, max_tokens)
-        check_half_life(half_life)
-        self.alpha = alpha
-        self.norm = norm
-        self.vocabulary = vocabulary
-        self.max_tokens = max_tokens
-        self.half_life = half_life
+        self.alpha = number("alpha", alpha, 0.0, above=True)
+        self.norm = flag("norm", norm)
+        self.vocabulary = one_of("vocabulary", vocabulary, get_args(Vocabularies))
+        self.max_tokens = whole("max_tokens", max_tokens, 1, BUCKETS)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite, nan
+from math import nan
 from struct import pack_into, unpack_from
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,7 +16,8 @@ from stream.bayes.classifier import BayesClassifier, check_half_life, check_prio
 from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows
-from stream.errors import SchemaError, StateError
+from stream.errors import StateError
+from stream.parameters import number, one_of
 from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label
 from stream.state import State
 
@@ -238,9 +239,10 @@ class GaussianNB(BayesClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        check_variance(variance, var_smoothing)
-        check_priors(priors)
-        check_half_life(half_life)
+        variance = one_of("variance", variance, ("ml", "sample"))
+        var_smoothing = number("var_smoothing", var_smoothing, 0.0)
+        priors = check_priors(priors)
+        half_life = check_half_life(half_life)
         self.variance = variance
         self.var_smoothing = var_smoothing
         self.priors = priors
@@ -305,14 +307,6 @@ class GaussianNB(BayesClassifier):
             label: {f: float(values[c, j]) for j, f in enumerate(self.features) if seen[c, j]}
             for c, label in enumerate(self.classes)
         }
-
-
-def check_variance(variance: str, var_smoothing: float) -> None:
-    """SchemaError for an unknown estimate or a share that is none."""
-    if variance not in ("ml", "sample"):
-        raise SchemaError(f'variance must be "ml" or "sample", got {variance!r}')
-    if not (isfinite(var_smoothing) and var_smoothing >= 0):
-        raise SchemaError(f"var_smoothing must be finite and >= 0, got {var_smoothing!r}")
 
 
 def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:

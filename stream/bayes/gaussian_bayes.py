@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
+from stream import parameters
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
 from stream.bayes.covariance import Covariance, CovariancePart, Missing, Settings
-from stream.bayes.gaussian import check_variance
 from stream.bayes.part import Part
 from stream.block import Floats
 from stream.errors import NotSupportedError, SchemaError
 from stream.explain import LinearView
 from stream.schema import LARGEST, Kind, Label, number, plain_label
 
-__all__ = ["GaussianBayes", "check_covariance"]
+__all__ = ["GaussianBayes"]
 
 
 class GaussianBayes(BayesClassifier):
@@ -127,10 +126,13 @@ class GaussianBayes(BayesClassifier):
         missing: Missing = "conditional",
         half_life: float | None = None,
     ) -> None:
-        check_covariance(covariance, ridge, shrinkage, missing)
-        check_variance(variance, 0.0)
-        check_priors(priors)
-        check_half_life(half_life)
+        covariance = parameters.one_of("covariance", covariance, get_args(Covariance))
+        ridge = parameters.number("ridge", ridge, 0.0)
+        shrinkage = parameters.number("shrinkage", shrinkage, 0.0, 1.0)
+        variance = parameters.one_of("variance", variance, ("ml", "sample"))
+        missing = parameters.one_of("missing", missing, get_args(Missing))
+        priors = check_priors(priors)
+        half_life = check_half_life(half_life)
         self.covariance = covariance
         self.ridge = ridge
         self.shrinkage = shrinkage
@@ -277,19 +279,6 @@ class GaussianBayes(BayesClassifier):
         named = dict(zip(self._joint.features, weights.tolist(), strict=True))
         bias += float(prior[a]) - float(prior[b])
         return LinearView(self.classes[a], self.classes[b], bias, named)
-
-
-def check_covariance(covariance: str, ridge: float, shrinkage: float, missing: str) -> None:
-    """SchemaError for an unknown choice or a number out of range."""
-    kinds = ("full", "pooled", "diagonal", "pooled_diagonal")
-    if covariance not in kinds:
-        raise SchemaError(f"covariance must be one of {kinds}, got {covariance!r}")
-    if not (isfinite(ridge) and ridge >= 0):
-        raise SchemaError(f"ridge must be finite and >= 0, got {ridge!r}")
-    if not 0 <= shrinkage <= 1:
-        raise SchemaError(f"shrinkage must lie in [0, 1], got {shrinkage!r}")
-    if missing not in ("conditional", "complete"):
-        raise SchemaError(f'missing must be "conditional" or "complete", got {missing!r}')
 
 
 def _named(label: Label, mean: Any) -> dict[str, float]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from stream.bayes._kernels import joint as kernels
 from stream.bayes._kernels.joint import Cells
-from stream.bayes.categorical import check_smoothing
 from stream.bayes.categories import (
     Categories,
     CategoryClassifier,
@@ -22,7 +21,8 @@ from stream.bayes.categories import (
 from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
-from stream.errors import SchemaError, StateError
+from stream.errors import StateError
+from stream.parameters import number, whole
 from stream.schema import Label
 from stream.state import State
 
@@ -325,17 +325,11 @@ class CategoricalBayes(CategoryClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        check_smoothing(alpha)
-        check_domains(domains)
-        if not 1 <= max_cells <= MOST_CELLS:
-            raise SchemaError(f"max_cells must lie from 1 to {MOST_CELLS}, got {max_cells!r}")
-        check_priors(priors)
-        check_half_life(half_life)
-        self.alpha = alpha
-        self.domains = domains
-        self.max_cells = max_cells
-        self.priors = priors
-        self.half_life = half_life
+        self.alpha = number("alpha", alpha, 0.0)
+        self.domains = check_domains(domains)
+        self.max_cells = whole("max_cells", max_cells, 1, MOST_CELLS)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     def _new_parts(self) -> tuple[Part, ...]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from stream.bayes.categorical import CategoricalPart, check_smoothing
+from stream.bayes.categorical import CategoricalPart
+from stream.bayes.categories import Domains, check_domains
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
-from stream.bayes.gaussian import GaussianPart, check_variance
+from stream.bayes.gaussian import GaussianPart
 from stream.bayes.part import Part
 from stream.bayes.tokens import TokenPart
 from stream.block import Rows
-from stream.errors import InvalidRecordError, SchemaError
+from stream.errors import InvalidRecordError
+from stream.parameters import names, number, one_of
 from stream.rows import conflicts
 from stream.schema import Label
 
@@ -86,22 +88,16 @@ class MixedNB(BayesClassifier):
         var_smoothing: float = 1e-9,
         priors: Mapping[Label, float] | None = None,
         text: Sequence[str] = (),
-        domains: Mapping[str, Sequence[Any]] | None = None,
+        domains: Domains = None,
         half_life: float | None = None,
     ) -> None:
-        check_smoothing(alpha)
-        check_variance(variance, var_smoothing)
-        check_priors(priors)
-        check_half_life(half_life)
-        if isinstance(text, str):
-            raise SchemaError(f"text must be a list of features, got {text!r}; write [{text!r}]")
-        self.alpha = alpha
-        self.variance = variance
-        self.var_smoothing = var_smoothing
-        self.priors = priors
-        self.text = list(text)  # a tuple without entries cannot be cloned by river
-        self.domains = domains
-        self.half_life = half_life
+        self.alpha = number("alpha", alpha, 0.0)
+        self.variance = one_of("variance", variance, ("ml", "sample"))
+        self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
+        self.priors = check_priors(priors)
+        self.text = names("text", text)  # a tuple without entries cannot be cloned by river
+        self.domains = check_domains(domains)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     @property
@@ -109,12 +105,12 @@ class MixedNB(BayesClassifier):
         return self.text
 
     def _new_parts(self) -> tuple[Part, ...]:
-        self._gaussian = GaussianPart(float(self.variance == "sample"), float(self.var_smoothing))
-        self._categorical = CategoricalPart(float(self.alpha), domains=self.domains)
+        self._gaussian = GaussianPart(float(self.variance == "sample"), self.var_smoothing)
+        self._categorical = CategoricalPart(self.alpha, domains=self.domains)
         return (
             self._gaussian,
             self._categorical,
-            TokenPart(float(self.alpha) or 1.0, numbers=False),
+            TokenPart(self.alpha or 1.0, numbers=False),
         )
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Collection, Mapping
+from typing import ClassVar, Literal, get_args
 
-from stream.bayes.categorical import check_smoothing
-from stream.bayes.categories import check_domains
+from stream.bayes.categories import Domains, check_domains
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
 from stream.bayes.conditional import ConditionalPart
 from stream.bayes.covariance import CovariancePart, Missing, Settings
-from stream.bayes.gaussian import check_variance
-from stream.bayes.gaussian_bayes import check_covariance
 from stream.bayes.joint import JointPart
 from stream.bayes.part import Part
 from stream.block import Rows
 from stream.errors import InvalidRecordError, SchemaError
+from stream.parameters import flag, number, one_of, whole
 from stream.rows import conflicts
-from stream.schema import Kind, Label
+from stream.schema import HEAVIEST, Kind, Label
 
 __all__ = ["MixedBayes"]
 
@@ -91,32 +89,22 @@ class MixedBayes(BayesClassifier):
         variance: Literal["ml", "sample"] = "ml",
         ridge: float = 1e-9,
         missing: Missing = "conditional",
-        domains: Mapping[str, Sequence[Any]] | None = None,
+        domains: Domains = None,
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        if covariance not in ("full", "diagonal"):
-            raise SchemaError(f'covariance must be "full" or "diagonal", got {covariance!r}')
-        if thin < 2:
-            raise SchemaError(f"thin must be at least 2, got {thin!r}")
-        check_covariance(covariance, ridge, 0.0, missing)
-        check_variance(variance, 0.0)
-        check_smoothing(alpha)
-        check_domains(domains)
-        check_priors(priors)
-        check_half_life(half_life)
+        self.conditional = flag("conditional", conditional)
+        self.thin = whole("thin", thin, 2, int(HEAVIEST))
+        self.alpha = number("alpha", alpha, 0.0)
+        self.covariance = one_of("covariance", covariance, ("full", "diagonal"))
+        self.variance = one_of("variance", variance, ("ml", "sample"))
+        self.ridge = number("ridge", ridge, 0.0)
+        self.missing = one_of("missing", missing, get_args(Missing))
+        self.domains = check_domains(domains)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
         if conditional and half_life is not None:
             raise SchemaError("half_life cannot be had with conditional = true; leave one out")
-        self.conditional = conditional
-        self.thin = thin
-        self.alpha = alpha
-        self.covariance = covariance
-        self.variance = variance
-        self.ridge = ridge
-        self.missing = missing
-        self.domains = domains
-        self.priors = priors
-        self.half_life = half_life
         self._begin()
 
     @property
@@ -133,7 +121,7 @@ class MixedBayes(BayesClassifier):
 
     def _new_parts(self) -> tuple[Part, ...]:
         ddof = float(self.variance == "sample")
-        settings = Settings(ddof, float(self.ridge), 0.0, self.missing == "conditional")
+        settings = Settings(ddof, self.ridge, 0.0, self.missing == "conditional")
         self._table = JointPart(self.alpha, self.domains)
         if self.conditional:
             self._numbers: Part = ConditionalPart(self.covariance, settings, self.thin)

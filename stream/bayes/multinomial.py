@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from river.base import tags
 
 from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, check_priors
 from stream.bayes.part import Part
-from stream.bayes.tokens import TokenPart, Vocabularies, check_alpha, check_vocabulary
+from stream.bayes.tokens import TokenPart, Vocabularies
 from stream.explain import LinearView
+from stream.parameters import number, one_of, whole
 from stream.schema import Kind, Label
 from stream.text import BUCKETS
 
@@ -39,9 +40,9 @@ class TokenClassifier(BayesClassifier, abc.ABC):
 
     def _new_parts(self) -> tuple[Part, ...]:
         self._tokens = TokenPart(
-            float(self.alpha),
+            self.alpha,
             vocabulary=self.vocabulary,
-            max_tokens=int(self.max_tokens),
+            max_tokens=self.max_tokens,
             rule=self._rule,
         )
         return (self._tokens,)
@@ -170,15 +171,11 @@ class MultinomialNB(TokenClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        check_alpha(alpha)
-        check_vocabulary(vocabulary, max_tokens)
-        check_priors(priors)
-        check_half_life(half_life)
-        self.alpha = alpha
-        self.vocabulary = vocabulary
-        self.max_tokens = max_tokens
-        self.priors = priors
-        self.half_life = half_life
+        self.alpha = number("alpha", alpha, 0.0, above=True)
+        self.vocabulary = one_of("vocabulary", vocabulary, get_args(Vocabularies))
+        self.max_tokens = whole("max_tokens", max_tokens, 1, BUCKETS)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
         self._begin()
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
-from math import isfinite
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -24,13 +23,12 @@ from stream.bayes.bags import (
 from stream.bayes.classifier import left_after
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
-from stream.errors import InvalidRecordError, SchemaError, StateError
-from stream.schema import LARGEST
+from stream.errors import InvalidRecordError, StateError
 from stream.state import State, pack, unpack
 from stream.text import BUCKETS, bucket
 from stream.text.vocabulary import Vocabulary
 
-__all__ = ["TokenPart", "Vocabularies", "check_alpha", "check_vocabulary"]
+__all__ = ["TokenPart", "Vocabularies"]
 
 Vocabularies = Literal["hashed", "exact"]
 ONE = np.zeros(1, dtype=np.int64)
@@ -305,20 +303,6 @@ def _restored(bound: int, state: State) -> Vocabulary:
         raise StateError(f"expected at most {bound} tokens in rising order, got others")
     out.overflow = int(state.header["overflow"])
     return out
-
-
-def check_alpha(alpha: float) -> None:
-    """SchemaError unless it is greater than 0."""
-    if not 0 < alpha <= LARGEST:
-        raise SchemaError(f"alpha must be greater than 0 and at most {LARGEST:g}, got {alpha}")
-
-
-def check_vocabulary(vocabulary: str, max_tokens: int) -> None:
-    """SchemaError for an unknown kind of vocabulary or a bound that is none."""
-    if vocabulary not in ("hashed", "exact"):
-        raise SchemaError(f'vocabulary must be "hashed" or "exact", got {vocabulary!r}')
-    if not (isfinite(max_tokens) and max_tokens == int(max_tokens) and 1 <= max_tokens <= BUCKETS):
-        raise SchemaError(f"max_tokens must be 1 to {BUCKETS}, got {max_tokens!r}")
 
 
 def _negative(rows: Rows, i: int) -> InvalidRecordError:

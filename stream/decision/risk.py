@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from stream.base import Predictions
 from stream.block import Floats
 from stream.errors import SchemaError
-from stream.schema import LARGEST, Label
+from stream.parameters import mapping, number
+from stream.schema import Label
 from stream.state import State
 
 __all__ = ["BayesDecision", "Decision", "Decisions", "named"]
@@ -132,19 +132,14 @@ class BayesDecision:
         reject_loss: float | None = None,
     ) -> None:
         self.losses = losses
-        self.reject_loss = reject_loss
+        self.reject_loss = None if reject_loss is None else number("reject_loss", reject_loss)
         if losses is not None:
-            rows = losses.values() if isinstance(losses, Mapping) else [None]
-            if not all(isinstance(row, Mapping) for row in rows):
-                raise SchemaError(
-                    "losses must be a mapping from action to a mapping from label to loss, got "
-                    f"{losses!r}"
-                )
+            rows = mapping("losses", losses, "action to a mapping from label to loss")
+            for action, row in rows.items():
+                mapping(f"losses[{action!r}]", row, "label to loss")
             if not losses or not any(losses.values()):
                 raise SchemaError("losses name no action and label; leave them out for 0 and 1")
             _check_losses(losses)
-        if reject_loss is not None and not _usable(reject_loss):
-            raise SchemaError(f"reject_loss must be a number within ±1e100, got {reject_loss!r}")
 
     def __repr__(self) -> str:
         return f"BayesDecision(losses={self.losses!r}, reject_loss={self.reject_loss!r})"
@@ -260,7 +255,7 @@ class BayesDecision:
     def to_state(self) -> State:
         """The rule itself, so that a sum of losses says what it is a sum of."""
         rows = None if self.losses is None else [[named(a), _row(r)] for a, r in self._rows]
-        return State({"losses": rows, "reject_loss": _plain(self.reject_loss)})
+        return State({"losses": rows, "reject_loss": self.reject_loss})
 
     @property
     def _rows(self) -> list[tuple[Label, Mapping[Label, float]]]:
@@ -299,10 +294,7 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
     for action, row in losses.items():
         _once(f"losses[{action!r}]", row)
         for label, loss in row.items():
-            if not _usable(loss):
-                raise SchemaError(
-                    f"losses[{action!r}][{label!r}] must be a number within ±1e100, got {loss!r}"
-                )
+            number(f"losses[{action!r}][{label!r}]", loss)
         said = {named(label) for label in row} | {named(action)}
         for name, label in labels.items():
             if name not in said:
@@ -320,17 +312,6 @@ def _once(where: str, names: Iterable[Label]) -> None:
         if named(name) in told:
             raise SchemaError(f"{where} names {named(name)!r} twice; keep one of them")
         told.add(named(name))
-
-
-def _usable(loss: Any) -> bool:
-    if isinstance(loss, bool) or not isinstance(loss, int | float | np.floating | np.integer):
-        return False
-    # Compared, not converted: an int may be beyond every float.
-    return bool(-LARGEST <= loss <= LARGEST)
-
-
-def _plain(loss: float | None) -> float | None:
-    return None if loss is None else float(loss)
 
 
 def _row(row: Mapping[Label, float]) -> dict[str, float]:

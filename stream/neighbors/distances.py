@@ -10,7 +10,6 @@ from math import inf, isfinite, lgamma, log
 
 import numpy as np
 
-from stream.errors import SchemaError
 from stream.neighbors._kernels.search import (
     ALWAYS,
     CHEBYSHEV,
@@ -25,8 +24,9 @@ from stream.neighbors._kernels.search import (
     Rule,
 )
 from stream.neighbors._kernels.window import BY_RANGE, BY_STD, UNSCALED
+from stream.parameters import number
 
-__all__ = ["METRICS", "SCALES", "check", "log_volume", "rule"]
+__all__ = ["METRICS", "SCALES", "WEIGHTS", "exponent", "log_volume", "rule"]
 
 # Name to the kernel's metric, and to when an attribute that x lacks counts 1.
 METRICS = {
@@ -44,25 +44,9 @@ WEIGHTS = ("uniform", "distance")
 NORMS = {1.0: MANHATTAN, 2.0: EUCLIDEAN, inf: CHEBYSHEV}
 
 
-def check(
-    n_neighbors: int, window: int, metric: str, p: float, scale: str | None, weights: str
-) -> None:
-    """SchemaError unless each parameter can be used."""
-    for name, count in (("n_neighbors", n_neighbors), ("window", window)):
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            raise SchemaError(f"{name} must be a whole number >= 1, got {count!r}")
-    if n_neighbors > window:
-        raise SchemaError(f"n_neighbors must be at most window = {window}, got {n_neighbors}")
-    choices: tuple[tuple[str, str | None, tuple[str | None, ...]], ...] = (
-        ("metric", metric, tuple(METRICS)),
-        ("scale", scale, tuple(SCALES)),
-        ("weights", weights, WEIGHTS),
-    )
-    for name, value, known in choices:
-        if value not in known:
-            raise SchemaError(f"{name} must be one of {known}, got {value!r}")
-    if not p >= 1:
-        raise SchemaError(f"p must be at least 1, else the distance is none, got {p!r}")
+def exponent(p: float) -> float:
+    """Minkowski's `p`, if it is at least 1, else the distance is none; infinity is one."""
+    return p if isinstance(p, float) and p == inf else number("p", p, 1.0)
 
 
 def rule(n_neighbors: int, metric: str, p: float, weights: str) -> Rule:

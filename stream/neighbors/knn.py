@@ -18,9 +18,10 @@ from stream.neighbors._kernels import search as kernels
 from stream.neighbors._kernels import window as window_kernels
 from stream.neighbors._kernels.search import COSINE, HAMMING, Query
 from stream.neighbors._kernels.window import LANES, Ints
-from stream.neighbors.distances import SCALES, check, log_volume, rule
-from stream.neighbors.memory import Memory
+from stream.neighbors.distances import METRICS, SCALES, WEIGHTS, exponent, log_volume, rule
+from stream.neighbors.memory import MAX_WINDOW, Memory
 from stream.neighbors.window import Id, Neighbor
+from stream.parameters import one_of, whole
 from stream.rows import conflicts
 from stream.schema import HEAVIEST, Kind, Label
 from stream.state import State
@@ -39,7 +40,8 @@ class KNNClassifier(Learner):
     n_neighbors
         K: how many neighbours vote.
     window
-        How many records are held: the newest ones.
+        How many records are held: the newest ones. At most 2**20; see Notes for how many
+        attributes they may have.
     metric
         ``"auto"``: Euclidean, or HEOM as soon as a record held has a categorical attribute.
         ``"euclidean"``, ``"manhattan"``, ``"chebyshev"``, ``"minkowski"``: the norms of the
@@ -91,8 +93,10 @@ class KNNClassifier(Learner):
     A weight is how much a record's vote counts; it takes one place in the window all the same.
     O(window · D) to predict, O(D) to learn (O(window) more when an extreme value leaves);
     Minkowski's powers cost some 40 times as much as Euclid. Memory: 8 bytes a value and record,
-    and a quarter more; at most 2**25 values. Source: Zaki and Meira, Data Mining and Machine
-    Learning, chapter 18.3; Wilson and Martinez 1997, Improved Heterogeneous Distance Functions.
+    and a quarter more; at most 2**25 values, so a window of n has at most 2**25 / n attributes
+    (65,536 at most; of 2**20 records 32). What comes after them is left out, and counted in
+    ``overflows["features"]``. Source: Zaki and Meira, Data Mining and Machine Learning, chapter
+    18.3; Wilson and Martinez 1997, Improved Heterogeneous Distance Functions.
 
     Examples
     --------
@@ -128,13 +132,14 @@ class KNNClassifier(Learner):
         scale: Literal["range", "std"] | None = "range",
         weights: Literal["uniform", "distance"] = "uniform",
     ) -> None:
-        check(n_neighbors, window, metric, p, scale, weights)
-        self.n_neighbors = n_neighbors
-        self.window = window
-        self.metric = metric
-        self.p = p
-        self.scale = scale
-        self.weights = weights
+        self.window = whole("window", window, 1, MAX_WINDOW)
+        self.n_neighbors = whole("n_neighbors", n_neighbors, 1, MAX_WINDOW)
+        if self.n_neighbors > self.window:
+            raise SchemaError(f"n_neighbors must be at most window = {window}, got {n_neighbors}")
+        self.metric = one_of("metric", metric, METRICS)
+        self.p = exponent(p)
+        self.scale = one_of("scale", scale, SCALES)
+        self.weights = one_of("weights", weights, WEIGHTS)
         self._begin()
 
     def _start(self) -> None:
@@ -331,14 +336,12 @@ class KNNClassifier(Learner):
 
     # Taking back and putting together.
 
-    def unlearn_one(
-        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
-    ) -> None:
-        """Take the newest record that equals this one out of the window.
+    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
+        """Take the newest record that equals the one row of `rows` out of the window.
 
         Parameters
         ----------
-        x, y, w
+        rows, y, w
             As they were learned.
         age
             Not needed: nothing fades.
@@ -349,10 +352,6 @@ class KNNClassifier(Learner):
             No record in the window equals it; the model is untouched. One that has left the
             window can no longer be taken back.
         """
-        self.unlearn_rows(self.rows([x]), y, w, age=age)
-
-    def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
-        """`unlearn_one` of the one row of `rows`."""
         for refusal in self.refusals(rows).values():
             raise refusal
         label = Block.of(rows, PREDICT, [y], w).labels[0]

@@ -19,9 +19,10 @@ from stream.neighbors.window import SlidingWindow
 from stream.schema import LARGEST, Dictionary
 from stream.state import State
 
-__all__ = ["Memory"]
+__all__ = ["MAX_WINDOW", "Memory"]
 
 MAX_CELLS = 2**25  # values a window may hold: 256 MiB
+MAX_WINDOW = 2**20  # records; of so many a window holds 32 attributes
 
 
 class Memory:
@@ -36,7 +37,7 @@ class Memory:
     """
 
     def __init__(self, size: int, features: Iterable[str] = ()) -> None:
-        self.features = Dictionary(min(MAX_FEATURES, max(MAX_CELLS // size, 1)), features)
+        self.features = Dictionary(min(MAX_FEATURES, MAX_CELLS // size), features)
         self.window = SlidingWindow(size)
         self._categories = Categories()
         self._room: Scratch | None = None

@@ -17,8 +17,8 @@ from river import base
 from stream import schema as kinds
 from stream.block import LEARN, PREDICT, Floats, Rows
 from stream.errors import SchemaError, StateError
+from stream.parameters import mapping, number, one_of, shown, whole
 from stream.preprocessing.sketch import QuantileSketch, Span
-from stream.schema import LARGEST
 from stream.state import State
 
 __all__ = ["MAX_FEATURES", "Discretizer"]
@@ -88,18 +88,10 @@ class Discretizer(base.Transformer):
         strategy: Literal["quantile", "uniform"] = "quantile",
         n_bins: int = 8,
     ) -> None:
-        if strategy not in ("quantile", "uniform"):
-            raise SchemaError(f'strategy must be "quantile" or "uniform", got {strategy!r}')
-        if isinstance(n_bins, bool) or not isinstance(n_bins, int) or not 2 <= n_bins <= MOST_BINS:
-            raise SchemaError(
-                f"n_bins must be a whole number from 2 to {MOST_BINS}, got {n_bins!r}"
-            )
-        if edges is not None and not isinstance(edges, Mapping):
-            raise SchemaError(f"edges must be a mapping from feature to edges, got {edges!r}")
-        self.edges = edges
-        self.strategy = strategy
-        self.n_bins = n_bins
-        self._fixed = {str(f): _checked(f, found) for f, found in (edges or {}).items()}
+        self.edges = None if edges is None else mapping("edges", edges, "feature to its edges")
+        self.strategy = one_of("strategy", strategy, ("quantile", "uniform"))
+        self.n_bins = whole("n_bins", n_bins, 2, MOST_BINS)
+        self._fixed = {str(f): _checked(f, found) for f, found in (self.edges or {}).items()}
         self._names = {f: _names_of(found) for f, found in self._fixed.items()}
         self._sketches: dict[str, QuantileSketch | Span] = {}
         self.overflow = 0
@@ -280,13 +272,13 @@ class Discretizer(base.Transformer):
         return QuantileSketch if self.strategy == "quantile" else Span
 
 
-def _checked(feature: str, edges: Sequence[float]) -> tuple[float, ...]:
-    if not isinstance(edges, list | tuple | np.ndarray) or not len(edges):
-        raise SchemaError(f"edges[{feature!r}] must be a list of rising numbers, got {edges!r}")
-    for edge in edges:
-        if isinstance(edge, bool | str) or not -LARGEST <= edge <= LARGEST:
-            raise SchemaError(f"edges[{feature!r}] must lie within ±1e100, got {edge!r}")
-    found = tuple(float(edge) + 0.0 for edge in edges)
+def _checked(feature: str, edges: Any) -> tuple[float, ...]:
+    listed = edges.tolist() if isinstance(edges, np.ndarray) else edges
+    if not isinstance(listed, list | tuple) or not listed:
+        raise SchemaError(
+            f"edges[{feature!r}] must be a list of rising numbers, got {shown(edges)}"
+        )
+    found = tuple(number(f"edges[{feature!r}]", edge) + 0.0 for edge in listed)
     if any(a >= b for a, b in pairwise(found)):
         raise SchemaError(f"edges[{feature!r}] must rise, got {list(found)}")
     return found

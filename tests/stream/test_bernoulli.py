@@ -346,9 +346,9 @@ def test_rows_prepared_or_not_give_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"alpha": 0}, "alpha must be greater than 0"),
-        ({"alpha": inf}, "alpha must be greater than 0"),
-        ({"binarize": nan}, "binarize must be a finite number"),
+        ({"alpha": 0}, "alpha must be a number greater than 0"),
+        ({"alpha": inf}, "alpha must be a number greater than 0"),
+        ({"binarize": nan}, "binarize must be a number within"),
         ({"half_life": 0.5}, "half_life"),
         ({"priors": {"a": 2.0}}, "priors"),
     ],

@@ -160,7 +160,7 @@ def test_negative_count_is_refused_whole() -> None:
 @pytest.mark.parametrize("alpha", [0, -1.0, nan, inf])
 def test_alpha_out_of_range_is_refused(alpha: float) -> None:
     """One line says what was expected and what came."""
-    with pytest.raises(SchemaError, match="alpha must be greater than 0"):
+    with pytest.raises(SchemaError, match="alpha must be a number greater than 0"):
         ComplementNB(alpha)
 
 

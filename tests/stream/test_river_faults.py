@@ -145,7 +145,7 @@ def test_counts_without_smoothing_are_refused_at_once() -> None:
 
     with pytest.raises(ValueError, match="math domain error"):
         theirs.predict_proba_one({"b": 1})
-    with pytest.raises(SchemaError, match="alpha must be greater than 0"):
+    with pytest.raises(SchemaError, match="alpha must be a number greater than 0"):
         MultinomialNB(alpha=0)
 
 

@@ -223,10 +223,10 @@ def test_state_of_the_other_vocabulary_is_refused() -> None:
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"vocabulary": "learned"}, 'vocabulary must be "hashed" or "exact"'),
-        ({"max_tokens": 0}, "max_tokens must be 1 to"),
-        ({"max_tokens": BUCKETS + 1}, "max_tokens must be 1 to"),
-        ({"max_tokens": 2.5}, "max_tokens must be 1 to"),
+        ({"vocabulary": "learned"}, 'vocabulary must be one of "hashed", "exact"'),
+        ({"max_tokens": 0}, "max_tokens must be a whole number from 1 to"),
+        ({"max_tokens": BUCKETS + 1}, "max_tokens must be a whole number from 1 to"),
+        ({"max_tokens": 2.5}, "max_tokens must be a whole number from 1 to"),
     ],
 )
 def test_vocabulary_that_is_none_is_refused(parameters: dict[str, Any], says: str) -> None:
