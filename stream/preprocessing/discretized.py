@@ -126,10 +126,13 @@ class Discretized(Learner):
         return self.learner.refusals(rows if not self.discretizer.learns else self._binned(rows))
 
     def _binned(self, rows: Rows) -> Rows:
-        """The rows in the bins as they stand."""
+        """The rows in the bins as they stand, as the learner takes them."""
+        return self.learner.prepare(self._in_bins(rows))
+
+    def _in_bins(self, rows: Rows) -> Rows:
         n = len(rows)
-        binned = self.discretizer.follow(rows, np.full(n, PREDICT, dtype=np.int8), np.ones(n))
-        return self.learner.prepare(binned)
+        rows = rows.recast(truths="categorical")
+        return self.discretizer.follow(rows, np.full(n, PREDICT, dtype=np.int8), np.ones(n))
 
     def _start(self) -> None:
         """Nothing: the two were given empty."""
@@ -173,11 +176,11 @@ class Discretized(Learner):
         """The learner's, of the bins."""
         return self.learner.joint_log_likelihood_one(self._as_seen(x))
 
-    def explain_one(
-        self, x: Mapping[Any, Any], label: Label | None = None, against: Label | None = None
+    def explain_rows(
+        self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:
-        """The learner's, of the bins."""
-        return self.learner.explain_one(self._as_seen(x), label, against)
+        """The learner's, of the bins as they stand."""
+        return self.learner.explain_rows(self._in_bins(rows), label, against)
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
         """The learner's, of the bins."""

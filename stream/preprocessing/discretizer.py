@@ -236,7 +236,8 @@ class Discretizer(base.Transformer):
             for key in self._kind.columns
         }
         arrays["sizes"] = np.array([part["value"].size for part in held], dtype=np.int64)
-        return State({"features": names, "n_bins": self.n_bins}, arrays)
+        header = {"features": names, "n_bins": self.n_bins, "overflow": self.overflow}
+        return State(header, arrays)
 
     def load_state(self, state: State) -> Self:
         """Become the discretizer that `to_state` saved.
@@ -248,6 +249,7 @@ class Discretizer(base.Transformer):
         """
         try:
             names, bins = list(state.header["features"]), state.header["n_bins"]
+            overflow = int(state.header["overflow"])
         except (KeyError, TypeError) as error:
             raise StateError(f"the state of this Discretizer is damaged: {error!r}") from None
         if bins != self.n_bins:
@@ -260,7 +262,7 @@ class Discretizer(base.Transformer):
         if any((sizes.size, column.size) != expected for column in columns.values()):
             raise StateError(f"expected sketches of {len(names)} features, got others")
         ends = np.cumsum(sizes)
-        self._sketches = {}
+        self._sketches, self.overflow = {}, overflow
         for name, start, stop in zip(names, (ends - sizes).tolist(), ends.tolist(), strict=True):
             sketch = self._kind()
             sketch.load({key: column[start:stop] for key, column in columns.items()})

@@ -14,11 +14,19 @@ from river import datasets, naive_bayes
 from river import preprocessing as river_preprocessing
 from river.checks import yield_checks
 
-from stream import GaussianNB, InvalidRecordError, RiverClassifier, SchemaError, StateError
+from stream import (
+    GaussianNB,
+    InvalidRecordError,
+    MixedNB,
+    RiverClassifier,
+    SchemaError,
+    StateError,
+)
 from stream.bayes.categorical import CategoricalNB
-from stream.block import LEARN, PREDICT, Block, Rows
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.checks import yield_laws
 from stream.errors import NotSupportedError
+from stream.evaluate.explained import explained_many
 from stream.evaluate.progressive import progressive
 from stream.preprocessing import Discretized, Discretizer, QuantileSketch, Span
 from stream.preprocessing import discretizer as module
@@ -113,6 +121,7 @@ def test_quantiles_are_exact_while_the_values_fit_in(learned, bins) -> None:
     assert sketch.error == 0.0
 
 
+@settings(deadline=None)  # the first call compiles
 @given(learned=st.lists(finite, min_size=1, max_size=40), x=finite)
 def test_uniform_bins_divide_the_span_evenly(learned, x) -> None:
     """Between the lowest and the highest value learned; what lies outside joins the end bins."""
@@ -456,3 +465,39 @@ def test_span_and_sketch_refuse_what_is_no_number() -> None:
         QuantileSketch().learn(nan)
     with pytest.raises(ValueError, match="finite"):
         Span().learn(inf)
+
+
+@pytest.mark.parametrize("edges", [None, {"a": [0.5, 1.5]}], ids=["learned", "fixed"])
+def test_bins_are_explained_in_a_block_as_one_by_one(edges) -> None:
+    """Each prediction by the bins and counts it was made from; the shares sum to its log-odds."""
+    xs = [{"a": float(i % 3), "b": True, "c": "x"} for i in range(12)]
+    ys = ["p" if i % 3 else "q" for i in range(12)]
+    whole, single = (Discretized(Discretizer(edges, n_bins=3), MixedNB()) for _ in range(2))
+    raw = whole.columns(xs)
+    block = Block.of(whole.prepare(raw), PREDICT_THEN_LEARN, ys)
+    one_by_one = []
+    for x, y in zip(xs, ys, strict=True):
+        one_by_one.append(single.explain_one(x) if len(single.classes) > 1 else None)
+        single.learn_one(x, y)
+
+    said, why = explained_many(whole, block, raw)
+
+    assert why == one_by_one
+    for proba, each in list(zip(said.proba, why, strict=True))[2:]:
+        odds = np.log(max(proba)) - np.log(min(proba))
+        assert each.log_odds == pytest.approx(odds)
+    assert set(why[-1].contributions) == {"(prior)", "a", "b", "c"}
+
+
+def test_state_keeps_the_count_of_values_without_bins(monkeypatch) -> None:
+    """What was counted before a restart is counted after it; a state without it is damaged."""
+    monkeypatch.setattr("stream.preprocessing.discretizer.MAX_FEATURES", 1)
+    bins = Discretizer()
+    bins.learn_one({"a": 1.0, "b": 2.0, "c": 3.0})
+    state = bins.to_state()
+    less = {k: v for k, v in state.header.items() if k != "overflow"}
+
+    assert bins.overflow == 2
+    assert Discretizer().load_state(state).overflow == 2
+    with pytest.raises(StateError, match="damaged"):
+        Discretizer().load_state(State(less, state.arrays))
