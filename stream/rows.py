@@ -293,22 +293,46 @@ def _widened(
 
 
 def conflicts(
-    rows: Rows, numeric: Collection[str], categorical: Collection[str]
+    rows: Rows,
+    numeric: Collection[str] = (),
+    categorical: Collection[str] = (),
+    text: Collection[str] = (),
 ) -> dict[int, InvalidRecordError]:
-    """Rows with a value of another kind than its field is known to have, or has in these rows."""
-    both = set(rows.numeric_names) & set(rows.categorical_names)
-    floats = both | (set(rows.numeric_names) & set(categorical))
-    strings = both | (set(rows.categorical_names) & set(numeric))
+    """Rows with a value of another kind than its field is known to have, or has in these rows.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    numeric, categorical, text
+        The fields of that kind that are known. Of dicts and sets, the cost is that of the columns.
+    """
+    known = {"a number": numeric, "a category": categorical, "a text": text}
+    columns = {
+        "a number": rows.numeric_names,
+        "a category": rows.categorical_names,
+        "a text": rows.text_names,
+    }
     out: dict[int, InvalidRecordError] = {}
-    for name in sorted(floats - (set(numeric) - set(categorical))):
-        present = ~np.isnan(rows.numeric[:, rows.numeric_names.index(name)])
-        for i in np.flatnonzero(present).tolist():
-            out[i] = _another_kind(name, "a category", "a number")
-    for name in sorted(strings - (set(categorical) - set(numeric))):
-        values = rows.categorical[:, rows.categorical_names.index(name)].tolist()
-        for i in (k for k, v in enumerate(values) if v is not None):
-            out[i] = _another_kind(name, "a number", "a category")
+    for came, names in columns.items():
+        others = [k for k in known if k != came and (len(known[k]) or columns[k])]
+        for j, name in enumerate(names if others else ()):
+            learned = [kind for kind in others if name in known[kind]]
+            if not learned and name in known[came]:
+                continue
+            expected = learned or [kind for kind in others if name in columns[kind]]
+            if expected:
+                for i in _present(rows, came, j):
+                    out.setdefault(i, _another_kind(name, expected[0], came))
     return out
+
+
+def _present(rows: Rows, kind: str, column: int) -> list[int]:
+    """The rows that have a value in this column of numbers, categories or texts."""
+    if kind == "a number":
+        return list(np.flatnonzero(~np.isnan(rows.numeric[:, column])).tolist())
+    cells = rows.categorical if kind == "a category" else rows.text
+    return [i for i, value in enumerate(cells[:, column].tolist()) if value is not None]
 
 
 def _another_kind(name: str, expected: str, came: str) -> InvalidRecordError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import inf
 from typing import ClassVar, Self
 
@@ -22,9 +22,10 @@ from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.token_sets import TokenSetPart
 from stream.block import Block, Floats, Rows
-from stream.errors import StateError
+from stream.errors import InvalidRecordError, StateError
 from stream.explain import LinearView
 from stream.parameters import number
+from stream.rows import conflicts
 from stream.schema import Dictionary, Kind, Label
 from stream.state import State
 
@@ -44,6 +45,11 @@ class BernoulliPart(Part):
     @property
     def features(self) -> list[str]:
         return list(self._features)
+
+    @property
+    def known(self) -> Dictionary:
+        """The features, to look one up."""
+        return self._features
 
     @property
     def overflows(self) -> dict[str, int]:
@@ -187,7 +193,8 @@ class BernoulliNB(BayesClassifier):
     SchemaError
         A parameter out of its range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, a number beyond 1e100.
+        From `learn_one` and the predictions: an infinity, a number beyond 1e100, a text in a
+        field of numbers or the other way round.
 
     Notes
     -----
@@ -235,6 +242,13 @@ class BernoulliNB(BayesClassifier):
         self._attributes = BernoulliPart(self.alpha, self.binarize)
         self._tokens = TokenSetPart(self.alpha)
         return (self._attributes, self._tokens)
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a text where a number is known, or the other way round."""
+        return super().refusals(rows) | conflicts(rows, **self._fields())
+
+    def _fields(self) -> dict[str, Collection[str]]:
+        return {"numeric": self._attributes.known, "text": self._tokens.fields.known}
 
     @property
     def probabilities(self) -> dict[Label, dict[str, float]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf, log
 from typing import Any, Self
 
@@ -199,7 +199,8 @@ class BayesClassifier(Learner, abc.ABC):
             It cannot have been learned; the model is untouched. (What is checked are the sums:
             a record that was not learned, but could have been, is taken back all the same.)
         """
-        self.unlearn_rows(self.rows([x]), y, w, age=age)
+        # With texts as they came, so that an error names a token and not its bucket.
+        self.unlearn_rows(Learner.prepare(self, self.columns([x])), y, w, age=age)
 
     def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
         """`unlearn_one` of the one row of `rows`."""
@@ -288,6 +289,17 @@ class BayesClassifier(Learner, abc.ABC):
                 raise InvalidRecordError(
                     "wrong_kind", f"feature {feature!r} is {ours} here and {others} in the other"
                 )
+        for kind, names in self._fields().items():
+            for another, there in other._fields().items():
+                both = sorted({*names} & {*there}) if another != kind else []
+                if both:
+                    raise InvalidRecordError(
+                        "wrong_kind", f"field {both[0]!r} is {kind} here and {another} in the other"
+                    )
+
+    def _fields(self) -> dict[str, Collection[str]]:
+        """Kind to the fields known to be of it, where that is not said by the parts' features."""
+        return {}
 
     def _export(self) -> State:
         own = State({}, self._prior._asdict())

@@ -45,7 +45,8 @@ class ComplementNB(TokenClassifier):
     SchemaError
         A parameter out of its range.
     InvalidRecordError
-        From `learn_one` and the predictions: a negative count, an infinity, a number beyond 1e100.
+        From `learn_one` and the predictions: a negative count, an infinity, a number beyond
+        1e100, a text in a field of counts or the other way round.
 
     Notes
     -----

@@ -58,8 +58,8 @@ class MixedNB(BayesClassifier):
     SchemaError
         A parameter out of its range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, a number in a field of categories or
-        the other way round.
+        From `learn_one` and the predictions: an infinity, a value of another kind (number,
+        category, text) than its field was learned with, or is in `text`.
 
     Notes
     -----
@@ -107,13 +107,14 @@ class MixedNB(BayesClassifier):
     def _new_parts(self) -> tuple[Part, ...]:
         self._gaussian = GaussianPart(float(self.variance == "sample"), self.var_smoothing)
         self._categorical = CategoricalPart(self.alpha, domains=self.domains)
-        return (
-            self._gaussian,
-            self._categorical,
-            TokenPart(self.alpha or 1.0, numbers=False),
-        )
+        self._tokens = TokenPart(self.alpha or 1.0, numbers=False)
+        return (self._gaussian, self._categorical, self._tokens)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number where categories are known, or the other way round."""
-        out = conflicts(rows, self._gaussian.features, self._categorical.features)
-        return super().refusals(rows) | out
+        """Rows with a value of another kind than its field was learned with, or declared."""
+        return super().refusals(rows) | conflicts(rows, **self._fields())
+
+    def _fields(self) -> dict[str, Collection[str]]:
+        numbers, categories = self._gaussian.features, self._categorical.features
+        texts = {*self._tokens.texts.known, *self.text}
+        return {"numeric": set(numbers), "categorical": set(categories), "text": texts}

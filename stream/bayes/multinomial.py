@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, get_args
 
 from river.base import tags
@@ -12,8 +12,11 @@ from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, check_priors
 from stream.bayes.part import Part
 from stream.bayes.tokens import TokenPart, Vocabularies
+from stream.block import Rows
+from stream.errors import InvalidRecordError
 from stream.explain import LinearView
 from stream.parameters import number, one_of, whole
+from stream.rows import conflicts
 from stream.schema import Kind, Label
 from stream.text import BUCKETS
 
@@ -46,6 +49,13 @@ class TokenClassifier(BayesClassifier, abc.ABC):
             rule=self._rule,
         )
         return (self._tokens,)
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a text where a count is known, or the other way round."""
+        return super().refusals(rows) | conflicts(rows, **self._fields())
+
+    def _fields(self) -> dict[str, Collection[str]]:
+        return {"numeric": self._tokens.counted.known, "text": self._tokens.texts.known}
 
     @property
     def n_tokens(self) -> int:
@@ -104,7 +114,9 @@ class MultinomialNB(TokenClassifier):
         six times as long.
     max_tokens
         How many tokens an exact vocabulary holds, at most 2**20. One more is no evidence, and
-        counted in `overflows`, once a learned record.
+        counted in `overflows`, once a learned record. Unlearning counts back what is unknown, so
+        records taken back newest first leave the count exact; in another order, or after a merge
+        that refused tokens, it is no longer one of the records held.
     priors
         Label, or its text ("true", "1"), to prior probability. A class that is not named has
         prior 0. None: learned.
@@ -128,7 +140,8 @@ class MultinomialNB(TokenClassifier):
     SchemaError
         A parameter out of its range.
     InvalidRecordError
-        From `learn_one` and the predictions: a negative count, an infinity, a number beyond 1e100.
+        From `learn_one` and the predictions: a negative count, an infinity, a number beyond
+        1e100, a text in a field of counts or the other way round.
 
     Notes
     -----

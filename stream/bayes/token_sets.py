@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from stream.bayes._kernels import token_sets as kernels
 from stream.bayes._kernels.token_sets import TokenSets
-from stream.bayes.bags import hashed_bags, hashed_texts, without_numbers
+from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 from stream.bayes.classifier import left_after
+from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
@@ -30,6 +31,7 @@ class TokenSetPart(Part):
 
     def __init__(self, alpha: float) -> None:
         self._alpha = alpha
+        self.fields = Fields()
         self.sets = TokenSets(
             np.zeros(1),
             np.zeros((0, 1)),
@@ -44,7 +46,7 @@ class TokenSetPart(Part):
 
     @property
     def overflows(self) -> dict[str, int]:
-        return {"tokens": int(self.sets.cut[0])}
+        return {"tokens": int(self.sets.cut[0]), "fields": self.fields.known.overflow}
 
     def probabilities(self, token: str) -> list[float]:
         """P(token in a text | class) of each class, NaN where it had no text; [] if unknown."""
@@ -61,6 +63,8 @@ class TokenSetPart(Part):
         return hashed_texts(rows)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        if learning(block).size:
+            self.fields.learn(*text_fields(block))
         used, row = np.unique(block.row, return_inverse=True)
         bags = hashed_bags(without_numbers(block.rows), used)
         given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
@@ -114,9 +118,12 @@ class TokenSetPart(Part):
         if left_after(texts, w) is None:
             return "its class has less weight of texts"
         found = np.unique(hashed_bags(without_numbers(rows), ONE).bucket)
-        at = s.slot[found[found >= 0]] - 1
-        if (at < 0).any() or any(left_after(n, w) is None for n in s.counts[at, c + 1]):
-            return "a token was in fewer texts of its class"
+        found = found[found >= 0]
+        at = s.slot[found] - 1
+        for b, row in zip(found.tolist(), at.tolist(), strict=True):
+            if row < 0 or left_after(s.counts[row, c + 1], w) is None:
+                token = named_buckets(rows).get(f"bucket {b}", f"bucket {b}")
+                return f"token {token!r} was in fewer texts of its class"
         rest = np.delete(s.counts[: int(s.size[0]), c + 1], at)
         if any(left_after(texts - n, w) is None for n in np.unique(rest)):
             return "a token that it lacks was in more texts of its class"
@@ -127,6 +134,7 @@ class TokenSetPart(Part):
             return
         s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
         bags = hashed_bags(without_numbers(rows), ONE)
+        self.fields.unlearn(present_in(rows)[0], amount.w)
         s.cut[0] -= int(np.count_nonzero(bags.bucket < 0))
         found = np.unique(bags.bucket[bags.bucket >= 0])
         for q in (0, c + 1):
@@ -156,6 +164,7 @@ class TokenSetPart(Part):
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         theirs = other.sets
+        self.fields.merge(other.fields)
         learned = np.flatnonzero(theirs.slot)
         new = learned[self.sets.slot[learned] == 0]
         s = _resized(self.sets, 1 + size, int(self.sets.size[0]) + new.size)
@@ -184,12 +193,14 @@ class TokenSetPart(Part):
             "cut": s.cut,
             "unit": s.unit,
         }
-        return State({}, arrays)
+        fields = State.join({"fields": self.fields.export()})
+        return State(fields.header, {**arrays, **fields.arrays})
 
     def restore(self, state: State, classes: int) -> None:
         texts, unit = state.array("texts", np.float64, 1), state.array("unit", np.float64, 1)
         learned, cut = state.array("bucket", np.int64, 1), state.array("cut", np.int64, 1)
         counts = state.array("counts", np.float64, 2)
+        self.fields.restore(state.nested("fields"))
         d, q = learned.size, 1 + classes
         if (texts.shape, counts.shape, cut.shape, unit.shape) != ((q,), (q, d), (1,), (1,)):
             raise StateError(f"expected arrays of {classes} classes and {d} buckets, got others")

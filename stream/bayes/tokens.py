@@ -18,9 +18,11 @@ from stream.bayes.bags import (
     exact_bags,
     hashed_bags,
     hashed_texts,
+    named_buckets,
     without_numbers,
 )
 from stream.bayes.classifier import left_after
+from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import InvalidRecordError, StateError
@@ -63,6 +65,7 @@ class TokenPart(Part):
     ) -> None:
         self._alpha, self._numbers, self._rule = alpha, numbers, rule
         self._vocabulary = Vocabulary(max_tokens) if vocabulary == "exact" else None
+        self.texts, self.counted = Fields(), Fields()
         self.counts = Counts(
             np.zeros(0),
             np.zeros((0, 0)),
@@ -78,8 +81,9 @@ class TokenPart(Part):
 
     @property
     def overflows(self) -> dict[str, int]:
-        cut = {"tokens": int(self.counts.cut[0])}
-        return cut if self._vocabulary is None else cut | {"vocabulary": self._vocabulary.overflow}
+        fields = self.texts.known.overflow + self.counted.known.overflow
+        out = {"tokens": int(self.counts.cut[0]), "fields": fields}
+        return out if self._vocabulary is None else out | {"vocabulary": self._vocabulary.overflow}
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows with a count below 0."""
@@ -113,6 +117,10 @@ class TokenPart(Part):
         if (used[1:] <= used[:-1]).any():  # a row that several steps name is read once
             used, row = np.unique(block.row, return_inverse=True)
         learned = learning(block)
+        if learned.size:
+            self.texts.learn(*text_fields(block))
+            if self._numbers:
+                self.counted.learn(*counted_fields(block))
         bags = self._read(block.rows, used, row[learned].tolist())
         self._widen()
         new = kernels.count_new(bags.bucket, self.counts.slot) if learned.size else 0
@@ -175,6 +183,7 @@ class TokenPart(Part):
             if unknown and self._vocabulary.overflow == 0:
                 return f"token {unknown[0]!r} was never learned"
         bags = self._read(rows, ONE)
+        named = named_buckets(rows) | {f"bucket {b}": name for b, name in _names(rows).items()}
         need: dict[int, float] = defaultdict(float)
         for b, times in zip(bags.bucket.tolist(), bags.times.tolist(), strict=True):
             if b >= 0:
@@ -182,13 +191,22 @@ class TokenPart(Part):
         for b, count in need.items():
             at = int(self.counts.slot[b])
             if not at or left_after(self.counts.counts[at - 1, c], count) is None:
-                return f"token {self._called(b)!r} has a lower count in its class"
+                token = named.get(self._called(b), self._called(b))
+                return f"token {token!r} has a lower count in its class"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
         w = amount.w * amount.fade * float(self.counts.unit[0])
         s = self.counts
         bags = self._read(rows, ONE)
+        texts, counted = present_in(rows)
+        self.texts.unlearn(texts, amount.w)
+        if self._numbers:
+            self.counted.unlearn(counted, amount.w)
+        if self._vocabulary is not None:  # what it does not know it has refused: see lacks
+            given, _ = counted_tokens(rows if self._numbers else without_numbers(rows), 0)
+            refused = sum(token not in self._vocabulary for token, _ in given)
+            self._vocabulary.overflow = max(self._vocabulary.overflow - refused, 0)
         gone: dict[int, str] = {}
         for b, times in zip(bags.bucket.tolist(), bags.times.tolist(), strict=True):
             if b < 0:
@@ -224,6 +242,8 @@ class TokenPart(Part):
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         theirs = other.counts
+        self.texts.merge(other.texts)
+        self.counted.merge(other.counted)
         if other._vocabulary is None or self._vocabulary is None:
             learned = np.flatnonzero(theirs.slot)
             mine = learned
@@ -262,14 +282,18 @@ class TokenPart(Part):
             "cut": s.cut,
             "unit": s.unit,
         }
+        fields = State.join({"texts": self.texts.export(), "counted": self.counted.export()})
+        arrays |= fields.arrays
         if self._vocabulary is None:
-            return State({}, arrays | {"bucket": learned})
-        overflow = {"overflow": self._vocabulary.overflow}
-        return State(overflow, arrays | pack(map(self._called, learned.tolist())))
+            return State(fields.header, arrays | {"bucket": learned})
+        header = {**fields.header, "overflow": self._vocabulary.overflow}
+        return State(header, arrays | pack(map(self._called, learned.tolist())))
 
     def restore(self, state: State, classes: int) -> None:
         total, unit = state.array("total", np.float64, 1), state.array("unit", np.float64, 1)
         count, cut = state.array("counts", np.float64, 2), state.array("cut", np.int64, 1)
+        self.texts.restore(state.nested("texts"))
+        self.counted.restore(state.nested("counted"))
         if self._vocabulary is None:
             learned = state.array("bucket", np.int64, 1)
             slots = BUCKETS

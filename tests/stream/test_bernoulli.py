@@ -152,7 +152,9 @@ def test_token_is_in_a_record_or_not_however_often() -> None:
     once.learn_one({"text": "it sings"}, "bird")
     often.learn_one({"text": "it it sings", "more": "sings it"}, "bird")
 
-    assert once.fingerprint() == often.fingerprint()
+    one, other = once.to_state().arrays, often.to_state().arrays
+    for name in ("tokens/texts", "tokens/bucket", "tokens/counts"):
+        assert (one[name] == other[name]).all()
     assert once.predict_proba_one({"a": "sings", "b": "sings"}) == often.predict_proba_one(
         {"text": "sings sings"}
     )

@@ -120,7 +120,7 @@ def test_token_beyond_the_bound_is_no_evidence_and_counted() -> None:
     assert single.overflows["vocabulary"] == 4  # c; c, d; d
     assert single.fingerprint() == block.fingerprint()
     assert single.predict_proba_one({"text": "c d"}) == single.predict_proba_one({})
-    assert single.to_state().header["inner"]["tokens"] == {"overflow": 4}
+    assert single.to_state().header["inner"]["tokens"]["overflow"] == 4
 
 
 def test_text_cut_short_is_counted_in_an_exact_vocabulary_too() -> None:
@@ -130,7 +130,7 @@ def test_text_cut_short_is_counted_in_an_exact_vocabulary_too() -> None:
     model.predict_proba_one(long)
     model.learn_one(long, 0)
 
-    assert model.overflows == {"classes": 0, "tokens": 1, "vocabulary": 0}
+    assert model.overflows == {"classes": 0, "tokens": 1, "fields": 0, "vocabulary": 0}
     assert model.counts("a") == {0: MAX_TOKENS}
     assert model.features == ["a"]
 
