@@ -347,7 +347,7 @@ def picture(classes: tuple[str, ...] = ("a", "b"), n: int = 1200) -> Picture:
     quality = QualityView(
         classes, confusion, dict.fromkeys(("all", "last_1000", "fading"), scores), 3
     )
-    view = ShardView("shop", "GaussianNB", 0, n + 50, n + 50, n, {}, {}, {}, 50, quality)
+    view = ShardView("shop", "GaussianNB", 0, n + 50, n + 50, n, {}, {}, {}, 50, 0, quality)
     points = tuple(Point(i, 0.5 + 0.375 * i / n, 0.5, 0.45) for i in range(20, n + 1, 20))
     turn = Turn("a", said(12, "b", 0.1), said(1100, "a", 0.97, 900), 0.0, 2)
     return Picture("shop", "GaussianNB", "bought", 5000, 250.0, 4.2, points, view, turn)

@@ -26,7 +26,8 @@ class Mutant(NamedTuple):
 
 OWNER = "consumers/transports/kafka_owner.py"
 OPTIONS = "consumers/transports/kafka_options.py"
-RECOVERY = "consumers/recovery.py"
+HISTORY = "consumers/history.py"
+LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
 RECOVERED = "tests/consumers/test_recovery.py"
@@ -125,36 +126,51 @@ MUTANTS = (
     ),
     Mutant(
         "a replay is muted",
-        RECOVERY,
-        "            live.shard.process(batch, entry.now)\n",
-        "            log.append([*live.shard.process(batch, entry.now).predictions()])\n",
+        HISTORY,
+        "                outcome = _apply(entry, next(batches), live)\n",
+        "                outcome = _apply(entry, next(batches), live)\n"
+        "                log.append([*outcome.predictions()])\n",
         (f"{RECOVERED}::test_replay_writes_nothing",),
     ),
     Mutant(
         "a replay sees the records that were consumed",
-        RECOVERY,
-        "            journal.check(entry, batch)\n",
+        HISTORY,
+        "    journal.check(entry, batch)\n",
         "",
         (f"{RECOVERED}::test_input_that_has_changed_since_stops_the_replay",),
     ),
     Mutant(
+        "a replay says what was said",
+        HISTORY,
+        "    if live.chain == entry.chain:\n",
+        "    if True:\n",
+        (f"{RECOVERED}::test_replay_that_says_something_else_is_refused",),
+    ),
+    Mutant(
+        "what was cut out stays out",
+        HISTORY,
+        "            if isinstance(entry, Reset) or cut:\n",
+        "            if isinstance(entry, Reset):\n",
+        ("tests/consumers/test_travel.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
+    ),
+    Mutant(
         "a journal has no hole",
-        RECOVERY,
-        "if entry.seq != live.seq + len(entries) + 1:",
+        HISTORY,
+        "if entry.seq != live.seq + 1:",
         "if False:",
         (f"{RECOVERED}::test_journal_with_a_missing_entry_is_refused",),
     ),
     Mutant(
         "no snapshot ahead of the journal",
-        RECOVERY,
-        "        if about.position > end:\n",
+        LOCATE,
+        "        if about.position > self.end:\n",
         "        if False:\n",
         (f"{RECOVERED}::test_snapshot_ahead_of_the_journal_is_refused",),
     ),
     Mutant(
         "no snapshot of another journal",
-        RECOVERY,
-        "        if about.identity != mark:\n",
+        LOCATE,
+        "        if about.identity != mark_of(self.identity):\n",
         "        if False:\n",
         (f"{RECOVERED}::test_snapshot_of_another_identity_is_refused",),
     ),
