@@ -1,7 +1,7 @@
 """CovariancePart: numeric features, jointly normal given the class; see `GaussianBayes`.
 
-Rule: the state is what was learned, nothing else. Ridge and shrinkage are applied where it is
-read, so that merging, unlearning and fading need know nothing of them.
+Rule: the state is what was learned, nothing else. Merging, unlearning and fading work on the
+moments alone; `served`, which has the ridge in it, follows from them and is brought up to date.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from stream.bayes._kernels import factor as factors
 from stream.bayes._kernels.covariance import Comoments
 from stream.bayes.classifier import left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.moments import before, denied, solved, united, widened
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import Block, Floats, Rows
+from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import NotSupportedError, StateError
-from stream.schema import Dictionary
+from stream.schema import LARGEST, Dictionary
 from stream.state import State
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 
-MAX_JOINT_FEATURES = 512  # 2 MiB a matrix
+MAX_JOINT_FEATURES = 512  # 2 MiB a matrix, of which a class has two
 
 Covariance = Literal["full", "pooled", "diagonal", "pooled_diagonal"]
 Missing = Literal["conditional", "complete"]
@@ -45,7 +46,7 @@ class Room(NamedTuple):
 
     value: x - anchor, NaN where missing. spread: variance over all classes. used: features of
     the joint density. order: features, the observed ones first. m: weights less ddof. floor, e,
-    lost, held, var, square, share: see `kernels.sweep`. term: log density. x: zeros.
+    held, var, square: see `kernels.sweep`. term: log density. x, y: zeros.
     """
 
     used: NDArray[np.bool_]
@@ -56,13 +57,12 @@ class Room(NamedTuple):
     m: Floats
     floor: Floats
     e: Floats
-    lost: Floats
     held: Floats
     var: Floats
     square: Floats
-    share: Floats
     term: Floats
     x: Floats
+    y: Floats
 
 
 class CovariancePart(Part):
@@ -83,13 +83,17 @@ class CovariancePart(Part):
         self._diagonal = covariance.endswith("diagonal")
         self.settings = settings
         self._features = Dictionary(MAX_FEATURES if self._diagonal else MAX_JOINT_FEATURES)
-        vectors = [np.zeros(0) for _ in range(4)]
+        vectors = [np.zeros(0) for _ in range(6)]
         counters = [np.zeros(1, dtype=np.int64) for _ in range(2)]
-        tables = [np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(self._shape(0, 0))]
+        tables = [np.zeros(shape) for shape in self._shapes(0, 0)]
         self.moments = Comoments._make([*tables, *vectors, np.ones(1), *counters])
 
-    def _shape(self, classes: int, d: int) -> tuple[int, int, int]:
-        return 1 if self._pooled else classes, d, 1 if self._diagonal else d
+    def _shapes(self, classes: int, d: int) -> list[tuple[int, ...]]:
+        """Of n, mean, factor, served and level."""
+        groups = 1 if self._pooled else classes
+        read = self.settings.ridge > 0 and self.settings.shrinkage == 0 and not self._diagonal
+        factor, served = (groups, d, 1 if self._diagonal else d), (groups if read else 0, d, d)
+        return [(classes, d), (classes, d), factor, served, served[:2]]
 
     @property
     def features(self) -> list[str]:
@@ -105,30 +109,37 @@ class CovariancePart(Part):
         self._resize(classes)
         x = block.rows.numeric
         s, r = self.moments, self._room()
-        kernels.progressive(steps, x, source, column, s, self.settings, r, joint)
+        kernels.progressive(steps, x, source, column, s, self.settings, r, joint, np.empty((0, 0)))
 
     def _room(self) -> Room:
         _, d, w = self.moments.factor.shape
         used, order = np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.int64)
-        return Room(used, order, np.empty((w, w)), *np.zeros((12, d)))
+        return Room(used, order, np.empty((w, w)), *np.zeros((11, d)))
 
     def _resize(self, classes: int) -> None:
         """Zeros for the classes and features that are new."""
         s, d = self.moments, len(self._features)
-        shape = self._shape(classes, d)
-        if s.n.shape == (classes, d) and s.factor.shape == shape:
+        shapes = self._shapes(classes, d)
+        if s.n.shape == shapes[0] and s.factor.shape == shapes[2]:
             return
-        n, mean = _widened(s.n, (classes, d)), _widened(s.mean, (classes, d))
-        vectors = [_widened(a, (d,)) for a in s[3:7]]
-        self.moments = Comoments._make([n, mean, _widened(s.factor, shape), *vectors, *s[7:]])
+        tables = [widened(a, shape) for a, shape in zip(s[:5], shapes, strict=True)]
+        vectors = [widened(a, (d,)) for a in s[5:11]]
+        self.moments = Comoments._make([*tables, *vectors, *s[11:]])
+
+    def _serve(self, groups: slice) -> None:
+        """Make what is served of these groups anew, O(D³) each, and bring the others up to date."""
+        self.moments.level[groups] = np.nan
+        kernels.serve(self.moments, self.settings, self._room())
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         source, column = find(self._features, rows)
-        out = np.zeros((source.size, classes))
-        x, s, r = rows.numeric[0], self.moments, self._room()
-        kernels.terms(x, source, column, classes, s, self.settings, r, out)
-        names = [rows.numeric_names[j] for j in source.tolist()]
-        return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
+        out = np.zeros((len(self._features), classes))
+        one = np.zeros(1, dtype=np.int64)
+        steps = Steps(np.full(1, PREDICT, np.int8), one, one - 1, np.ones(1), classes, 1.0)
+        x, s, r, joint = rows.numeric, self.moments, self._room(), np.zeros((1, classes))
+        kernels.progressive(steps, x, source, column, s, self.settings, r, joint, out)
+        pairs = zip(source.tolist(), column.tolist(), strict=True)
+        return [(rows.numeric_names[i], out[j]) for i, j in pairs if not np.isnan(x[0, i])]
 
     def become(self, names: Sequence[str], means: Floats, matrices: Sequence[Floats]) -> None:
         """Be, from empty, what has learned these distributions, a weight of 1 (+ ddof) a class."""
@@ -146,6 +157,8 @@ class CovariancePart(Part):
         s.total_mean[:] = s.mean.mean(axis=0)
         within = np.array([np.diag(m) for m in matrices])
         s.total_m2[:] = (1.0 + ddof) * (within + (s.mean - s.total_mean) ** 2).sum(axis=0)
+        s.low[:], s.high[:] = -LARGEST, LARGEST
+        self._serve(slice(None))
 
     def _become_factor(self, g: int, matrix: Floats) -> None:
         own = self.moments.factor[g]
@@ -186,20 +199,31 @@ class CovariancePart(Part):
             raise NotSupportedError("no line: one of the classes has never seen some feature")
         if not seen.any():
             return np.zeros(len(self._features)), 0.0
-        r.value[:] = np.where(seen[0], s.mean[a], np.nan)
-        kernels.served(a, s, self.settings, r)
-        used = r.used.copy()
-        if not (r.var[used] > 0).all():
-            raise NotSupportedError("no line: the covariance is singular; give a ridge above 0")
-        root = np.sqrt(r.m[used])
-        lower = np.diag(np.sqrt(r.var[used]))
-        if not self._diagonal:
-            lower += np.triu(r.matrix, 1)[np.ix_(used, used)].T
-        whitened = np.linalg.solve(lower, (s.mean[a] - s.mean[b])[used] * root)
+        kernels.weigh(a, s, self.settings.ddof, r)
+        kernels.spreads(s, r)
+        used = seen[0] & (r.spread > 0.0) & (r.m > 0.0)
+        off = (s.mean[a] - s.mean[b])[used] * np.sqrt(r.m[used])
         weights = np.zeros(len(self._features))
-        weights[used] = np.linalg.solve(lower.T, whitened) * root
+        weights[used] = np.sqrt(r.m[used]) * self._solved(
+            used, off, self.settings.ridge * r.spread * r.m
+        )
         middle = s.anchor + (s.mean[a] + s.mean[b]) / 2
         return weights, -float(weights @ middle)
+
+    def _solved(self, used: NDArray[np.bool_], off: Floats, floor: Floats) -> Floats:
+        """The inverse of the one matrix that is served, over the features used, times `off`."""
+        s, shrinkage, out = self.moments, self.settings.shrinkage, None
+        if not self._diagonal:
+            root = s.served[0] if len(s.served) else s.factor[0]
+            if shrinkage > 0.0:
+                held = shrinkage * (root * root).sum(axis=0) + floor
+                root = np.vstack((np.sqrt(1.0 - shrinkage) * root, np.diag(np.sqrt(held))))
+            out = solved(root[:, used], off)
+        elif ((squares := (s.factor[0, :, 0] ** 2 + floor)[used]) > 0.0).all():
+            out = off / squares
+        if out is None:
+            raise NotSupportedError("no line: the covariance is singular; give a ridge above 0")
+        return out
 
     def n_parameters(self, classes: int) -> int:
         d = len(self._features)
@@ -212,15 +236,16 @@ class CovariancePart(Part):
         s = self.moments
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)
-        passed = self._passes(present, c)
+        passed = self._passes(present, c, w)
         for name in present:
             j = self._features.codes.get(name)
             have = 0.0 if j is None else float(s.total_n[j] if passed else s.n[c, j])
             if left_after(have, w) is None:
                 return f"feature {name!r} has less weight in its class"
-        return None
+        known = {name: (self._features.codes[name], v) for name, v in present.items()}
+        return denied(s, known, c, w, passed)
 
-    def _passes(self, present: Mapping[str, float], c: int) -> bool:
+    def _passes(self, present: Mapping[str, float], c: int, w: float) -> bool:
         """Whether such a record of class c was left out when it came.
 
         Raises
@@ -228,10 +253,14 @@ class CovariancePart(Part):
         NotSupportedError
             What it did to the moments cannot be known any more.
         """
-        n = self.moments.n[c]
+        s, n = self.moments, self.moments.n[c]
         gaps = [f for j, f in enumerate(self._features) if n[j] > 0 and f not in present]
-        if self._diagonal or not gaps or not present:
+        if self._diagonal or not present:
             return False
+        if not gaps:  # it was left out for features that have been unlearned since, or was not
+            known = [self._features.codes.get(f, -1) for f in present]
+            learned = all(j >= 0 and left_after(n[j], w) is not None for j in known)
+            return not (learned or self.settings.fill or -1 in known) and bool(s.passed[0])
         if self.settings.fill:
             raise NotSupportedError(
                 f"expected a record without gaps to unlearn, got one without {gaps[0]!r}: what "
@@ -245,24 +274,25 @@ class CovariancePart(Part):
         return True
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
-        s = self.moments
+        s, g = self.moments, 0 if self._pooled else c
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)
-        passed = self._passes(present, c)
+        passed = self._passes(present, c, w)
         x = np.zeros(len(self._features))
         for name, value in present.items():
             j = self._features.codes[name]
             v = value - s.anchor[j]
             at = float(s.total_n[j]), float(s.total_mean[j])
-            s.total_n[j], s.total_mean[j], d = _before(v, w, *at)
+            s.total_n[j], s.total_mean[j], d = before(v, w, *at)
             s.total_m2[j] = max(s.total_m2[j] - d * d, 0.0) if s.total_n[j] else 0.0
             if not passed:
-                s.n[c, j], s.mean[c, j], x[j] = _before(v, w, float(s.n[c, j]), float(s.mean[c, j]))
+                s.n[c, j], s.mean[c, j], x[j] = before(v, w, float(s.n[c, j]), float(s.mean[c, j]))
         if passed:
             s.passed[0] -= 1
         else:
-            self._subtract(0 if self._pooled else c, x)
+            self._subtract(g, x)
         self._drop_empty()
+        self._serve(slice(g, g + 1))
 
     def _subtract(self, g: int, x: Floats) -> None:
         """Take x x' out of group g's sums of products."""
@@ -288,19 +318,25 @@ class CovariancePart(Part):
         """Features without a value left were never learned."""
         for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
             self._features.remove(self._features.values[j])
-            n, mean, factor, *vectors, unit, passed, rebuilt = self.moments
+            n, mean, factor, served, level, *vectors, unit, passed, rebuilt = self.moments
+            served = np.delete(np.delete(served, j, axis=1), j, axis=2)
             factor = np.delete(factor, j, axis=1)
             factor = factor if self._diagonal else np.delete(factor, j, axis=2)
             rest = [np.delete(a, j, axis=-1) for a in (n, mean)]
             vectors = [np.delete(a, j) for a in vectors]
-            self.moments = Comoments._make([*rest, factor, *vectors, unit, passed, rebuilt])
+            level = np.delete(level, j, axis=1)
+            self.moments = Comoments._make(
+                [*rest, factor, served, level, *vectors, unit, passed, rebuilt]
+            )
 
     def drop_class(self, c: int) -> None:
         s = self.moments
-        factor = s.factor if self._pooled else np.delete(s.factor, c, 0)
-        self.moments = s._replace(
-            n=np.delete(s.n, c, 0), mean=np.delete(s.mean, c, 0), factor=factor
-        )
+        less: dict[str, Any] = {"n": np.delete(s.n, c, 0), "mean": np.delete(s.mean, c, 0)}
+        for name in () if self._pooled else ("factor", "served", "level"):
+            of = getattr(s, name)
+            less[name] = np.delete(of, c, 0) if len(of) else of
+        self.moments = s._replace(**less)
+        self._serve(slice(0))
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
@@ -314,12 +350,14 @@ class CovariancePart(Part):
             weights *= fade
         a.factor[:] *= np.sqrt(fade)
         at = np.ix_(classes, j)
+        a.low[j] = np.minimum(a.low[j], b.low[kept] + shift)
+        a.high[j] = np.maximum(a.high[j], b.high[kept] + shift)
         n, mean = np.zeros_like(a.n), np.zeros_like(a.n)
         n[at], mean[at] = b.n[:, kept], b.mean[:, kept] + shift
         theirs = b.total_n[kept], b.total_mean[kept] + shift
-        a.total_n[j], a.total_mean[j], d = _united(a.total_n[j], a.total_mean[j], *theirs)
+        a.total_n[j], a.total_mean[j], d = united(a.total_n[j], a.total_mean[j], *theirs)
         a.total_m2[j] += b.total_m2[kept] + d * d
-        a.n[:], a.mean[:], apart = _united(a.n, a.mean, n, mean)
+        a.n[:], a.mean[:], apart = united(a.n, a.mean, n, mean)
         for c, x in enumerate(apart):
             self._add(0 if self._pooled else c, x)
         for g, factor in enumerate(b.factor):
@@ -330,6 +368,7 @@ class CovariancePart(Part):
         a.passed[:] += b.passed
         a.rebuilt[:] += b.rebuilt
         self.moments = a._replace(unit=b.unit.copy())
+        self._serve(slice(None))
 
     def _add(self, g: int, x: Floats) -> None:
         """Add x x' to group g's sums of products; x is used up."""
@@ -337,7 +376,7 @@ class CovariancePart(Part):
         if self._diagonal:
             own[:, 0] = np.hypot(own[:, 0], x)
         else:
-            kernels.update(own, x, 0)
+            kernels.update(own, x, 0, 1.0)
 
     def export(self) -> State:
         return State({"features": self.features}, self.moments._asdict())
@@ -346,7 +385,7 @@ class CovariancePart(Part):
         features = Dictionary(self._features.bound, state.header["features"])
         d = len(features)
         kinds: dict[str, Any] = dict.fromkeys(("passed", "rebuilt"), np.int64)
-        shapes = [(classes, d)] * 2 + [self._shape(classes, d)] + [(d,)] * 4 + [(1,)] * 3
+        shapes = self._shapes(classes, d) + [(d,)] * 6 + [(1,)] * 3
         named = zip(Comoments._fields, shapes, strict=True)
         loaded = [state.array(name, kinds.get(name, np.float64), len(k)) for name, k in named]
         if [a.shape for a in loaded] != shapes:
@@ -358,31 +397,3 @@ def _present(rows: Rows) -> dict[str, float]:
     """The values of the one row."""
     pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
     return {name: value for name, value in pairs if value == value}
-
-
-def _before(v: float, w: float, n: float, mean: float) -> tuple[float, float, float]:
-    """Weight and mean before v was learned, and the root of what it added to the squares."""
-    left = left_after(n, w)
-    if not left:
-        return 0.0, 0.0, 0.0
-    d = v - mean
-    return left, mean - d * (w / left), d * float(np.sqrt(w * (n / left)))
-
-
-def _united(n: Floats, mean: Floats, more: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weight and mean of two sets of records, and the root of what lies between them.
-
-    Chan, Golub and LeVeque 1983.
-    """
-    both = n + more
-    share = np.divide(more, both, out=np.zeros_like(both), where=both > 0)
-    d = other - mean
-    united = np.where(n > 0, mean + d * share, np.where(more > 0, other, 0.0))
-    return both, united, np.where(n > 0, d * np.sqrt(n * share), 0.0)
-
-
-def _widened(a: Floats, shape: tuple[int, ...]) -> Floats:
-    """`a`, and zeros behind it."""
-    out = np.zeros(shape)
-    out[tuple(slice(0, k) for k in a.shape)] = a
-    return out

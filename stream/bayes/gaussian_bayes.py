@@ -44,9 +44,10 @@ class GaussianBayes(BayesClassifier):
         prior 0. None: learned.
     missing
         What a record with gaps teaches. ``"conditional"``: each gap is filled with its mean given
-        the record's other features in its class, and the conditional covariance is added;
-        O(D³). ``"complete"``: nothing but the features' totals, and it is counted
-        (``overflows["incomplete"]``). Where features are independent a gap needs neither.
+        the record's other features in its class, which have the ridge, and the conditional
+        covariance, which has none of the gap's own, is added; O(D³). ``"complete"``: nothing but
+        the features' totals, and it is counted (``overflows["incomplete"]``). Where features are
+        independent a gap needs neither.
     half_life
         Records after which what was learned counts half; None: it never fades.
 
@@ -76,16 +77,18 @@ class GaussianBayes(BayesClassifier):
 
     Notes
     -----
-    O(C · D²) to predict, O(D²) to learn, for C classes and D features; a gap costs O(D²) more at
-    prediction, which takes the density of what was observed. Memory O(C · D²), O(D²) pooled; at
-    most 512 features (65,536 independent ones), ``overflows["features"]`` counts the others.
+    O(C · D²) to predict, O(D²) to learn, O(D³) to unlearn, for C classes and D features; a gap
+    costs O(D²) more at prediction, which takes the density of what was observed. Memory
+    O(C · D²), O(D²) pooled; at most 512 features (65,536 independent ones),
+    ``overflows["features"]`` counts the others.
 
     What is kept is the Cholesky factor of each sum of products of x minus the first value seen,
     updated by rotations (Golub and Van Loan, Matrix Computations, 6.5.4), never recomputed: on
-    nearly collinear columns it has twice the digits of the sums. The ridge enters as the factor
-    is read, in O(D²): each regression of a feature on an earlier one is damped by the ridge on
-    the earlier, and the variance left unexplained is given to the later feature's own. That is
-    the factor of covariance plus ridge but for terms of the ridge's order in the covariances.
+    nearly collinear columns it has twice the digits of the sums. Predictions read a second one,
+    that of the sums plus the ridge, updated alike. The ridge in it is rounded to 1 to 6 binary
+    digits, so that it seldom moves: to within 1/64 of the nominal one from 32 records a feature
+    on, to within a third with fewer records than features and more than 128 of these. It is a
+    function of what was learned, so answers do not depend on the order of features or records.
     Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1.
 
     A feature that is constant so far, or was never learned, is no evidence; one that a class
@@ -98,7 +101,8 @@ class GaussianBayes(BayesClassifier):
     the order of `features` (within one record by name), their sum does not.
 
     `merge` and `unlearn_one` are exact to about 1e-9 of the largest magnitude held for records
-    without gaps, in any order; what a gap was filled with depends on what was known then.
+    without gaps, in any order; what a gap was filled with depends on what was known then. A record
+    that no set of records with these moments can hold, to a millionth, is not unlearned.
 
     Examples
     --------

@@ -8,7 +8,7 @@ diagonal alone: then the same loops are those of independent features. `o` (sett
 
 from __future__ import annotations
 
-from math import hypot, inf, isnan, log, nan, pi, sqrt
+from math import frexp, hypot, inf, isnan, log, nan, pi, sqrt
 from typing import Any, NamedTuple
 
 from numba import njit
@@ -24,56 +24,58 @@ SMALLEST = 1e-300  # a variance whose inverse is a number
 LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 SINGULAR = 1e-26  # a pivot² below this share of the feature's sum of squares is rounding
 OFF_SUPPORT = 1e-9  # distance from a singular class's support, in standard deviations
+FEW = 256.0  # a weight up to which levels are as fine as at it, the features being few
+FINEST = 5  # binary digits of a level beyond the first
+SKEW = 1.00070711  # so that whole numbers do not lie where the rounding of a level turns
 
 
 class Comoments(NamedTuple):
     """Joint moments of D features for C classes.
 
     n, mean float64 (C, D): weight and mean of x - anchor. factor float64 (G, D, W): that of the
-    sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal). anchor,
-    total_n, total_mean, total_m2 float64 (D,): first value, moments over all classes. unit float64
-    (1,). passed, rebuilt int64 (1,): records left out for their gaps, factors rebuilt.
+    sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal). served
+    float64 (G, D, D): that of the sums and, on their diagonal, level float64 (G, D), the ridge as
+    `serve` rounds it; G = 0 where it is not so read. anchor, total_n, total_mean, total_m2, low,
+    high float64 (D,): first value, moments and extremes over all classes. unit float64 (1,).
+    passed, rebuilt int64 (1,): records left out for their gaps, factors rebuilt.
     """
 
     n: Floats
     mean: Floats
     factor: Floats
+    served: Floats
+    level: Floats
     anchor: Floats
     total_n: Floats
     total_mean: Floats
     total_m2: Floats
+    low: Floats
+    high: Floats
     unit: Floats
     passed: NDArray[int64]
     rebuilt: NDArray[int64]
 
 
 @njit(cache=True)
-def update(a: Any, x: Any, start: int) -> None:
-    """L L' += x x', the factor a float64 (W, W) by columns, from column `start`. x is used up."""
+def update(a: Any, x: Any, start: int, sign: float) -> None:
+    """L L' += sign x x', the factor a float64 (W, W) by columns, from column `start`; x is used up.
+    sign -1: what is left is known to be at least half of what was, in every direction."""
     for k in range(start, a.shape[0]):
         if x[k] == 0.0:
             continue
-        row = a[k]
-        t = row[k] * row[k] + x[k] * x[k]
-        r = sqrt(t) if 1e-290 < t < 1e290 else hypot(row[k], x[k])
-        c = row[k] / r
-        z = x[k] / r
-        row[k] = r
-        x[k] = 0.0
+        row, u = a[k], x[k]
+        t = row[k] * row[k] + sign * u * u
+        if 1e-290 < t < 1e290:
+            r = sqrt(t)
+        else:
+            r = hypot(row[k], u) if sign > 0.0 else sqrt(row[k] - u) * sqrt(row[k] + u)
+        c, z, back = row[k] / r, u / r, sign * (u / r)
+        row[k], x[k] = r, 0.0
         behind, left = row[k + 1 :], x[k + 1 :]  # slices compile to many lanes
         for j in range(behind.shape[0]):
             t = behind[j]
-            behind[j] = c * t + z * left[j]
+            behind[j] = c * t + back * left[j]
             left[j] = c * left[j] - z * t
-
-
-@njit(cache=True)
-def place(x: Any, source: Any, column: Any, s: Any, value: Any) -> None:
-    """value float64 (D,) of x float64 (p,): x[source[k]] belongs to state column column[k]."""
-    anchor = s.anchor
-    value[:] = nan
-    for k in range(source.shape[0]):
-        value[column[k]] = x[source[k]] - anchor[column[k]]
 
 
 @njit(cache=True)
@@ -104,74 +106,98 @@ def density(v: float, mean: float, var: float) -> float:
     """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it."""
     if var <= 0.0:
         return 0.0 if v == mean else -inf
-    d = v - mean
-    t = -0.5 * (LOG_2PI + log(var) + d * d / var)
-    return t if t > LOWEST else LOWEST
+    return max(-0.5 * (LOG_2PI + log(var) + (v - mean) * (v - mean) / var), LOWEST)
 
 
 @njit(cache=True)
-def sweep(a: Any, stop: int, r: Any) -> None:
-    """Forward substitution in the factor a: the first `stop` features given those before; O(D²).
+def serve(s: Any, o: Any, r: Any) -> None:
+    """Bring s.level to where it belongs, and s.served with it; O(G D), O(D²) for each that moves.
 
-    r.used, r.floor (added to a variance) and r.e (deviations, become residuals) are given. A
-    conditional variance is pivot² and floor. The regression of a later feature on this one is
-    damped as a ridge damps it, and the variance this leaves unexplained is given back to that
-    feature (r.lost). r.held: sums of squares, which say when a pivot is rounding. Out come r.var
-    (0: none), r.square (standard score²) and r.share (what is lost).
+    A level is ridge times weight in so few binary digits that it seldom moves: a function of what
+    was learned, not of its order. NaN: served is to be made anew.
     """
-    used, floor, e, lost, held = r.used, r.floor, r.e, r.lost, r.held
-    var, square, share = r.var, r.square, r.share
-    lost[:], held[:] = 0.0, 0.0
+    spread, m, floor, x, share, total_n = r.spread, r.m, r.floor, r.x, o.ridge * SKEW, s.total_n
+    if s.served.shape[0] > 0:
+        spreads(s, r)
+    unit, features = s.unit[0], 0
+    for j in range(spread.shape[0]):
+        features += total_n[j] > 0.0
+    for g in range(s.served.shape[0]):
+        weigh(g, s, o.ddof, r)
+        level, most, moved, anew = s.level[g], FEW * unit, False, False
+        for j in range(m.shape[0]):
+            most = m[j] if m[j] > most else most
+        digits = min(max(frexp(most / unit / max(features, 1))[1] - 1, 0), FINEST)
+        split = 2.0 ** (52 - digits) + 1.0  # Veltkamp's: leaves 1 + digits
+        for j in range(m.shape[0]):
+            t = share * spread[j] * m[j]
+            floor[j] = t * split - (t * split - t) if t > 0.0 else 0.0
+            moved |= floor[j] != level[j]
+            anew |= not 2.0 * floor[j] >= level[j]  # NaN, or too far down to keep its digits
+        if not moved:
+            continue
+        own = s.served[g]
+        if anew:
+            own[:], level[:] = s.factor[g], 0.0
+        for j in range(m.shape[0]):
+            more = floor[j] - level[j]
+            if more != 0.0:
+                level[j], x[j] = floor[j], sqrt(abs(more))
+                update(own, x, j, 1.0 if more > 0.0 else -1.0)
+
+
+@njit(cache=True)
+def sweep(given: Any, stop: int, exact: bool, r: Any) -> None:
+    """Forward substitution in a factor: the first `stop` features given those before; O(D²).
+
+    r.used, r.floor (added to a variance) and r.e (deviations, become residuals) are given. Out
+    come r.var (pivot² and floor; 0: none) and r.square (standard score²).
+    exact: without a ridge. A pivot that r.held, the feature's sum of squares, shows to be rounding
+    is 0 then, and what is behind it belongs to the features behind, in r.matrix; O(D²).
+    """
+    used, floor, e, held, x = r.used, r.floor, r.e, r.held, r.x
+    var, square, a = r.var, r.square, given
+    held[:] = 0.0
     for k in range(stop):
         if not used[k]:
             continue
         row = a[k]
         pivot = row[min(k, row.shape[0] - 1)]
-        own = pivot * pivot
-        if floor[k] <= 0.0:
-            held[k] += own
-            if own <= SINGULAR * held[k]:
-                own, pivot = 0.0, 0.0
-                if lost[k] <= SINGULAR * held[k]:
-                    lost[k] = 0.0
-        extra = lost[k] + floor[k]
-        whole, inverse, part = own + extra, 0.0, 1.0
-        if whole > 0.0:
-            inverse = 1.0 / max(whole, SMALLEST)
-            part = extra * inverse if own > 0.0 else 1.0
-        score = e[k] * inverse
-        step = max(min(score * pivot, FARTHEST), -FARTHEST) if pivot > 0.0 else 0.0
-        var[k], square[k], share[k] = whole, e[k] * score, part
-        if row.shape[0] == 1:
+        whole = pivot * pivot + floor[k]
+        if exact:
+            held[k] += whole
+            if whole <= SINGULAR * held[k]:
+                whole = 0.0
+                if row.shape[0] > 1:
+                    r.matrix[:] = a
+                    a = r.matrix
+                    x[k + 1 :] = a[k, k + 1 :]
+                    a[k] = 0.0
+                    update(a, x, k + 1, 1.0)
+        inverse = 1.0 / max(whole, SMALLEST) if whole > 0.0 else 0.0
+        var[k], square[k] = whole, e[k] * (e[k] * inverse)
+        if row.shape[0] == 1 or whole <= 0.0:
             continue
+        step = max(min(e[k] * (pivot * inverse), FARTHEST), -FARTHEST)
         behind, e_behind = row[k + 1 :], e[k + 1 :]  # slices compile to many lanes
-        if floor[k] > 0.0:
-            lost_behind = lost[k + 1 :]
-            for j in range(behind.shape[0]):
-                e_behind[j] -= behind[j] * step
-                lost_behind[j] += behind[j] * behind[j] * part
-        else:
+        for j in range(behind.shape[0]):
+            e_behind[j] -= behind[j] * step
+        if exact:
             held_behind = held[k + 1 :]
             for j in range(behind.shape[0]):
-                e_behind[j] -= behind[j] * step
                 held_behind[j] += behind[j] * behind[j]
-            if part > 0.0:
-                for j in range(k + 1, row.shape[0]):
-                    lost[j] += row[j] * row[j] * part
 
 
 @njit(cache=True)
 def reduce(own: Any, o: Any, r: Any) -> None:
-    """r.matrix: the factor `own` over the features used, O(D²) for each left out; and shrunk,
-    r.floor being added then, O(D³)."""
-    used, floor, matrix, x, held = r.used, r.floor, r.matrix, r.x, r.held
-    d = used.shape[0]
+    """r.matrix: `own` over the features used, O(D²) for each other; shrunk and floored, O(D³)."""
+    used, floor, matrix, x, held, d = r.used, r.floor, r.matrix, r.x, r.held, r.used.shape[0]
     matrix[:] = own
     for k in range(d):  # out of the joint density, its share in the later features put back
         if not used[k] and matrix[k, k] != 0.0:
             x[k + 1 :] = matrix[k, k + 1 :]
             matrix[k] = 0.0
-            update(matrix, x, k + 1)
+            update(matrix, x, k + 1, 1.0)
     if o.shrinkage == 0.0:
         return
     held[:] = 0.0
@@ -183,28 +209,28 @@ def reduce(own: Any, o: Any, r: Any) -> None:
         if used[j]:
             x[j] = sqrt(o.shrinkage * held[j] + floor[j])
             floor[j] = 0.0
-            update(matrix, x, j)
+            update(matrix, x, j, 1.0)
 
 
 @njit(cache=True)
-def class_terms(c: int, s: Any, o: Any, r: Any) -> Any:
+def class_terms(c: int, s: Any, o: Any, r: Any) -> None:
     """r.term: log p(value of j | the features before it, class c); 0 where there is none.
 
-    Returns the factor it rests on; O(D²) where no feature of the class is missing, see `reduce`.
+    O(D²) where no feature of the class is missing, see `reduce`.
     """
     if c == 0 or s.factor.shape[0] > 1:
         weigh(c, s, o.ddof, r)
     # Names of their own: to take an array out of `r` or `s` costs as much as a term.
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
     e, floor, term = r.e, r.floor, r.term
-    factor = s.factor[c if s.factor.shape[0] > 1 else 0]
+    served = s.served.shape[0] > 0
+    factor = (s.served if served else s.factor)[c if s.factor.shape[0] > 1 else 0]
     width, last, root = factor.shape[1], 0.0, 0.0
     whole = o.shrinkage == 0.0 or width == 1
     for j in range(m.shape[0]):
         v = value[j]
-        used[j] = False
-        e[j], term[j] = 0.0, 0.0
-        floor[j] = o.ridge * spread[j] * m[j]
+        used[j], e[j], term[j] = False, 0.0, 0.0
+        floor[j] = 0.0 if served else o.ridge * spread[j] * m[j]
         if isnan(v) or spread[j] <= 0.0:
             pass  # constant so far: every class has the same point, the ratio is 1
         elif n[j] <= 0.0:  # never seen in this class: as probable as anywhere
@@ -221,20 +247,13 @@ def class_terms(c: int, s: Any, o: Any, r: Any) -> Any:
     if not whole:
         reduce(factor, o, r)
         factor = r.matrix
-    sweep(factor, m.shape[0], r)
+    sweep(factor, m.shape[0], o.ridge == 0.0, r)
     var, square, held = r.var, r.square, r.held
-    last, log_m = 0.0, 0.0
     for k in range(m.shape[0]):
-        if not used[k]:
-            continue
-        if m[k] != last:
-            last, log_m = m[k], log(m[k])
-        if var[k] > 0.0:
-            t = -0.5 * (LOG_2PI + (log(var[k]) - log_m) + square[k])
-            term[k] = t if t > LOWEST else LOWEST
-        elif abs(e[k]) > OFF_SUPPORT * sqrt(held[k]):
+        if used[k] and var[k] > 0.0:
+            term[k] = max(-0.5 * (LOG_2PI + log(var[k] / m[k]) + square[k]), LOWEST)
+        elif used[k] and abs(e[k]) > OFF_SUPPORT * sqrt(held[k]):
             term[k] = -inf
-    return factor
 
 
 @njit(cache=True)
@@ -247,51 +266,55 @@ def fade(s: Any, growth: float) -> None:
         s.total_m2[:] /= LARGEST_UNIT
         s.n[:] /= LARGEST_UNIT
         s.factor[:] /= sqrt(LARGEST_UNIT)
+        s.served[:] /= sqrt(LARGEST_UNIT)
+        s.level[:] /= LARGEST_UNIT
 
 
 @njit(cache=True)
 def fill(c: int, s: Any, o: Any, r: Any) -> Any:
     """Fill r.value's gaps by their conditional means; O(D³). How many are observed, and in all.
 
-    r.matrix becomes the factor in another order (r.order), the observed before the gaps.
+    r.matrix becomes the factor in another order (r.order): the observed with their ridge, then the
+    gaps without, for it is no uncertainty of theirs and is there again when they are read.
     """
     weigh(c, s, 0.0, r)
     spreads(s, r)
-    q = 0
+    own, order, p, q = s.factor[c if s.factor.shape[0] > 1 else 0], r.order, 0, 0
+    value, mean, m = r.value, s.mean[c], r.m
     for gap in (False, True):
-        for j in range(r.m.shape[0]):
-            if s.n[c, j] > 0.0 and isnan(r.value[j]) == gap:
-                r.order[q] = j
-                q += 1
-        if not gap:
-            p = q
-    own = s.factor[c if s.factor.shape[0] > 1 else 0]
+        for j in range(value.shape[0]):
+            if s.n[c, j] > 0.0 and isnan(value[j]) == gap:
+                order[q], r.used[q], r.floor[q] = j, True, 0.0
+                r.e[q] = 0.0 if gap else (value[j] - mean[j]) * sqrt(m[j])
+                p, q = p + (not gap), q + 1
     r.matrix[:] = 0.0
-    for k in range(own.shape[0]):
-        for i in range(q):
-            r.x[i] = own[k, r.order[i]] if r.order[i] >= k else 0.0
-        update(r.matrix, r.x, 0)
-    for i in range(q):
-        j = r.order[i]
-        r.used[i] = i < p
-        r.e[i] = (r.value[j] - s.mean[c, j]) * sqrt(r.m[j]) if i < p else 0.0
-        r.floor[i] = o.ridge * r.spread[j] * r.m[j]
-    sweep(r.matrix, p, r)
+    for k in range(own.shape[0] + p):
+        if k < own.shape[0]:
+            for i in range(q):
+                r.x[i] = own[k, order[i]]
+        else:
+            i = k - own.shape[0]
+            r.x[i] = sqrt(o.ridge * r.spread[order[i]] * m[order[i]])
+        update(r.matrix, r.x, 0, 1.0)
+    sweep(r.matrix, p, o.ridge == 0.0, r)
     for i in range(p, q):
-        j = r.order[i]
-        r.value[j] = s.mean[c, j] + max(min(-r.e[i] / sqrt(r.m[j]), 1e100), -1e100)
+        j = order[i]
+        value[j] = mean[j] + max(min(-r.e[i] / sqrt(m[j]), 1e100), -1e100)
     return p, q
 
 
 @njit(cache=True)
-def add_uncertainty(p: int, q: int, w: float, own: Any, r: Any) -> None:
-    """Add the conditional covariance of what `fill` filled, w times, to the factor `own`."""
-    for i in range(q):
-        share = sqrt(w * r.share[i]) if i < p else sqrt(w)
-        for k in range(max(i, p), q):
-            j = r.order[k]
-            r.x[j] = r.matrix[i, k] / sqrt(r.m[j]) * share
-        update(own, r.x, 0)
+def add(g: int, s: Any, r: Any) -> None:
+    """Add r.x r.x' to the sums of products of group g; it is used up."""
+    own, x = s.factor[g], r.x
+    if s.served.shape[0] > 0:
+        r.y[:] = x
+        update(s.served[g], r.y, 0, 1.0)
+    if own.shape[1] > 1:
+        update(own, x, 0, 1.0)
+        return
+    for j in range(own.shape[0]):
+        own[j, 0], x[j] = hypot(own[j, 0], x[j]), 0.0
 
 
 @njit(cache=True)
@@ -313,84 +336,64 @@ def welford(w: float, value: Any, n: Any, mean: Any, x: Any) -> None:
 @njit(cache=True)
 def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
     """Learn r.value in class c."""
-    own, value, x, n = s.factor[c if s.factor.shape[0] > 1 else 0], r.value, r.x, s.n[c]
+    g, value, x, n = c if s.factor.shape[0] > 1 else 0, r.value, r.x, s.n[c]
+    low, high, total_m2 = s.low, s.high, s.total_m2
     gaps, observed, p, q = 0, 0, 0, 0
     for j in range(value.shape[0]):
         if isnan(value[j]):
             gaps += n[j] > 0.0
         else:
             observed += 1
+            low[j], high[j] = min(low[j], value[j]), max(high[j], value[j])
     if observed == 0:
         return
-    total_m2 = s.total_m2
     welford(w, value, s.total_n, s.total_mean, x)
     for j in range(value.shape[0]):
         total_m2[j] += x[j] * x[j]
         x[j] = 0.0
-    filled = own.shape[1] > 1 and gaps > 0
-    if filled and not o.fill:
-        s.passed[0] += 1
-        return
-    if filled:
+    if s.factor.shape[2] > 1 and gaps > 0:
+        if not o.fill:
+            s.passed[0] += 1
+            return
         p, q = fill(c, s, o, r)
     welford(w, value, n, s.mean[c], x)
-    if own.shape[1] > 1:
-        update(own, x, 0)
-    else:
-        for j in range(own.shape[0]):
-            own[j, 0] = hypot(own[j, 0], x[j])
-            x[j] = 0.0
-    if filled:
-        add_uncertainty(p, q, w, own, r)
-
-
-@njit(cache=True)
-def terms(x: Any, source: Any, column: Any, known: int, s: Any, o: Any, r: Any, out: Any) -> None:
-    """The terms of x float64 (p,): out float64 (q, C), a row a feature of `column`."""
-    spreads(s, r)
-    place(x, source, column, s, r.value)
-    for c in range(known):
-        class_terms(c, s, o, r)
-        for k in range(column.shape[0]):
-            out[k, c] = r.term[column[k]]
-
-
-@njit(cache=True)
-def served(c: int, s: Any, o: Any, r: Any) -> None:
-    """The factor that predictions with r.value rest on: √r.var its diagonal, r.matrix the rest."""
-    spreads(s, r)
-    weigh(c, s, o.ddof, r)
-    factor = class_terms(c, s, o, r)
-    for k in range(r.m.shape[0]):
-        for j in range(k + 1, factor.shape[1]):
-            r.matrix[k, j] = factor[k, j] * sqrt(max(1.0 - r.share[k], 0.0))
+    add(g, s, r)
+    for i in range(p, q):  # the conditional covariance of what filled the gaps
+        for k in range(i, q):
+            j = r.order[k]
+            x[j] = r.matrix[i, k] / sqrt(r.m[j]) * sqrt(w)
+        add(g, s, r)
 
 
 @njit(cache=True)
 def progressive(
-    steps: Any, x: Any, source: Any, column: Any, s: Any, o: Any, r: Any, joint: Any
+    steps: Any, x: Any, source: Any, column: Any, s: Any, o: Any, r: Any, joint: Any, terms: Any
 ) -> None:
     """Run the steps over x float64 (n, p), adding to joint float64 (n_predictions, C).
 
-    source, column int64 (q,): x[:, source[k]] belongs to state column column[k].
+    source, column int64 (q,): x[:, source[k]] belongs to state column column[k]. terms float64
+    (D, C): what the last prediction added, by feature; D may be 0.
     """
-    known, k, anchor, total_n, term = steps.known, 0, s.anchor, s.total_n, r.term
+    known, k, anchor, value, term = steps.known, 0, s.anchor, r.value, r.term
     for i in range(steps.op.shape[0]):
-        xi = x[steps.row[i]]
+        xi, value[:] = x[steps.row[i]], nan
+        for f in range(source.shape[0]):
+            v, j = xi[source[f]], column[f]
+            if steps.op[i] != 0 and s.total_n[j] == 0.0 and not isnan(v):
+                anchor[j] = v
+            value[j] = v - anchor[j]
         if steps.op[i] != 1:
             spreads(s, r)
-            place(xi, source, column, s, r.value)
             for c in range(known):
                 class_terms(c, s, o, r)
                 for j in range(term.shape[0]):
                     joint[k, c] += term[j]
+                if terms.shape[0] > 0:
+                    terms[:, c] = term
             k += 1
         if steps.op[i] != 0:
             if steps.growth > 1.0:
                 fade(s, steps.growth)
-            for f in range(source.shape[0]):
-                if total_n[column[f]] == 0.0 and not isnan(xi[source[f]]):
-                    anchor[column[f]] = xi[source[f]]
-            place(xi, source, column, s, r.value)
             learn(steps.y[i], steps.w[i] * s.unit[0], s, o, r)
+            serve(s, o, r)
             known = max(known, steps.y[i] + 1)

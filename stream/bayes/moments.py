@@ -1,0 +1,114 @@
+"""Moments of weighted records, put together and taken apart; shared by the joint normals.
+
+Rule: pure functions of numbers and arrays. What a set of records may have held is judged to a
+millionth (`SLACK`) of what it holds: less is rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+
+import numpy as np
+
+from stream.bayes._kernels.covariance import Comoments
+from stream.bayes.classifier import left_after
+from stream.block import Floats
+
+__all__ = ["before", "denied", "solved", "united", "widened"]
+
+SLACK = 1e-6
+SINGULAR = 1e-26  # as in the kernels
+
+
+def before(v: float, w: float, n: float, mean: float) -> tuple[float, float, float]:
+    """Weight and mean before v was learned, and the root of what it added to the squares."""
+    left = left_after(n, w)
+    if not left:
+        return 0.0, 0.0, 0.0
+    d = v - mean
+    return left, mean - d * (w / left), d * sqrt(w * (n / left))
+
+
+def may_hold(v: float, w: float, n: float, mean: float, squares: float, extent: float) -> bool:
+    """Whether values of weight n, this mean and sum of squares about it may have v among them.
+
+    extent: highest less lowest value ever learned, which says what rounding is.
+    """
+    left, _, root = before(v, w, n, mean)
+    if left == 0.0:
+        return abs(v - mean) <= SLACK * extent
+    return root * root <= squares + SLACK * (squares + n * extent * extent)
+
+
+def solved(rows: Floats, b: Floats) -> Floats | None:
+    """The solution x of F'F x = b, F float64 (n, D); None where it is singular; O(D³)."""
+    root: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
+    if (np.diag(root) ** 2 <= SINGULAR * (root * root).sum(axis=0)).any():
+        return None
+    x: Floats = np.linalg.solve(root, np.linalg.solve(root.T, b[:, None]))[:, 0]
+    return x
+
+
+def spans(factor: Floats, x: Floats, slack: Floats) -> bool:
+    """Whether F'F - x x' has no negative direction, F float64 (D, D), but for rounding; O(D³).
+
+    slack float64 (D,): what rounding may be of the diagonal; where it is 0 both have to be 0.
+    """
+    j = np.flatnonzero(slack > 0.0)
+    y = solved(np.vstack((factor[:, j], np.diag(np.sqrt(slack[j])))), x[j])
+    return y is not None and float(y @ x[j]) <= 1.0 + SLACK
+
+
+def denied(
+    s: Comoments, present: Mapping[str, tuple[int, float]], c: int, w: float, passed: bool
+) -> str | None:
+    """Why a record of class c cannot be in these moments, whose weights suffice; O(D³), or None.
+
+    Parameters
+    ----------
+    present
+        Feature to its column and value.
+    passed
+        Whether the record is in the totals only.
+    """
+    g = c if len(s.factor) > 1 else 0
+    extent, own, diagonal = s.high - s.low, s.factor[g], s.factor.shape[2] == 1 < len(s.anchor)
+    squares = own[:, 0] ** 2 if diagonal else (own * own).sum(axis=0)
+    x = np.zeros(len(s.anchor))
+    for name, (j, value) in present.items():
+        v, wide = value - float(s.anchor[j]), float(extent[j])
+        total = float(s.total_n[j]), float(s.total_mean[j]), float(s.total_m2[j])
+        of_class = float(s.n[c, j]), float(s.mean[c, j]), float(squares[j])
+        if not s.low[j] - SLACK * wide <= v <= s.high[j] + SLACK * wide:
+            return f"{name!r} = {value!r} lies outside all that was learned"
+        if not may_hold(v, w, *total, wide):
+            return f"{name!r} = {value!r} is too far from the mean of what was learned"
+        if not (passed or may_hold(v, w, *of_class, wide)):
+            return f"{name!r} = {value!r} is too far from the mean of its class"
+        x[j] = 0.0 if passed else before(v, w, *of_class[:2])[2]
+    n = s.n if len(s.factor) == 1 else s.n[[c]]
+    # A feature that came late has made the products depend on the order of records.
+    late = any(np.unique(of[of > 0.0]).size > 1 for of in n)
+    if not (passed or diagonal or late or spans(own, x, SLACK * n.sum(axis=0) * extent**2)):
+        return "its features go together as in no record of its class"
+    return None
+
+
+def united(n: Floats, mean: Floats, more: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
+    """Weight and mean of two sets of records, and the root of what lies between them.
+
+    Chan, Golub and LeVeque 1983.
+    """
+    both = n + more
+    share = np.divide(more, both, out=np.zeros_like(both), where=both > 0)
+    d = other - mean
+    middle = np.where(n > 0, mean + d * share, np.where(more > 0, other, 0.0))
+    return both, middle, np.where(n > 0, d * np.sqrt(n * share), 0.0)
+
+
+def widened(a: Floats, shape: tuple[int, ...]) -> Floats:
+    """`a`, and zeros behind it."""
+    out = np.zeros(shape)
+    out[tuple(slice(0, k) for k in a.shape)] = a
+    return out
