@@ -94,11 +94,13 @@ def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
 
 
 @njit(cache=True)
-def spreads(s: Any, r: Any) -> None:
-    """r.spread: the variance of each feature over all classes."""
-    spread, n, m2 = r.spread, s.total_n, s.total_m2
+def spreads(s: Any, r: Any) -> int:
+    """r.spread: the variance of each feature over all classes. How many have been learned."""
+    spread, n, m2, learned = r.spread, s.total_n, s.total_m2, 0
     for j in range(spread.shape[0]):
         spread[j] = m2[j] / n[j] if n[j] > 0.0 else 0.0
+        learned += n[j] > 0.0
+    return learned
 
 
 @njit(cache=True)
@@ -116,27 +118,26 @@ def serve(s: Any, o: Any, r: Any) -> None:
     A level is ridge times weight in so few binary digits that it seldom moves: a function of what
     was learned, not of its order. NaN: served is to be made anew.
     """
-    spread, m, floor, x, share, total_n = r.spread, r.m, r.floor, r.x, o.ridge * SKEW, s.total_n
-    if s.served.shape[0] > 0:
-        spreads(s, r)
-    unit, features = s.unit[0], 0
-    for j in range(spread.shape[0]):
-        features += total_n[j] > 0.0
+    if s.served.shape[0] == 0:
+        return
+    spread, m, floor, x, unit, share = r.spread, r.m, r.floor, r.x, s.unit[0], o.ridge * SKEW
+    features = max(spreads(s, r), 1)
     for g in range(s.served.shape[0]):
         weigh(g, s, o.ddof, r)
-        level, most, moved, anew = s.level[g], FEW * unit, False, False
+        level, own, most, moved, anew = s.level[g], s.served[g], FEW * unit, 0, False
         for j in range(m.shape[0]):
             most = m[j] if m[j] > most else most
-        digits = min(max(frexp(most / unit / max(features, 1))[1] - 1, 0), FINEST)
+        digits = min(max(frexp(most / unit / features)[1] - 1, 0), FINEST)
         split = 2.0 ** (52 - digits) + 1.0  # Veltkamp's: leaves 1 + digits
         for j in range(m.shape[0]):
-            t = share * spread[j] * m[j]
-            floor[j] = t * split - (t * split - t) if t > 0.0 else 0.0
-            moved |= floor[j] != level[j]
-            anew |= not 2.0 * floor[j] >= level[j]  # NaN, or too far down to keep its digits
-        if not moved:
+            t = share * spread[j] * (m[j] if m[j] > 0.0 else 0.0)
+            floor[j] = t * split - (t * split - t)
+        for j in range(m.shape[0]):
+            moved += floor[j] != level[j]
+        if moved == 0:
             continue
-        own = s.served[g]
+        for j in range(m.shape[0]):
+            anew |= not 2.0 * floor[j] >= level[j]  # NaN, or too far down to keep its digits
         if anew:
             own[:], level[:] = s.factor[g], 0.0
         for j in range(m.shape[0]):
