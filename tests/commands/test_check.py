@@ -109,7 +109,8 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             '"GaussianNB"',
             '"GaussianNB"\nparameters = {var_smoothing = -1}',
-            "wrong    model: [model] GaussianNB: var_smoothing must be a number from 0 to 1e100, got -1",
+            "wrong    model: [model] GaussianNB: var_smoothing must be a number from 0 to 1e100, "
+            "got -1",
         ),
         (
             '"GaussianNB"',
