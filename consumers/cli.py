@@ -129,10 +129,11 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
 def _end(error: Exception) -> NoReturn:
     """Say what went wrong in one line and end the process."""
     from consumers.errors import HeadwaterError
+    from consumers.secrets import masked
     from stream.errors import StreamError
 
     if os.environ.get("HEADWATER_DEBUG"):
-        traceback.print_exception(error)
+        typer.echo(masked("".join(traceback.format_exception(error))), err=True, nl=False)
     if isinstance(error, HeadwaterError):
         code, line = error.exit_code, str(error)
     elif isinstance(error, StreamError):
@@ -140,5 +141,5 @@ def _end(error: Exception) -> NoReturn:
     else:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
-    typer.echo(f"headwater: {line}", err=True)
+    typer.echo(f"headwater: {masked(line)}", err=True)
     raise SystemExit(code)

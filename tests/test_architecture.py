@@ -21,8 +21,8 @@ errors schema text rows block state parameters explain stats base bayes neighbor
 decision held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors failpoints config records files feed events models compiled codecs outcome shard assembly
-journal transports snapshots history recovery partitioning travel poison commit telemetry web
+errors secrets failpoints config records files feed events models compiled codecs outcome shard
+assembly journal transports snapshots history recovery partitioning travel poison commit telemetry web
 runner fleet replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.errors import ConfigError, HeadwaterError
+from consumers.secrets import masked
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -32,7 +33,7 @@ class Report:
 
     def wrong(self, what: str, text: str) -> None:
         self.problems += 1
-        typer.echo(f"wrong    {what}: {text}")
+        typer.echo(f"wrong    {what}: {masked(text)}")
 
 
 def check(

@@ -4,7 +4,7 @@
 """
 
 from consumers.config.identity import identity_difference
-from consumers.config.load import Secret, load, parse
+from consumers.config.load import load, parse
 from consumers.config.model import Config
 from consumers.config.sample import Inferred, infer, schema_of
 from consumers.config.units import duration_ms
@@ -12,7 +12,6 @@ from consumers.config.units import duration_ms
 __all__ = [
     "Config",
     "Inferred",
-    "Secret",
     "duration_ms",
     "identity_difference",
     "infer",

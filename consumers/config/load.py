@@ -1,7 +1,7 @@
 """A TOML file -> Config, or a ConfigError with one line for each thing that is wrong.
 
-Paths in the file are relative to the file. Secrets of [kafka] are read here and never shown:
-neither in a message nor in the repr of the configuration.
+Paths in the file are relative to the file. Secrets of [kafka] stand elsewhere, are read here and
+never shown: neither in a message nor in the repr of the configuration.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from consumers.config.model import Config
+from consumers.config.units import without_login
 from consumers.errors import ConfigError
+from consumers.secrets import Secret, secret_key
 
-__all__ = ["Secret", "load", "message", "parse", "read_text"]
+__all__ = ["load", "message", "parse", "read_text"]
 
 
 # By pydantic's error types; its own words serve for the others.
@@ -39,21 +41,6 @@ _EXPECTED = {
         "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
     ),
 }
-
-
-class Secret(str):
-    """A text that shows itself as ``***``; clients of it get the text.
-
-    Examples
-    --------
-    >>> {"sasl_plain_password": Secret("hunter2")}
-    {'sasl_plain_password': ***}
-    """
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "***"
 
 
 def load(path: Path) -> Config:
@@ -99,7 +86,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     except tomllib.TOMLDecodeError as e:
         raise ConfigError(f"{source}: not valid TOML: {e}") from None
     if isinstance(raw.get("kafka"), dict):
-        raw["kafka"] = {k: _secret(k, v, source, directory) for k, v in raw["kafka"].items()}
+        raw["kafka"] = {k: _kafka(k, v, source, directory) for k, v in raw["kafka"].items()}
     try:
         config = Config.model_validate(raw)
     except ValidationError as e:
@@ -145,28 +132,28 @@ def _home(path: Path | str) -> str:
     return os.path.expanduser(path)
 
 
-def _secret(key: str, value: object, source: str, directory: Path) -> object:
+def _kafka(key: str, value: object, source: str, directory: Path) -> object:
     """`value`, read from where it points to, and wrapped where it must not be shown."""
-    if not isinstance(value, str):
-        return value
-    pointer = re.fullmatch(r"\$\{(env|file):(.+)\}", value)
+    where = f"{source}: [kafka] {key}"
+    pointer = isinstance(value, str) and re.fullmatch(r"\$\{(env|file):(.+)\}", value)
     if not pointer:
-        # A password that was written into the file in the clear is not printed either.
-        hidden = re.search(r"password|secret|token|key$", key, re.IGNORECASE)
-        return Secret(value) if hidden else value
+        if secret_key(key) or (isinstance(value, str) and without_login(value) != value):
+            # The file is copied, committed and shown around; what it points to is not.
+            raise ConfigError(
+                f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got a secret in the '
+                "clear; move it to a variable or file that only the service reads"
+            )
+        return value
     kind, name = pointer.groups()
-    if kind == "file":
-        path = directory / _home(name)
-        try:
-            text = read_text(path, "secret file", "create it or correct the path")
-        except ConfigError as e:
-            raise ConfigError(f"{source}: [kafka] {key}: {e}") from None
-        return Secret(text.rstrip("\r\n"))
-    if name not in os.environ:
-        raise ConfigError(
-            f"{source}: [kafka] {key}: environment variable {name} is not set; export it"
-        )
-    return Secret(os.environ[name])
+    if kind == "env":
+        if name not in os.environ:
+            raise ConfigError(f"{where}: environment variable {name} is not set; export it")
+        return Secret(os.environ[name])
+    try:
+        text = read_text(directory / _home(name), "secret file", "create it or correct the path")
+    except ConfigError as e:
+        raise ConfigError(f"{where}: {e}") from None
+    return Secret(text.rstrip("\r\n"))
 
 
 def _lines(error: ValidationError) -> list[str]:

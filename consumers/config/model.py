@@ -63,7 +63,9 @@ class Config(Section):
         default_factory=dict,
         description="Options of the Kafka client, by kafka-python's names "
         '(`security_protocol = "SASL_SSL"`). A value `"${env:NAME}"` or `"${file:PATH}"` is read '
-        "when the file is loaded and never printed. Empty: a broker without encryption or "
+        "when the file is loaded and never printed; a password is only taken so. What sends a "
+        "login without TLS (`SASL_PLAINTEXT`) or believes any host (`ssl_check_hostname = false`) "
+        "needs `insecure = true` beside it. Empty: a broker without encryption or "
         "password.",
     )
 

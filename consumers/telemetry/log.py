@@ -15,23 +15,16 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["JsonLines", "Level", "Lines", "Style", "configure", "redacted"]
+from consumers.secrets import HIDDEN, redacted, secret_key
+
+__all__ = ["JsonLines", "Level", "Lines", "Style", "configure"]
 
 Style = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 Value = str | int | float | bool | None
 
 OURS = ("headwater", "consumers", "stream")
-HIDDEN = "***"
 
-_SECRET = r"(?:password|passwd|passphrase|secret|token|credentials?|api_?key|private_?key)"  # noqa: S105
-_SECRET_KEY = re.compile(rf"{_SECRET}$", re.IGNORECASE)
-_ASSIGNED = re.compile(
-    rf"""({_SECRET}["']?\s*[=:]\s*)("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s,;)}}\]]+)""",
-    re.IGNORECASE,
-)
-_CREDENTIALS = re.compile(r"\b(bearer|authorization:\s*\w+)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
-_IN_URL = re.compile(r"(\w://[^\s/:@]*:)[^\s/]+@")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ATTRIBUTES = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
@@ -60,19 +53,6 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     # The client tells of every connection at INFO: worth reading only when looking for a fault.
     kafka = logging.INFO if level == "debug" else max(wanted, logging.WARNING)
     logging.getLogger("kafka").setLevel(kafka)
-
-
-def redacted(text: str) -> str:
-    """The text without what looks like a secret.
-
-    Examples
-    --------
-    >>> redacted("kafka://me:hunter2@broker:9092, sasl_plain_password=hunter2, tokens=12")
-    'kafka://me:***@broker:9092, sasl_plain_password=***, tokens=12'
-    """
-    text = _IN_URL.sub(rf"\1{HIDDEN}@", text)
-    text = _CREDENTIALS.sub(rf"\1 {HIDDEN}", text)
-    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
 
 
 class Lines(logging.Formatter):
@@ -139,7 +119,7 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 def _fields(record: logging.LogRecord) -> dict[str, Value]:
     """What the caller gave as `extra`, as plain values."""
     return {
-        _encodable(key): HIDDEN if _SECRET_KEY.search(key) else _plain(value)
+        _encodable(key): HIDDEN if secret_key(key) else _plain(value)
         for key, value in record.__dict__.items()
         if key not in _ATTRIBUTES
     }

@@ -65,10 +65,15 @@ def _servers(url: str) -> list[str]:
     """The HOST:PORT parts of a Kafka URL."""
     servers = url.removeprefix("kafka://").rstrip("/").split(",")
     for server in servers:
+        if "@" in server:  # the client would take it for a host's name, and say it aloud
+            raise ConfigError(
+                f"expected kafka://HOST:PORT[,HOST:PORT…], got {without_login(url)!r}: a login "
+                "is given as sasl_plain_username and sasl_plain_password in [kafka]"
+            )
         host, _, port = server.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(
                 f"expected kafka://HOST:PORT[,HOST:PORT…], got {without_login(url)!r}: "
-                f"{server.rpartition('@')[2]!r} is not HOST:PORT"
+                f"{server!r} is not HOST:PORT"
             )
     return servers

@@ -1,12 +1,14 @@
 """Which options of the Kafka client a user may set, and what each client is made of.
 
 An option that exactly once depends on is refused by name. Names and types are checked here,
-before the client sees them: its own errors repeat values, and a value may be a password.
+before the client sees them: its own errors repeat values, and a value may be a password. What
+would send a password in the clear, or to whoever answers, takes `insecure = true`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -59,31 +61,43 @@ _PRODUCER: dict[str, type] = {
     "compression_type": str,
     "max_request_size": int,
 }
-_TOPICS: dict[str, type] = {"replication_factor": int, "retention_ms": int}
-_ALL = _EVERY_CLIENT | _CONSUMER | _PRODUCER | _TOPICS
+# Ours, never passed on to a client.
+_OURS: dict[str, type] = {"replication_factor": int, "retention_ms": int, "insecure": bool}
+_ALL = _EVERY_CLIENT | _CONSUMER | _PRODUCER | _OURS
 
-# Overriding any of these loses or doubles records, silently.
+# Overriding any of these loses or doubles records, silently, or waits without a limit.
 _FIXED = frozenset(
     [
         "acks",
+        "allow_auto_create_topics",
         "auto_commit_interval_ms",
         "auto_offset_reset",
         "check_crcs",
+        "consumer_timeout_ms",
+        "default_offset_commit_callback",
         "enable_auto_commit",
         "enable_idempotence",
         "group_id",
         "group_instance_id",
+        "heartbeat_interval_ms",
         "isolation_level",
         "key_deserializer",
         "key_serializer",
         "max_in_flight_requests_per_connection",
+        "max_poll_interval_ms",
+        "max_poll_records",
+        "partition_assignment_strategy",
         "partitioner",
         "retries",
+        "session_timeout_ms",
         "transactional_id",
         "value_deserializer",
         "value_serializer",
     ]
 )
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")  # others need Python objects
 
 _DEFAULTS: dict[str, Any] = {
     "client_id": "headwater",
@@ -130,7 +144,12 @@ class KafkaOptions:
     def __init__(self, servers: Sequence[str], options: Mapping[str, object]) -> None:
         for name, value in options.items():
             _check(name, value)
-        _check_credentials(options)
+        protocol = _check_protocol(options)
+        if protocol.startswith("SASL_"):
+            _check_credentials(options)
+        if protocol.endswith("SSL"):
+            _check_certificates(options)
+        _check_timeouts(options)
         self.servers = list(servers)
         self._given: dict[str, Any] = dict(options)
 
@@ -183,30 +202,110 @@ def _check(name: str, value: object) -> None:
         raise ConfigError("[kafka] bootstrap_servers is written as [input] transport; move it")
     if name not in _ALL:
         near = get_close_matches(name, _ALL, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"[kafka] expected an option of the Kafka client, got {name!r}{hint}")
+        hint = f"did you mean {near[0]!r}?" if near else "remove it"
+        raise ConfigError(f"[kafka] expected an option that may be set, got {name!r}; {hint}")
     expected = _ALL[name]
-    if type(value) is not expected:
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
         kind = {int: "a whole number", str: "text", bool: "true or false"}[expected]
-        raise ConfigError(f"[kafka] {name}: expected {kind}, got a {type(value).__name__}")
+        came = "text" if isinstance(value, str) else f"a {type(value).__name__}"
+        raise ConfigError(f"[kafka] {name}: expected {kind}, got {came}; correct it")
+
+
+def _among(name: str, value: object, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(
+            f"[kafka] {name}: expected one of {', '.join(known)}, got {value!r}; correct it"
+        )
+
+
+def _check_protocol(options: Mapping[str, object]) -> str:
+    """What is spoken, and that nothing given for TLS or SASL would be left out of it silently."""
+    protocol = str(options.get("security_protocol", "PLAINTEXT"))
+    _among("security_protocol", options.get("security_protocol", protocol), _PROTOCOLS)
+    for prefix, what, used in (
+        ("sasl_", "SASL", protocol.startswith("SASL_")),
+        ("ssl_", "TLS", protocol.endswith("SSL")),
+    ):
+        unused = [name for name in options if name.startswith(prefix)]
+        if unused and not used:
+            raise ConfigError(
+                f"[kafka] {unused[0]} is for {what}, security_protocol {protocol} has none; set "
+                f'security_protocol = "{"SASL_SSL" if what == "SASL" else "SSL"}", or remove it'
+            )
+    if options.get("insecure") is not True:
+        if protocol == "SASL_PLAINTEXT":
+            raise ConfigError(
+                "[kafka] security_protocol SASL_PLAINTEXT logs in without encryption: whoever "
+                "listens can read the records and try passwords; set SASL_SSL, or insecure = true"
+            )
+        if options.get("ssl_check_hostname") is False:
+            raise ConfigError(
+                "[kafka] ssl_check_hostname = false lets any host with a certificate of the "
+                "authority pass for the broker; remove it, or set insecure = true"
+            )
+    return protocol
 
 
 def _check_credentials(options: Mapping[str, object]) -> None:
-    """What the client itself would fail to say, or say only in its log."""
-    for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
-        if name in options:
-            try:
-                Path(str(options[name])).open("rb").close()
-            except OSError as error:
-                raise ConfigError(f"[kafka] {name} cannot be read ({error}); correct it") from None
-    sasl = str(options.get("security_protocol", "")).startswith("SASL_")
+    """What the client would say only in its log, or not at all."""
     mechanism = options.get("sasl_mechanism")
-    if sasl and mechanism is None:
+    if mechanism is None:
         raise ConfigError(
             "[kafka] security_protocol asks for SASL, sasl_mechanism is missing; add it, such as "
             'sasl_mechanism = "SCRAM-SHA-512"'
         )
-    if sasl and (mechanism == "PLAIN" or str(mechanism).startswith("SCRAM-")):
+    _among("sasl_mechanism", mechanism, _MECHANISMS)
+    if mechanism != "GSSAPI":
         for name in ("sasl_plain_username", "sasl_plain_password"):
-            if name not in options:
-                raise ConfigError(f"[kafka] sasl_mechanism {mechanism!r} needs {name}; add it")
+            if not options.get(name):
+                raise ConfigError(f"[kafka] sasl_mechanism {mechanism} needs {name}; add it")
+
+
+def _check_certificates(options: Mapping[str, object]) -> None:
+    """That the files for TLS are there and hold what they should."""
+
+    def path(name: str) -> str:
+        return str(options[name])
+
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    loads: dict[str, Callable[[], object]] = {
+        "ssl_cafile": lambda: trusted.load_verify_locations(path("ssl_cafile")),
+        "ssl_crlfile": lambda: trusted.load_verify_locations(path("ssl_crlfile")),
+        "ssl_keyfile": lambda: Path(path("ssl_keyfile")).open("rb").close(),
+        # A password of its own, however empty: without one OpenSSL would ask at the terminal.
+        "ssl_certfile": lambda: trusted.load_cert_chain(
+            path("ssl_certfile"),
+            path("ssl_keyfile") if "ssl_keyfile" in options else None,
+            str(options.get("ssl_password", "")),
+        ),
+    }
+    if "ssl_keyfile" in options and "ssl_certfile" not in options:
+        raise ConfigError("[kafka] ssl_keyfile is given, ssl_certfile is missing; add it")
+    for name, load in loads.items():
+        if name not in options:
+            continue
+        try:
+            load()
+        except ssl.SSLError as error:
+            expected = "certificates in PEM"
+            if name == "ssl_certfile":
+                expected = "a certificate in PEM with its key, opened by ssl_password"
+            raise ConfigError(
+                f"[kafka] {name}: expected {expected}, OpenSSL found none "
+                f"({error.reason or 'no more is known'}); correct it"
+            ) from None
+        except OSError as error:
+            raise ConfigError(
+                f"[kafka] {name} cannot be read ({error.strerror}); correct it"
+            ) from None
+
+
+def _check_timeouts(options: Mapping[str, object]) -> None:
+    """A record that cannot be delivered must fail before the broker aborts its transaction."""
+    names = ("delivery_timeout_ms", "transaction_timeout_ms")
+    delivery, transaction = (options.get(name) for name in names)
+    if isinstance(delivery, int) and isinstance(transaction, int) and delivery >= transaction:
+        raise ConfigError(
+            f"[kafka] delivery_timeout_ms: expected less than transaction_timeout_ms "
+            f"({transaction}), got {delivery}; lower it"
+        )

@@ -230,9 +230,24 @@ class TestSecrets:
             assert "ann-of-acme" not in shown
         assert "hunter2" not in str(shop.identity())
 
-    def test_password_in_the_clear_is_not_shown_either(self) -> None:
-        """Whoever writes it into the file still does not want it in a log."""
-        assert "hunter2" not in repr(config('[kafka]\nsasl_plain_password = "hunter2"'))
+    @pytest.mark.parametrize(
+        "line",
+        [
+            'sasl_plain_password = "hunter2"',
+            "sasl_plain_password = 2222222",
+            'sasl_plain_password = "hunter2${env:HOME}"',
+            'proxy_url = "socks5://ann:hunter2@proxy:1080"',
+        ],
+    )
+    def test_password_in_the_clear_is_refused_and_not_shown(self, line: str) -> None:
+        """A configuration file is committed and passed around."""
+        message = problem(SMALLEST + f"[kafka]\n{line}")
+
+        assert message == (
+            f'shop.toml: [kafka] {line.split()[0]}: expected "${{env:NAME}}" or '
+            '"${file:PATH}", got a secret in the clear; move it to a variable or file that only '
+            "the service reads"
+        )
 
     def test_unset_variable_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One line with the key and the variable."""

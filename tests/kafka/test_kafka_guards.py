@@ -360,14 +360,8 @@ def test_option_that_exactly_once_depends_on_is_refused(option):
     ("options", "told"),
     [
         ({"sasl_password": "hush"}, "did you mean 'ssl_password'"),
-        ({"linger_ms": "hush"}, "linger_ms: expected a whole number, got a str"),
+        ({"linger_ms": "hush"}, "linger_ms: expected a whole number, got text"),
         ({"bootstrap_servers": "hush"}, "[input] transport"),
-        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
-        (
-            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "ssl_password": "hush"},
-            "needs sasl_plain_username",
-        ),
-        ({"ssl_cafile": "nowhere/ca.pem", "ssl_password": "hush"}, "ssl_cafile cannot be read"),
     ],
 )
 def test_wrong_option_is_told_without_its_value(options, told):

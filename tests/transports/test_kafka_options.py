@@ -1,0 +1,137 @@
+"""What [kafka] may say: refused options, and security that is asked for but not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+from consumers.errors import ConfigError
+from consumers.secrets import Secret
+from consumers.transports.kafka_options import KafkaOptions
+
+SASL = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "SCRAM-SHA-512",
+    "sasl_plain_username": "ann",
+    "sasl_plain_password": Secret("correct horse battery"),
+}
+
+
+def problem(options: dict[str, Any]) -> str:
+    """What is said of these options."""
+    with pytest.raises(ConfigError) as caught:
+        KafkaOptions(["127.0.0.1:1"], options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("client", [KafkaConsumer, KafkaProducer, KafkaAdminClient])
+def test_no_option_of_a_client_is_passed_on_unseen(client: Any) -> None:
+    """Each is settable, with its kind, or refused by name; what exactly once rests on is fixed."""
+    critical = {"acks", "auto_offset_reset", "enable_auto_commit", "enable_idempotence"}
+    critical |= {"group_id", "isolation_level", "retries", "transactional_id", "value_serializer"}
+    told = {name: problem({name: object()}) for name in client.DEFAULT_CONFIG}
+
+    for name, message in told.items():
+        settable = message.startswith(f"[kafka] {name}: expected ")
+        refused = " may be set, got " in message or "is written as [input] transport" in message
+        fixed = message.startswith(f"[kafka] {name} is fixed")
+        assert settable + refused + fixed == 1
+        assert fixed or name not in critical
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "acks",
+        "allow_auto_create_topics",
+        "auto_offset_reset",
+        "consumer_timeout_ms",
+        "default_offset_commit_callback",
+        "enable_auto_commit",
+        "enable_idempotence",
+        "group_id",
+        "isolation_level",
+        "key_deserializer",
+        "max_in_flight_requests_per_connection",
+        "max_poll_records",
+        "partition_assignment_strategy",
+        "partitioner",
+        "retries",
+        "session_timeout_ms",
+        "transactional_id",
+        "value_serializer",
+    ],
+)
+def test_fixed_option_is_refused_by_its_name(name: str) -> None:
+    """One line that says why and what to do."""
+    assert problem({name: "x"}) == (
+        f"[kafka] {name} is fixed, exactly once depends on it; remove it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"security_protocol": "ssl"}, "expected one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"security_protocol": "SASL_SSL"}, "sasl_mechanism is missing"),
+        ({**SASL, "sasl_mechanism": "OAUTHBEARER"}, "expected one of PLAIN, SCRAM-SHA-256"),
+        ({**SASL, "sasl_plain_username": ""}, "SCRAM-SHA-512 needs sasl_plain_username"),
+        ({**SASL, "sasl_plain_password": Secret("")}, "SCRAM-SHA-512 needs sasl_plain_password"),
+        ({"ssl_cafile": "ca.pem"}, "ssl_cafile is for TLS, security_protocol PLAINTEXT has none"),
+        ({**SASL, "security_protocol": "SSL"}, "is for SASL, security_protocol SSL has none"),
+        ({**SASL, "security_protocol": "SASL_PLAINTEXT"}, "or insecure = true"),
+        ({**SASL, "ssl_check_hostname": False}, "or set insecure = true"),
+        ({**SASL, "ssl_check_hostname": False, "insecure": False}, "or set insecure = true"),
+        ({**SASL, "insecure": 1}, "insecure: expected true or false, got a int"),
+        ({**SASL, "ssl_cafile": "nowhere/ca.pem"}, "ssl_cafile cannot be read (No such file"),
+        ({"security_protocol": "SSL", "ssl_keyfile": "k.pem"}, "ssl_certfile is missing"),
+        (
+            {"delivery_timeout_ms": 9000, "transaction_timeout_ms": 9000},
+            "expected less than transaction_timeout_ms (9000), got 9000",
+        ),
+    ],
+)
+def test_insecure_or_incomplete_security_is_refused(options: dict[str, Any], told: str) -> None:
+    """One line, without the password."""
+    message = problem(options)
+
+    assert told in message
+    assert "battery" not in message
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**SASL, "security_protocol": "SASL_PLAINTEXT", "insecure": True},
+        {**SASL, "ssl_check_hostname": False, "insecure": True},
+        SASL,
+    ],
+)
+def test_insecure_is_said_on_purpose_and_kept_from_the_client(options: dict[str, Any]) -> None:
+    """A client would refuse the key, and show its values in that."""
+    made = KafkaOptions(["127.0.0.1:1"], options)
+
+    for settings in (made.admin(), made.consumer(), made.producer("x.0")):
+        assert "insecure" not in settings
+        assert settings["sasl_plain_password"] == "correct horse battery"
+
+
+def test_files_that_hold_no_certificate_are_told_by_their_option(tmp_path: Path) -> None:
+    """At the start, not as a handshake that fails for ever."""
+    empty = tmp_path / "empty.pem"
+    empty.write_text("nothing")
+    leaf = trustme.CA().issue_cert("localhost")
+    key, chain = tmp_path / "key.pem", tmp_path / "chain.pem"
+    leaf.private_key_pem.write_to_path(key)
+    leaf.cert_chain_pems[0].write_to_path(chain)
+    tls = {"security_protocol": "SSL"}
+
+    assert "ssl_cafile: expected certificates in PEM" in problem({**tls, "ssl_cafile": str(empty)})
+    without_key = problem({**tls, "ssl_certfile": str(chain)})
+    assert "ssl_certfile: expected a certificate in PEM with its key" in without_key
+    KafkaOptions(["a:1"], {**tls, "ssl_certfile": str(chain), "ssl_keyfile": str(key)})
