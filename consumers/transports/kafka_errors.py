@@ -137,15 +137,16 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
 
 def _unreachable(where: str) -> HeadwaterError:
     """Nobody there, or somebody who would not have us: the client's log knows which."""
-    for complaint in reversed(_memory.complaints):
+    complaints = [" ".join(complaint.split()) for complaint in reversed(_memory.complaints)]
+    for complaint in complaints:
         told = re.sub(r"^Bootstrap connection to \S+ failed: | \(backoff .*\)$", "", complaint)
         if "Authentication" in complaint or "Sasl" in complaint:
-            return _credentials(where, " ".join(told.split()))
+            return _credentials(where, told)
         if "Handshake failed" in complaint or ssl.SSLError.__name__ in complaint:
-            return TransportError(
-                f"expected TLS with Kafka at {where}, its handshake failed "
-                f"({' '.join(told.split())}); correct security_protocol and ssl_* in [kafka]"
-            )
+            return _handshake(where, told)
+    for complaint in complaints:
+        if "socket disconnected" in complaint and (found := _hung_up(complaint)):
+            return TransportError(f"Kafka at {where} ended the connection {found}")
     return TransportError(
         f"no Kafka broker at {where}; start one or correct [input] transport "
         "(and security_protocol in [kafka], if it wants TLS or SASL)"
@@ -153,9 +154,46 @@ def _unreachable(where: str) -> HeadwaterError:
 
 
 def _credentials(where: str, told: str) -> HeadwaterError:
+    if errors.IllegalSaslStateError.__name__ in told:
+        return TransportError(
+            f"expected a login (SASL) with Kafka at {where}, it has none at this port; correct "
+            "security_protocol in [kafka] or the port in [input] transport"
+        )
     return TransportError(
         f"Kafka at {where} refused the credentials ({told}); correct sasl_* in [kafka]"
     )
+
+
+def _handshake(where: str, told: str) -> HeadwaterError:
+    """Why there was no TLS, and the one thing to look at."""
+    found = re.search(r"\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?\)*$", told)
+    told = found[1] if found else told
+    if "mismatch" in told:
+        todo = "write [input] transport with a host name that its certificate holds"
+    elif "certificate verify failed" in told:
+        todo = "set ssl_cafile in [kafka] to the certificate of the broker's authority"
+    elif "EOF" in told or "wrong version" in told or "record layer" in told:
+        todo = "it may not speak TLS at this port: correct security_protocol in [kafka] or the port"
+    else:
+        todo = "correct security_protocol and ssl_* in [kafka]"
+    return TransportError(
+        f"expected TLS with Kafka at {where}, its handshake failed ({told}); {todo}"
+    )
+
+
+def _hung_up(complaint: str) -> str | None:
+    """What the moment tells at which a broker hung up without a word.
+
+    A broker answers a wrong password and hangs up; the client often reads both at once, and then
+    drops the answer.
+    """
+    if complaint.startswith("Bootstrap attempt"):
+        return "at the first request: it may want a login; set security_protocol and sasl_*"
+    if "Connection lost" not in complaint:
+        return None
+    if "broker_version=unknown" in complaint:
+        return "at once: it may want TLS; set security_protocol and ssl_cafile in [kafka]"
+    return "during the login: it may have refused the credentials; correct sasl_* in [kafka]"
 
 
 def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:

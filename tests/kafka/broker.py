@@ -24,14 +24,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-__all__ = ["BrokerUnavailableError", "running_broker"]
+__all__ = ["BrokerUnavailableError", "running_broker", "running_java"]
 
 POM = Path(__file__).with_name("pom.xml")
 IMAGE = "apache/kafka:4.1.0"
@@ -74,7 +74,8 @@ def running_broker() -> Iterator[str]:
         java = _java()
         jars = _jars() if java else None
         if java and jars:
-            server = _start_java(java, jars, Path(home), port, controller_port)
+            settings = _properties(f"{home}/data", "127.0.0.1", port, controller_port)
+            server = _start_java(java, jars, Path(home), settings)
         elif _answers("docker", "info"):
             server = _start_docker(port, controller_port)
         else:
@@ -87,6 +88,48 @@ def running_broker() -> Iterator[str]:
         try:
             _wait_until_ready(f"127.0.0.1:{port}", server)
             yield f"127.0.0.1:{port}"
+        finally:
+            atexit.unregister(server.stop)
+            server.stop()
+
+
+@contextlib.contextmanager
+def running_java(
+    listeners: Mapping[str, str], more: Mapping[str, str], format_arguments: Sequence[str]
+) -> Iterator[dict[str, int]]:
+    """Yield the port of each listener of a broker of its own, by Java; stop it afterwards.
+
+    Parameters
+    ----------
+    listeners
+        Name to protocol; one is named PLAINTEXT, the broker speaks to itself there.
+    more
+        Settings of the server besides ours.
+    format_arguments
+        Arguments for the tool that formats its log, such as users to make.
+    """
+    java = _java()
+    jars = _jars() if java else None
+    if not (java and jars):
+        raise BrokerUnavailableError(
+            "tests of TLS and passwords start a broker of their own: install Java 17 or newer and "
+            "Maven (apt-get install openjdk-17-jre-headless maven)"
+        )
+    *ports, controller_port = _free_ports(len(listeners) + 1)
+    named = dict(zip(listeners, ports, strict=True))
+    plain = named["PLAINTEXT"]
+    with tempfile.TemporaryDirectory(prefix="headwater-kafka-", ignore_cleanup_errors=True) as home:
+        settings = _properties(f"{home}/data", "127.0.0.1", plain, controller_port)
+        bound = ",".join(f"{name}://127.0.0.1:{port}" for name, port in named.items())
+        settings["listeners"] = f"{bound},CONTROLLER://127.0.0.1:{controller_port}"
+        settings["advertised.listeners"] = bound
+        spoken = ",".join(f"{name}:{protocol}" for name, protocol in listeners.items())
+        settings["listener.security.protocol.map"] = f"{spoken},CONTROLLER:PLAINTEXT"
+        server = _start_java(java, jars, Path(home), {**settings, **more}, format_arguments)
+        atexit.register(server.stop)
+        try:
+            _wait_until_ready(f"127.0.0.1:{plain}", server)
+            yield named
         finally:
             atexit.unregister(server.stop)
             server.stop()
@@ -183,9 +226,14 @@ def _properties(log_dir: str, bind: str, port: int, controller_port: int) -> dic
     }
 
 
-def _start_java(java: str, jars: Path, home: Path, port: int, controller_port: int) -> _Server:
+def _start_java(
+    java: str,
+    jars: Path,
+    home: Path,
+    settings: Mapping[str, str],
+    format_arguments: Sequence[str] = (),
+) -> _Server:
     """Format a log directory and start the server on it."""
-    settings = _properties(str(home / "data"), "127.0.0.1", port, controller_port)
     properties = home / "server.properties"
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     log4j2 = home / "log4j2.properties"
@@ -205,7 +253,10 @@ def _start_java(java: str, jars: Path, home: Path, port: int, controller_port: i
 
     with (home / "broker.log").open("wb") as log:
         formatted = subprocess.run(
-            [*command, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties],
+            [
+                *[*command, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID],
+                *["-c", properties, *format_arguments],
+            ],
             stdout=log,
             stderr=subprocess.STDOUT,
             check=False,
