@@ -56,6 +56,7 @@ def check(
     _check_model(settings, report)
     _check_sources(settings, report)
     _check_snapshots(settings, report)
+    _check_http(settings, report)
     _check_topics(settings, config, create, report)
     if report.problems:
         things = "thing is" if report.problems == 1 else "things are"
@@ -130,6 +131,20 @@ def _check_snapshots(config: Config, report: Report) -> None:
         report.wrong("snapshots", f"{there} is not writable; change [snapshots] directory")
     else:
         report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be made)'}")
+
+
+def _check_http(config: Config, report: Report) -> None:
+    if not config.http.enabled or config.http.web_config is None:
+        return
+    from consumers.web.access import load_web_config
+
+    try:
+        load_web_config(config.http.web_config)
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            report.wrong("http", line)
+    else:
+        report.fine("http", f"access by {config.http.web_config}")
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:

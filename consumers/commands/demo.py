@@ -171,7 +171,7 @@ def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
 
             runner = Runner(config, log, stop, on_commit=committed)
             with served(config, runner) as address:
-                typer.echo(f"metrics: http://{address}/metrics")
+                typer.echo(f"metrics: {address}/metrics")
                 _introduce(plan)
                 compile_kernels(config, typer.echo)
                 if not seconds:

@@ -84,7 +84,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     fleet = Fleet(config, opened, stop, numbers, drain=drain)
     with served(config, fleet) as address:
         if address:
-            log.info("metrics on http://%s/metrics", address)
+            log.info("metrics on %s/metrics", address)
         fleet.run()
 
 
@@ -150,16 +150,27 @@ def make_own_topics(config: Config, transport: Log) -> None:
 
 @contextmanager
 def served(config: Config, runner: Serving) -> Iterator[str | None]:
-    """The HTTP server beside the loop; yields its address, None where it is switched off."""
+    """The HTTP server beside the loop; yields its URL, None where it is switched off."""
+    from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
 
-    if not config.http.enabled:
+    http = config.http
+    if not http.enabled:
         yield None
         return
+    access = None if http.web_config is None else load_web_config(http.web_config)
     app = application(runner.registry, runner.health, name=config.name)
-    server = Server(app, config.http.host, config.http.port)
+    server = Server(app, http.host, http.port, access)
     host, port = server.start()
+    if not http.loopback and (access is None or not access.closed):
+        log.warning(
+            "ANYBODY WHO REACHES %s:%d CAN READ ITS METRICS: [http] host is not this machine's own "
+            "and asks for no password; set [http] web_config, or host 127.0.0.1",
+            host,
+            port,
+        )
+    tls = access is not None and access.tls is not None
     try:
-        yield f"{host}:{port}"
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         server.stop()

@@ -124,7 +124,10 @@ def _anchored(config: Config, directory: Path) -> Config:
         config = config.model_copy(
             update={"input": config.input.model_copy(update={"transport": url})}
         )
-    return config.model_copy(update={"snapshots": snapshots})
+    http = config.http
+    if http.web_config is not None:
+        http = http.model_copy(update={"web_config": directory / _home(http.web_config)})
+    return config.model_copy(update={"snapshots": snapshots, "http": http})
 
 
 def _home(path: Path | str) -> str:

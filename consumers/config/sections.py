@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -325,8 +326,8 @@ class Http(Section):
     host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address to listen on. This machine only, because there is no password; "
-        "`0.0.0.0` in a container.",
+        description="Address to listen on. This machine only, because there is no password by "
+        "default; `0.0.0.0` in a container, with `web_config` or behind something that asks.",
     )
     port: int = Field(
         default=8321,
@@ -335,6 +336,23 @@ class Http(Section):
         description="TCP port; 0 takes any free one and prints it. 8321: no well-known service "
         "uses it.",
     )
+    web_config: Path | None = Field(
+        default=None,
+        strict=False,
+        description="Prometheus' web-config file, relative to this file: `tls_server_config` and "
+        "`basic_auth_users`, for every page. Read at the start; needs `headwater[web]`. Off by "
+        "default: on this machine's own address it protects nothing.",
+    )
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
 
 class Telemetry(Section):

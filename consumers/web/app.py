@@ -1,7 +1,8 @@
 """The HTTP server: `/metrics`, `/healthz`, `/readyz`, and an index that names them.
 
 It runs in one thread of its own, takes no signals, and sees of the service only a registry and a
-`Health`, both made of frozen values: no request can touch or delay a learner.
+`Health`, both made of frozen values: no request can touch or delay a learner. Requests only read:
+GET and HEAD, nothing else.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from consumers.errors import ConfigError
+from consumers.secrets import masked
+from consumers.web.access import BasicAuth, WebConfig
+from consumers.web.limits import HEAD_BYTES, Limited
 
 __all__ = ["Health", "Server", "application"]
 
@@ -61,7 +65,7 @@ class Health:
         return self.state == "live"
 
     def __str__(self) -> str:
-        return f"{self.state}: {self.detail}" if self.detail else self.state
+        return f"{self.state}: {masked(self.detail)}" if self.detail else self.state
 
 
 def application(
@@ -131,6 +135,8 @@ class Server:
         Address to listen on.
     port
         Port to listen on; 0 takes a free one.
+    access
+        Who may ask, and by TLS; None: whoever reaches the port.
 
     Examples
     --------
@@ -140,14 +146,18 @@ class Server:
     >>> server.stop()
     """
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
+    def __init__(
+        self, app: Starlette, host: str, port: int, access: WebConfig | None = None
+    ) -> None:
         self._host = host
         self._port = port
+        users = {} if access is None else access.users
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
-                app,
+                BasicAuth(app, users) if users else app,
                 loop="asyncio",
-                http="h11",
+                http=Limited,
+                h11_max_incomplete_event_size=HEAD_BYTES,
                 ws="none",
                 lifespan="off",
                 log_config=None,  # the service's log decides where lines go
@@ -157,6 +167,9 @@ class Server:
                 timeout_graceful_shutdown=1,
             )
         )
+        if access is not None and access.tls is not None:
+            self._uvicorn.config.load()
+            self._uvicorn.config.ssl = access.tls
         self._thread: threading.Thread | None = None
 
     def start(self) -> tuple[str, int]:

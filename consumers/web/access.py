@@ -1,0 +1,239 @@
+"""Who may ask: Prometheus' web-config file -> a TLS context and passwords, held to per request.
+
+The format is the exporter-toolkit's, so that one file serves every exporter of a site; a key that
+cannot be kept is an error, never ignored. Everything is behind the password, `/healthz` too, as
+there. No password or hash is shown in a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from consumers.config.load import message, read_text
+from consumers.config.sections import Section
+from consumers.errors import ConfigError
+
+__all__ = ["BasicAuth", "WebConfig", "load_web_config"]
+
+_REMEMBERED = 100  # logins whose answer is kept; a bcrypt hash of cost 12 takes 0.2 s
+_LONGEST_PASSWORD = 72  # bytes; bcrypt sees no more, and its library refuses more
+
+
+def _hash(value: object) -> str:
+    # The value may be a password written in the clear: it is not repeated.
+    if isinstance(value, str) and (
+        found := re.fullmatch(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}", value)
+    ):
+        if 4 <= int(found[1]) <= 16:
+            return value
+        raise ValueError("expected a bcrypt cost of 4 to 16, got another; 10 is usual")
+    raise ValueError(
+        "expected a bcrypt hash ($2y$…), got something else; `htpasswd -nBC 10 NAME` makes one"
+    )
+
+
+class _Tls(Section):
+    cert_file: Annotated[str, Field(min_length=1)]
+    key_file: Annotated[str, Field(min_length=1)]
+    client_auth_type: Literal[
+        "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"
+    ] = "NoClientCert"
+    client_ca_file: str | None = None
+    min_version: Literal["TLS12", "TLS13"] = "TLS12"
+
+
+class _File(Section):
+    tls_server_config: _Tls | None = None
+    basic_auth_users: dict[
+        Annotated[str, Field(min_length=1, pattern=r"^[^:]+$")],
+        Annotated[str, BeforeValidator(_hash)],
+    ] = Field(default_factory=dict)
+
+
+class WebConfig:
+    """A web-config file that was read.
+
+    Parameters
+    ----------
+    tls
+        The server's side of TLS; None: none.
+    users
+        Name to bcrypt hash; empty: no password.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None, users: Mapping[str, str]) -> None:
+        self.tls = tls
+        self.users = dict(users)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it keeps strangers out: by a password, or by certificates of clients."""
+        required = self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
+        return bool(self.users) or required
+
+
+def load_web_config(path: Path) -> WebConfig:
+    """Read a web-config file; certificates are read now, and not again.
+
+    Raises
+    ------
+    ConfigError
+        The file, or one it names, cannot be used; or the extra `web` is not installed.
+    """
+    try:
+        import bcrypt  # noqa: F401
+        import yaml
+    except ImportError as error:
+        raise ConfigError(
+            f"[http] web_config needs {error.name}, which is not installed; "
+            "pip install 'headwater[web]'"
+        ) from None
+    text = read_text(path, "[http] web_config", "correct the path, relative to the configuration")
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:  # its own words quote the lines, hashes included
+        mark = getattr(error, "problem_mark", None)
+        where = f" (line {mark.line + 1})" if mark else ""
+        raise ConfigError(f"{path}: expected YAML, got something else{where}; correct it") from None
+    try:
+        file = _File.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        raise ConfigError("\n".join(f"{path}: {_line(dict(each))}" for each in details)) from None
+    if file.tls_server_config is None and not file.basic_auth_users:
+        raise ConfigError(
+            f"{path}: expected tls_server_config or basic_auth_users, got neither; add one, or "
+            "remove [http] web_config"
+        )
+    tls = None if file.tls_server_config is None else _context(path, file.tls_server_config)
+    return WebConfig(tls, file.basic_auth_users)
+
+
+def _line(detail: dict[str, Any]) -> str:
+    where = ".".join(str(part) for part in detail["loc"] if part != "[key]") or "the file"
+    if detail["type"] == "extra_forbidden":
+        return f"{where}: not supported; remove it"
+    if detail["type"] == "missing":
+        return f"{where}: required, but missing"
+    if detail["loc"][:1] == ("basic_auth_users",) and detail["type"] != "value_error":
+        return "basic_auth_users: expected names without ':', each with a bcrypt hash; correct it"
+    return f"{where}: {message(detail)}"  # type: ignore[arg-type]
+
+
+def _context(path: Path, tls: _Tls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls13 = tls.min_version == "TLS13"
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if tls13 else ssl.TLSVersion.TLSv1_2
+
+    def beside(name: str) -> Path:
+        return path.parent / name
+
+    _read(
+        path,
+        "cert_file and key_file",
+        # A password of its own, however empty: without one OpenSSL would ask at the terminal.
+        lambda: context.load_cert_chain(beside(tls.cert_file), beside(tls.key_file), password=""),
+    )
+    wanted = tls.client_auth_type != "NoClientCert"
+    if wanted != (tls.client_ca_file is not None):
+        raise ConfigError(
+            f"{path}: tls_server_config: expected client_ca_file and a client_auth_type other "
+            "than NoClientCert together, got one of them; add the other"
+        )
+    if tls.client_ca_file is not None:
+        authority = beside(tls.client_ca_file)
+        _read(path, "client_ca_file", lambda: context.load_verify_locations(authority))
+        required = tls.client_auth_type == "RequireAndVerifyClientCert"
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    return context
+
+
+def _read(path: Path, what: str, load: Callable[[], object]) -> None:
+    try:
+        load()
+    except ssl.SSLError as error:
+        raise ConfigError(
+            f"{path}: tls_server_config: expected a certificate in PEM, and its key without a "
+            f"password, in {what}, OpenSSL says {error.reason or 'that it found none'}; correct it"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: tls_server_config: cannot read {what} ({error.strerror}); correct it"
+        ) from None
+
+
+class BasicAuth:
+    """Answers 401 unless a request names a user with the right password.
+
+    Right and wrong logins are remembered, as keyed hashes and at most `_REMEMBERED`: bcrypt is
+    slow by intention, and is computed one at a time, beside the server's thread. An unknown name
+    takes as long as a wrong password.
+
+    Parameters
+    ----------
+    app
+        What is protected.
+    users
+        Name to bcrypt hash, at least one.
+    """
+
+    def __init__(self, app: ASGIApp, users: Mapping[str, str]) -> None:
+        self._app = app
+        self._users = {name.encode(): hashed.encode() for name, hashed in users.items()}
+        self._any = next(iter(self._users.values()))
+        self._key = secrets.token_bytes(32)
+        self._answers: OrderedDict[bytes, bool] = OrderedDict()
+        self._one = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] == "http" and not await self._allowed(dict(scope["headers"])):
+            headers = [
+                (b"www-authenticate", b'Basic realm="headwater", charset="UTF-8"'),
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", b"13"),
+            ]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"unauthorized\n"})
+            return
+        await self._app(scope, receive, send)
+
+    async def _allowed(self, headers: Mapping[bytes, bytes]) -> bool:
+        scheme, _, encoded = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() != b"basic":
+            return False
+        try:
+            name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        except binascii.Error:
+            return False
+        if not colon or len(password) > _LONGEST_PASSWORD or b"\0" in password:
+            return False
+        login = hmac.digest(self._key, name + b":" + password, hashlib.sha256)
+        async with self._one:
+            if (known := self._answers.get(login)) is None:
+                known = await asyncio.to_thread(self._verify, name, password)
+                self._answers[login] = known
+            self._answers.move_to_end(login)
+            while len(self._answers) > _REMEMBERED:
+                self._answers.popitem(last=False)
+        return known
+
+    def _verify(self, name: bytes, password: bytes) -> bool:
+        import bcrypt
+
+        right = bool(bcrypt.checkpw(password, self._users.get(name, self._any)))
+        return right and name in self._users

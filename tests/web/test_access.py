@@ -1,0 +1,371 @@
+"""TLS, passwords and limits of the HTTP server, by Prometheus' web-config file."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import bcrypt
+import pytest
+import trustme
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.commands.run import served
+from consumers.config import parse
+from consumers.errors import ConfigError
+from consumers.runner import Runner
+from consumers.web import access, limits
+from consumers.web.access import WebConfig, load_web_config
+from consumers.web.app import Health, Server, application
+
+PASSWORD = "correct horse:battery"  # a colon is a part of it
+HASH = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
+PAGES = ["/", "/metrics", "/healthz", "/readyz", "/nothing"]
+
+
+@contextmanager
+def serving(config: WebConfig | None) -> Iterator[tuple[str, int]]:
+    """A server, live."""
+    app = application(CollectorRegistry(), lambda: Health("live"))
+    server = Server(app, "127.0.0.1", 0, config)
+    yield server.start()
+    server.stop()
+
+
+def login(name: str, password: str) -> dict[str, str]:
+    """The header of a login."""
+    encoded = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return {"authorization": f"Basic {encoded}"}
+
+
+def ask(
+    address: tuple[str, int],
+    path: str = "/healthz",
+    headers: dict[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    method: str = "GET",
+) -> http.client.HTTPResponse:
+    """The answer; its body is read."""
+    if tls is None:
+        connection = http.client.HTTPConnection(*address, timeout=10)
+    else:
+        connection = http.client.HTTPSConnection(*address, timeout=10, context=tls)
+    try:
+        connection.request(method, path, headers=headers or {})
+        answer = connection.getresponse()
+        answer.read()
+        return answer
+    finally:
+        connection.close()
+
+
+def write(directory: Path, text: str) -> Path:
+    """A web-config file."""
+    path = directory / "web.yml"
+    path.write_text(text)
+    return path
+
+
+def problem(directory: Path, text: str) -> str:
+    """What is said of a web-config file, without its path."""
+    path = write(directory, text)
+    with pytest.raises(ConfigError) as caught:
+        load_web_config(path)
+    return str(caught.value).replace(f"{path}: ", "")
+
+
+@pytest.fixture(scope="module")
+def protected() -> Iterator[tuple[str, int]]:
+    """A server that asks for a password."""
+    with serving(WebConfig(None, {"ann": HASH})) as address:
+        yield address
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_asks_for_the_password(protected: tuple[str, int], path: str) -> None:
+    """As every exporter does: /healthz is no exception, an unknown page tells nothing."""
+    refused = ask(protected, path)
+    taken = ask(protected, path, login("ann", PASSWORD))
+
+    assert refused.status == 401
+    assert refused.getheader("www-authenticate") == 'Basic realm="headwater", charset="UTF-8"'
+    assert taken.status == (404 if path == "/nothing" else 200)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        login("ann", "wrong"),
+        login("ann", ""),
+        login("bob", PASSWORD),
+        login("", PASSWORD),
+        login("ann", PASSWORD + "\0"),
+        login("ann", "x" * 73),
+        {"authorization": f"Basic {base64.b64encode(b'ann').decode()}"},
+        {"authorization": "Basic not/base64!"},
+        {"authorization": "Basic "},
+        {"authorization": login("ann", PASSWORD)["authorization"].replace("Basic", "Bearer")},
+        {"authorization": HASH},
+    ],
+)
+def test_any_other_login_is_refused(protected: tuple[str, int], headers: dict[str, str]) -> None:
+    """Wrong, unknown, too long for bcrypt, or no login at all."""
+    assert ask(protected, headers=headers).status == 401
+    assert ask(protected, headers=headers).status == 401, "also when it is remembered"
+
+
+def test_a_login_is_hashed_once_and_few_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scrape must not cost a bcrypt hash, and wrong passwords must not fill the memory."""
+    checked = []
+    check = bcrypt.checkpw
+    monkeypatch.setattr(
+        bcrypt, "checkpw", lambda given, hashed: checked.append(given) or check(given, hashed)
+    )
+    monkeypatch.setattr(access, "_REMEMBERED", 3)
+    with serving(WebConfig(None, {"ann": HASH})) as address:
+        right = [ask(address, headers=login("ann", PASSWORD)).status for _ in range(3)]
+        once = len(checked)
+        wrong = [ask(address, headers=login("ann", str(n))).status for n in range(4)]
+        again = ask(address, headers=login("ann", PASSWORD)).status
+
+    assert (right, once) == ([200] * 3, 1)
+    assert wrong == [401] * 4
+    assert (again, checked.count(PASSWORD.encode())) == (200, 2)
+
+
+def test_unknown_name_takes_a_hash_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the time of an answer would tell who is a user."""
+    checked = []
+    monkeypatch.setattr(bcrypt, "checkpw", lambda given, hashed: checked.append(hashed) or True)
+    with serving(WebConfig(None, {"ann": HASH})) as address:
+        status = ask(address, headers=login("nobody", "x")).status
+
+    assert (status, checked) == (401, [HASH.encode()])
+
+
+def test_only_reading_is_possible_with_the_password_too(protected: tuple[str, int]) -> None:
+    """GET and HEAD."""
+    found = {
+        method: ask(protected, "/metrics", login("ann", PASSWORD), method=method).status
+        for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE")
+    }
+
+    assert found.pop("GET") == found.pop("HEAD") == 200
+    assert set(found.values()) == {405}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Who certifies the server and its clients."""
+    return trustme.CA()
+
+
+def files(authority: trustme.CA, directory: Path) -> None:
+    """Certificate, key and authority beside the web-config file."""
+    leaf = authority.issue_cert("127.0.0.1")
+    leaf.private_key_pem.write_to_path(directory / "key.pem")
+    leaf.cert_chain_pems[0].write_to_path(directory / "cert.pem")
+    authority.cert_pem.write_to_path(directory / "ca.pem")
+
+
+TLS = "tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\n"
+
+
+def test_tls_and_password_come_from_the_file(authority: trustme.CA, tmp_path: Path) -> None:
+    """Its paths are relative to it; the client verifies; without TLS there is no answer."""
+    files(authority, tmp_path)
+    config = load_web_config(write(tmp_path, f"{TLS}basic_auth_users:\n  ann: {HASH}\n"))
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    old = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(config) as address:
+        refused = ask(address, tls=trusting).status
+        taken = ask(address, headers=login("ann", PASSWORD), tls=trusting).status
+        by_1_2 = ask(address, headers=login("ann", PASSWORD), tls=old).status
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask(address, tls=ssl.create_default_context())
+        with pytest.raises((http.client.HTTPException, OSError)):
+            ask(address)
+
+    assert (refused, taken, by_1_2) == (401, 200, 200)
+
+
+def test_min_version_and_client_certificates_are_held_to(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    """A client of TLS 1.2, and one without a certificate, get no answer."""
+    files(authority, tmp_path)
+    more = "  min_version: TLS13\n  client_ca_file: ca.pem\n"
+    more += "  client_auth_type: RequireAndVerifyClientCert\n"
+    config = load_web_config(write(tmp_path, TLS + more))
+    known, stranger, old = (
+        ssl.create_default_context(cafile=str(tmp_path / "ca.pem")) for _ in range(3)
+    )
+    authority.issue_cert("scraper@example.org").configure_cert(known)
+    authority.issue_cert("scraper@example.org").configure_cert(old)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with serving(config) as address:
+        taken = ask(address, tls=known).status
+        for refused in (stranger, old):
+            with pytest.raises((http.client.HTTPException, OSError)):
+                ask(address, tls=refused)
+
+    assert taken == 200
+    assert config.closed
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tls_config: {}", "tls_config: not supported; remove it"),
+        ("", "expected tls_server_config or basic_auth_users, got neither; add one, or remove "),
+        ("[1, 2]", "the file: expected "),
+        ("{x: [", "expected YAML, got something else (line 1); correct it"),
+        (TLS + "  cipher_suites: [x]\n", "tls_server_config.cipher_suites: not supported"),
+        ("tls_server_config: {cert_file: c}", "tls_server_config.key_file: required, but missing"),
+        (TLS + "  min_version: TLS10\n", "min_version: expected 'TLS12' or 'TLS13', got 'TLS10'"),
+        (TLS + "  client_auth_type: RequireAnyClientCert\n", "client_auth_type: expected 'NoClie"),
+        (TLS + "  client_ca_file: ca.pem\n", "a client_auth_type other than NoClientCert together"),
+        (TLS.replace("cert.pem", "no.pem"), "cannot read cert_file and key_file (No such file"),
+        (TLS.replace("key.pem", "ca.pem"), "expected a certificate in PEM, and its key without"),
+        ("basic_auth_users: {ann: hunter2}", "basic_auth_users.ann: expected a bcrypt hash ($2y$"),
+        ("basic_auth_users: {ann: 2222222}", "basic_auth_users.ann: expected a bcrypt hash ($2y$"),
+        ("basic_auth_users: hunter2", "basic_auth_users: expected names without ':', each with a"),
+        (f"basic_auth_users: {{'a:n': {HASH}}}", "basic_auth_users: expected names without ':'"),
+        (f"basic_auth_users: {{ann: {HASH.replace('$04$', '$31$')}}}", "a bcrypt cost of 4 to 16"),
+        ("basic_auth_users: {ann: !!python/object/apply:os.getcwd []}", "expected YAML, got"),
+    ],
+)
+def test_wrong_file_is_one_line_without_what_may_be_a_password(
+    authority: trustme.CA, tmp_path: Path, text: str, told: str
+) -> None:
+    """What cannot be kept is refused, never ignored."""
+    files(authority, tmp_path)
+    message = problem(tmp_path, text)
+
+    assert told in message
+    assert "\n" not in message
+    for hidden in ("hunter2", "2222222", HASH[-20:]):
+        assert hidden not in message
+
+
+CONFIG = """
+name = "shop"
+[input]
+transport = "memory:shop"
+observations = "orders"
+[model]
+type = "GaussianNB"
+[http]
+port = 0
+host = "{host}"
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "warned"),
+    [
+        ("127.0.0.1", "", False),
+        ("localhost", "", False),
+        ("0.0.0.0", "", True),
+        ("0.0.0.0", 'web_config = "web.yml"', False),
+    ],
+)
+def test_open_port_without_a_password_is_one_loud_line(
+    host: str, more: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Said at each start, where others may reach it."""
+    write(tmp_path, f"basic_auth_users:\n  ann: {HASH}\n")
+    config = parse(CONFIG.format(host=host, more=more), directory=tmp_path)
+    runner = Runner.__new__(Runner)
+    runner.registry = CollectorRegistry()
+    runner._health = Health("live")
+    with caplog.at_level(logging.WARNING), served(config, runner) as url:
+        assert url is not None
+    lines = [record.getMessage() for record in caplog.records]
+
+    assert url.startswith("http://")
+    assert [line.startswith("ANYBODY WHO REACHES 0.0.0.0:") for line in lines] == [True] * warned
+
+
+def test_head_that_is_too_long_is_refused() -> None:
+    """What a connection may fill before anybody has logged in is bounded."""
+    with serving(None) as address:
+        fits = ask(address, headers={"x": "y" * (limits.HEAD_BYTES // 2)}).status
+        with socket.create_connection(address, 10) as held:
+            held.sendall(b"GET / HTTP/1.1\r\nx: " + b"y" * limits.HEAD_BYTES)
+            too_long = held.recv(4096)
+
+    assert fits == 200
+    assert too_long.startswith(b"HTTP/1.1 400 ")
+
+
+def closed_within(held: socket.socket, seconds: float) -> bool:
+    """Whether the other side ends the connection."""
+    held.settimeout(seconds)
+    try:
+        while held.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [b""],
+        [b"GET /healthz HT"],
+        [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"GET /heal"],
+        [b"GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nab"],
+    ],
+)
+def test_request_that_does_not_end_is_not_waited_for(
+    sent: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its head, a second one or a body is what stays away."""
+    monkeypatch.setattr(limits, "REQUEST_SECONDS", 0.2)
+    with serving(None) as address, socket.create_connection(address, 10) as held:
+        for part in sent[:-1]:
+            held.sendall(part)
+            assert held.recv(4096).startswith(b"HTTP/1.1 200 ")
+        held.sendall(sent[-1])
+
+        assert closed_within(held, 4)
+        assert ask(address).status == 200
+
+
+def test_connections_beyond_the_limit_are_closed_and_the_others_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And when they end, there is room again."""
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
+    with serving(None) as address:
+        held = [socket.create_connection(address, 10) for _ in range(3)]
+        for each in held:  # served, so it has been counted
+            each.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
+            assert each.recv(4096).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(address, 10) as one_more:
+            refused = closed_within(one_more, 5)
+        for each in held:
+            each.close()
+        deadline = time.monotonic() + 10
+        status = None
+        while status != 200 and time.monotonic() < deadline:
+            try:
+                status = ask(address).status
+            except (OSError, http.client.HTTPException):
+                continue
+
+    assert refused
+    assert status == 200
