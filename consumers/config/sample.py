@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import isnan
 from typing import Any
 
+from consumers.config.sections import LONGEST_NAME
 from consumers.errors import ConfigError
 from stream.schema import Field, Kind, Schema
 
@@ -191,6 +192,10 @@ def infer(
         if name in literal:
             why = "its name holds a dot, which means a path into an object; rename it to use it"
             inferred.append(Inferred(name, None, why))
+            continue
+        if len(name) > LONGEST_NAME:
+            why = f"its name has {len(name):,} characters, at most {LONGEST_NAME:,} are taken"
+            inferred.append(Inferred(name[:LONGEST_NAME], None, why))
             continue
         values = [v for v in columns[name] if v is not None and v == v]
         if len(values) < RAREST * len(records):

@@ -30,6 +30,7 @@ from consumers.config.units import (
 
 __all__ = [
     "DEAD_LETTER_RATIO",
+    "LONGEST_NAME",
     "Commit",
     "FieldName",
     "Http",
@@ -87,7 +88,8 @@ def _remote(url: str) -> str:
 Topic = Annotated[str, AfterValidator(_topic)]
 Duration = Annotated[str, AfterValidator(lambda text: duration_text(duration_ms(text)))]
 Size = Annotated[int, BeforeValidator(size_bytes)]
-FieldName = Annotated[str, Field(min_length=1, max_length=1000)]
+LONGEST_NAME = 1000  # characters of a field's name
+FieldName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
 
 class Section(BaseModel):

@@ -1,0 +1,139 @@
+"""What a sender can fill: each bound is reached whole, and one more has its reason or counter."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from consumers.config import infer, schema_of
+from consumers.config.sections import LONGEST_NAME
+from consumers.errors import ConfigError
+from consumers.records import Record
+from stream import BernoulliNB, CategoricalNB, MultinomialNB, Schema
+from tests.consumers.feeds import NOW, batch, seen, shard, told
+
+MIB = 1 << 20
+
+
+def padded(size: int) -> bytes:
+    """An observation of so many bytes."""
+    rest = size - len(b'{"id":"1","x":""}')
+    return b'{"id":"1","x":"' + b"x" * rest + b'"}'
+
+
+def nested(depth: int) -> bytes:
+    """An observation with so many objects and lists in one another."""
+    return b'{"id":"1","x":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+def observation(value: bytes) -> Record:
+    """A record without a key."""
+    return Record("obs", 0, 0, NOW, None, value)
+
+
+@pytest.mark.parametrize(
+    ("fits", "more", "reason"),
+    [
+        (padded(MIB), padded(MIB + 1), "oversize"),
+        (nested(128), nested(129), "unparsable"),
+        (b'{"id":"%s"}' % (b"i" * 512), b'{"id":"%s"}' % (b"i" * 513), "no_id"),
+        (b'{"id":"1","a":1e100}', b'{"id":"1","a":1.1e100}', "out_of_range"),
+    ],
+    ids=["record", "nesting", "id", "number"],
+)
+def test_observation_at_its_bound_is_predicted_and_beyond_it_a_dead_letter(
+    fits: bytes, more: bytes, reason: str
+) -> None:
+    """Counted by its reason, and the state is as before."""
+    machine = shard()
+    machine.process(batch([observation(fits)]), NOW)
+    at_bound = machine.view()
+    refused = shard()
+    refused.process(batch([observation(more)]), NOW)
+
+    assert (at_bound.predictions, dict(at_bound.dead_letters)) == (1, {})
+    assert (refused.view().predictions, dict(refused.view().dead_letters)) == (0, {reason: 1})
+
+
+@pytest.mark.parametrize(
+    ("fits", "more", "reason"),
+    [
+        (["y" * 512], "y" * 513, "label_kind"),
+        ([f"y{n}" for n in range(4)], "one more", "max_classes"),
+    ],
+    ids=["label", "classes"],
+)
+def test_label_at_its_bound_is_learned_and_beyond_it_a_dead_letter(
+    fits: list[str], more: str, reason: str
+) -> None:
+    """An id sent as a label cannot grow the model."""
+    labels = [*fits, more]
+    machine = shard(max_classes=4)
+    records = [seen(str(n), n, a=1.0) for n in range(len(labels))]
+    records += [told(str(n), label, n) for n, label in enumerate(labels)]
+    machine.process(batch(records), NOW)
+
+    assert machine.view().labels["joined"] == len(fits)
+    assert dict(machine.view().dead_letters) == {reason: 1}
+
+
+def overflow_of(machine: Any, rows: list[dict[str, Any]]) -> dict[str, int]:
+    """What is counted as beyond a bound after these were learned."""
+    records = [seen(str(n), n, **row) for n, row in enumerate(rows)]
+    records += [told(str(n), "y", n) for n in range(len(rows))]
+    machine.process(batch(records), NOW)
+    return {bound: count for bound, count in machine.view().overflows.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "fits", "more", "bound"),
+    [
+        (CategoricalNB(), "categorical", "c" * 512, "c" * 513, "values"),
+        (MultinomialNB(), "text", "a " * 100_000, "a " * 100_001, "tokens"),
+        (BernoulliNB(), "text", "a " * 100_000, "a " * 100_001, "tokens"),
+    ],
+    ids=["category", "tokens", "tokens present"],
+)
+def test_value_beyond_its_bound_is_counted_and_not_learned(
+    learner: Any, kind: Any, fits: str, more: str, bound: str
+) -> None:
+    """The record itself is good, and is predicted and learned for the rest."""
+    schema = Schema.of(x=kind)
+
+    assert overflow_of(shard(learner.clone(), schema=schema), [{"x": fits}]) == {}
+    assert overflow_of(shard(learner.clone(), schema=schema), [{"x": more}]) == {bound: 1}
+
+
+def test_waiting_observations_beyond_their_bound_are_let_go_and_counted() -> None:
+    """A sender of observations without labels cannot fill the memory."""
+    machine = shard(max_pending=3)
+    machine.process(batch([seen(str(n), n, a=1.0) for n in range(5)]), NOW)
+
+    assert machine.view().labels["evicted"] == 2
+
+
+def test_inferred_fields_are_bounded_in_number_and_in_their_names() -> None:
+    """The schema is journaled: a feed cannot make it larger than a record may be."""
+    names = ["n" * LONGEST_NAME, "m" * (LONGEST_NAME + 1)]
+    long, fits = infer([dict.fromkeys(names, n / 7) for n in range(50)], set(), text=False)
+    many = infer([{f"f{k}": n / 7 for k in range(1001)} for n in range(2)], set(), text=False)
+
+    assert (fits.name, fits.kind) == (names[0], "numeric")
+    assert (long.kind, long.why) == (None, "its name has 1,001 characters, at most 1,000 are taken")
+    assert len(schema_of(many[:1000]).fields) == 1000
+    with pytest.raises(ConfigError, match="the sample shows 1,001 fields, at most 1,000"):
+        schema_of(many)
+
+
+def test_detail_of_a_dead_letter_is_cut() -> None:
+    """What a sender wrote is in the value; the header says why in at most 500 bytes."""
+    machine = shard()
+    value = json.dumps({"id": "1", "urgent": "u" * 5000}).encode()
+    [letter] = machine.process(batch([observation(value)]), NOW).dead_letters()
+    headers = dict(letter.headers)
+
+    assert headers["reason"] == b"wrong_kind"
+    assert 0 < len(headers["detail"]) <= 500
+    assert letter.value == value
