@@ -196,6 +196,7 @@ def test_changed_identity_exits_2_and_names_the_key_and_the_ways_on(
 
 def test_taken_port_is_one_line_that_names_the_key(feed: Feed) -> None:
     """With what to do about it."""
+    feed("check", "svc.toml", "--create")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         feed.edit("svc.toml", ("port = 0", f"port = {port}"))
