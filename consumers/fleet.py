@@ -7,7 +7,7 @@ hand, and the first error is what the service ends with.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from prometheus_client.metrics_core import Metric
@@ -18,10 +18,10 @@ from consumers.runner import Runner
 from consumers.transports.protocol import Log
 from consumers.web.app import Health
 
-__all__ = ["Fleet", "united"]
+__all__ = ["Fleet", "Union", "united", "worst"]
 
 # The worst first: what one shard is, the service is.
-STATES = ("dead", "starting", "replaying", "degraded", "stopped", "live")
+STATES = ("dead", "starting", "replaying", "degraded", "stopped", "standby", "live")
 
 
 class Fleet:
@@ -59,16 +59,11 @@ class Fleet:
             self._runners[number] = Runner(config, log, stop, shard=number, drain=drain)
         self._error: BaseException | None = None
         self.registry = CollectorRegistry()
-        self.registry.register(_Union([r.registry for r in self._runners.values()]))
+        self.registry.register(Union(lambda: [r.registry for r in self._runners.values()]))
 
     def health(self) -> Health:
         """The worst of the shards', and which they are in."""
-        every = {number: runner.health() for number, runner in self._runners.items()}
-        worst = min(every.values(), key=lambda health: STATES.index(health.state))
-        if len(every) == 1:
-            return worst
-        behind = [f"shard {n} {h}" for n, h in every.items() if h.state == worst.state]
-        return Health(worst.state, "; ".join(behind))
+        return worst({number: runner.health() for number, runner in self._runners.items()})
 
     def run(self) -> None:
         """Run until stopped or drained.
@@ -98,10 +93,19 @@ class Fleet:
             self._stop.set()
 
 
-class _Union(Collector):
+def worst(every: Mapping[int, Health]) -> Health:
+    """The worst of the shards' healths, and which of them are in it."""
+    state = min((health.state for health in every.values()), key=STATES.index)
+    of = {n: health for n, health in every.items() if health.state == state}
+    if len(every) == 1:
+        return next(iter(of.values()))
+    return Health(state, "; ".join(f"shard {n} {health}" for n, health in of.items()))
+
+
+class Union(Collector):
     """The metrics of several registries as one: a family of all shards' samples."""
 
-    def __init__(self, registries: Sequence[CollectorRegistry]) -> None:
+    def __init__(self, registries: Callable[[], Sequence[CollectorRegistry]]) -> None:
         self._registries = registries
 
     def describe(self) -> list[Metric]:
@@ -110,7 +114,7 @@ class _Union(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric."""
-        return united(metric for r in self._registries for metric in r.collect())
+        return united(metric for r in self._registries() for metric in r.collect())
 
 
 def united(metrics: Iterator[Metric]) -> Iterator[Metric]:

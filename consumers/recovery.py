@@ -32,6 +32,7 @@ from stream.schema import Field, Schema
 
 __all__ = [
     "about_of",
+    "goes_on",
     "identity_in",
     "rebuild",
     "recover",
@@ -77,6 +78,7 @@ def recover(
     *,
     now: int,
     progress: Progress = lambda done, total: None,
+    warm: Live | None = None,
 ) -> Live:
     """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
 
@@ -86,6 +88,8 @@ def recover(
         The wall clock in ms.
     progress
         Called with the records replayed and the records to replay.
+    warm
+        A shard that has followed the journal: it is gone on from, where that is possible.
     """
     end = log.end_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves offsets without a record behind.
@@ -93,10 +97,20 @@ def recover(
     if origin is None:
         end = _first_start(config, log, owner, found, now)
         live = rebuild(config, log, found, store, end=end, progress=progress)
+    elif warm is not None and goes_on(config, origin, found, warm):
+        warm.replayed = 0
+        replay(log, found, warm, end, progress)
+        live = warm
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
     owner.seek(live.shard.positions)
     return live
+
+
+def goes_on(config: Config, origin: Origin, found: Sources, live: Live) -> bool:
+    """Whether the journal goes on where this shard stands."""
+    ahead = course(origin.left.log, found.journal, live.position, origin.left.end)
+    return origin.objection(about_of(config, live)) is None and ahead.without(live.seq) is None
 
 
 def rebuild(

@@ -67,6 +67,8 @@ class Runner:
         Whether to end at the present end of the inputs.
     on_commit
         Called after each commit, when it is true.
+    warm
+        The shard as a standby has followed it.
     """
 
     def __init__(
@@ -78,8 +80,9 @@ class Runner:
         shard: int = 0,
         drain: bool = False,
         on_commit: Listener | None = None,
+        warm: Live | None = None,
     ) -> None:
-        self._shard = shard
+        self._shard, self._warm = shard, warm
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._on_commit = on_commit
         self._view: ShardView | None = None
@@ -175,6 +178,7 @@ class Runner:
     def _recover(self, owner: Owner, found: Sources) -> Live:
         self._health = Health("replaying")
         reach("in_locate")
+        warm, self._warm = self._warm, None  # only the first time: then it has gone on
         live = recover(
             self._config,
             self._log,
@@ -183,6 +187,7 @@ class Runner:
             self.store,
             now=_now(),
             progress=self._replaying,
+            warm=warm,
         )
         for objection in live.refused:
             log.warning("snapshot not used: %s", objection)

@@ -23,7 +23,7 @@ decision held labels plan join evaluate drift compat checks
 CONSUMERS = """
 errors secrets failpoints config records files feed events models compiled codecs outcome shard
 assembly journal transports snapshots history recovery partitioning travel poison commit telemetry
-web runner fleet replay plot demo commands cli __main__
+web runner fleet standby ownership replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

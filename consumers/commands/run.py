@@ -40,7 +40,11 @@ def run(
     ] = False,
     shards: Annotated[
         str | None,
-        typer.Option("--shards", metavar="0,3", help="Run only these shards, numbers from 0."),
+        typer.Option(
+            "--shards",
+            metavar="0,3",
+            help="Run just these shards, numbers from 0; without, on Kafka, processes share them.",
+        ),
     ] = None,
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
@@ -61,6 +65,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     from consumers.compiled import compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet
+    from consumers.ownership import Shared
     from consumers.partitioning import check_partitioning
     from consumers.telemetry.log import configure
     from consumers.transports import open_log
@@ -79,13 +84,20 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
         for number in numbers:
             _check_journal(config, transport, number)
         check_partitioning(config, transport)
+        # To drain is a task with an end: nobody stands by for it.
+        ours = shards is not None or drain
+        member = None if ours else transport.member(config.name, config.journal_topic)
+        fleet: Fleet | Shared
+        if member is None:
+            fleet = Fleet(config, opened, stop, numbers, drain=drain)
+        else:
+            fleet = Shared(config, opened, member, stop)
+        with served(config, fleet) as address:
+            if address:
+                log.info("metrics on %s/metrics", address)
+            fleet.run()
     finally:
         transport.close()
-    fleet = Fleet(config, opened, stop, numbers, drain=drain)
-    with served(config, fleet) as address:
-        if address:
-            log.info("metrics on %s/metrics", address)
-        fleet.run()
 
 
 def _numbers(text: str | None, config: Config) -> list[int]:

@@ -13,6 +13,7 @@ from kafka.errors import TopicAlreadyExistsError
 from consumers.errors import TransportError
 from consumers.records import Fetched, Outgoing, Partition, Record
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
+from consumers.transports.kafka_group import KafkaMember
 from consumers.transports.kafka_inputs import fetched
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_owner import KafkaOwner
@@ -187,6 +188,10 @@ class KafkaLog:
         owner = KafkaOwner(self._options, name, shard, inputs, self._place)
         self._owners.append(owner)
         return owner
+
+    def member(self, name: str, topic: str) -> KafkaMember:
+        """A member of the service's group, which says which shards are its own."""
+        return KafkaMember(self._options, name, topic)
 
     def close(self) -> None:
         """Release everything, the owners this log gave too."""

@@ -120,6 +120,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
+SESSION_MS = 6_000  # a member silent for so long is dead: the least a broker allows by default
+
+
 class KafkaOptions:
     """The settings of each client, from the section [kafka] of a configuration.
 
@@ -175,6 +178,16 @@ class KafkaOptions:
             "enable_auto_commit": False,  # positions are committed with the outputs, or not at all
             "auto_offset_reset": "none",  # a lost position must raise, not jump
             # No deserializers: after one raises, the client's poll never returns again.
+        }
+
+    def member(self, group: str) -> dict[str, Any]:
+        """The settings of a member of a group that reads nothing."""
+        return {
+            **self.consumer(),
+            "group_id": group,
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": SESSION_MS // 4,
+            "auto_offset_reset": "latest",  # it has no position, and needs none
         }
 
     def producer(self, transactional_id: str | None) -> dict[str, Any]:

@@ -158,6 +158,9 @@ class MemoryLog:
             self._store.epochs[name, shard] = epoch
         return MemoryOwner(self._store, name, shard, epoch, inputs, self._clock)
 
+    def member(self, name: str, topic: str) -> None:
+        """None: one process runs every shard of a service on this log."""
+
     def close(self) -> None:
         """Nothing to release: the records stay until the process ends."""
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from consumers.records import Fetched, Outgoing, Partition, Record
 
-__all__ = ["Log", "Owner"]
+__all__ = ["Log", "Member", "Owner"]
 
 
 class Log(Protocol):
@@ -64,8 +64,31 @@ class Log(Protocol):
             The partitions it consumes.
         """
 
+    def member(self, name: str, topic: str) -> Member | None:
+        """Join the group of a service, which shares its shards out among processes.
+
+        None where the log has no groups: then one process runs every shard.
+
+        Parameters
+        ----------
+        name
+            The service's.
+        topic
+            Its journal: a partition a shard.
+        """
+
     def close(self) -> None:
         """Release everything."""
+
+
+class Member(Protocol):
+    """A process's place in the group of a service."""
+
+    def shards(self) -> frozenset[int]:
+        """The shards it is to run, as far as it knows. Never blocks."""
+
+    def close(self) -> None:
+        """Leave the group."""
 
 
 class Owner(Protocol):

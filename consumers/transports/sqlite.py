@@ -138,6 +138,9 @@ class SqliteLog:
         self._owners.append(owner)
         return owner
 
+    def member(self, name: str, topic: str) -> None:
+        """None: one process runs every shard of a service on this log."""
+
     def close(self) -> None:
         """Close the file, and that of every owner this log gave."""
         for owner in self._owners:

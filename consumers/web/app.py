@@ -40,7 +40,8 @@ class Health:
     Parameters
     ----------
     state
-        `degraded`: it predicts and does not learn. `dead`: the loop ended by a fault, the process
+        `degraded`: it predicts and does not learn. `standby`: it follows the journal of shards that
+        others run, ready to take over. `dead`: the loop ended by a fault, the process
         should be replaced.
     detail
         What a person wants to know about it, in a few words.
@@ -51,7 +52,7 @@ class Health:
     False
     """
 
-    state: Literal["starting", "replaying", "live", "degraded", "stopped", "dead"]
+    state: Literal["starting", "replaying", "live", "degraded", "standby", "stopped", "dead"]
     detail: str = ""
 
     @property
@@ -61,8 +62,8 @@ class Health:
 
     @property
     def ready(self) -> bool:
-        """Whether it serves now."""
-        return self.state == "live"
+        """Whether it does what it is there for."""
+        return self.state in ("live", "standby")
 
     def __str__(self) -> str:
         return f"{self.state}: {masked(self.detail)}" if self.detail else self.state

@@ -158,7 +158,7 @@ def dirty(place: Shell) -> Run:
     records = good()
     run.send([*records[:200], *bad(50)])
     rejected = 'headwater_dead_letters_total{{reason="{}",shard="0"}}'.format
-    with Service(run.config) as service:
+    with Service(run.config, "--shards", "0") as service:
         service.wait_until(lambda: service.metric('headwater_learned_total{shard="0"}') == 100)
         # The 100th label is known; between observation 100 and its label come the others again.
         run.send([records[200], *bad(100)])

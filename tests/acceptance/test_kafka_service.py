@@ -166,7 +166,7 @@ def test_one_partition_scores_as_rivers_loop_to_the_last_digit(
     assert ids(predictions[0]) == [str(i) for i in range(len(stream))]
     assert accuracy_of(predictions, stream) == rivers_accuracy
     of = '{model="GaussianNB",shard="0",window="all"}'
-    with Service(config) as service:
+    with Service(config, "--shards", "0") as service:
         said = service.wait_said(r"live at journal entry (\d+), (\d+) records replayed")
         assert int(said[1]) > 1
         assert said[2] == "0"
@@ -208,7 +208,7 @@ def test_kill_9_in_mid_stream_loses_and_doubles_nothing(
     config = made(feed, max_records=len(stream) // 90)  # about 180 commits
     for share in (1 / 3, 2 / 3):
         enough = int(share * len(stream))
-        with Service(config) as service:
+        with Service(config, "--shards", "0") as service:
             service.wait_until(lambda: predicted() >= enough)  # noqa: B023  asked at once
             service.kill()
         assert predicted() < len(stream)
@@ -228,7 +228,7 @@ def test_second_service_of_the_name_fences_the_first_in_mid_stream(
     """The first ends with 3 and one line; the second goes on where it was."""
     feed = fill(kafka_bootstrap, stream[:9_000], 1)
     slow, fast = made(feed, max_records=20), made(feed)  # 900 commits: the second comes in time
-    with Service(slow) as first:
+    with Service(slow, "--shards", "0") as first:
         first.wait_until(lambda: predicted() > 0)
         with Service(fast, "--drain") as second:
             assert first.wait() == 3
@@ -249,9 +249,9 @@ def test_idle_service_that_was_fenced_ends_at_its_next_record(
     config = made(small)
     records = list(outgoing(stream[:20], small))
     append(small, records[:10])
-    with Service(config) as first:
+    with Service(config, "--shards", "0") as first:
         first.wait_until(lambda: predicted() >= 10)
-        with Service(config) as second:
+        with Service(config, "--shards", "0") as second:
             second.wait_said("live at journal entry")
             append(small, records[10:])
             assert first.wait() == 3
@@ -270,13 +270,13 @@ def test_labels_that_begin_after_the_observations_are_learned_and_sigterm_keeps_
     config = made(small)
     records = list(outgoing(stream[:300], small))
     append(small, [r for r in records if r.topic == small.observations])
-    with Service(config) as service:
+    with Service(config, "--shards", "0") as service:
         service.wait_until(lambda: service.metric('headwater_predictions_total{shard="0"}') == 300)
         assert service.metric('headwater_learned_total{shard="0"}') == 0
         append(small, [r for r in records if r.topic == small.labels])
         service.wait_until(lambda: service.metric('headwater_learned_total{shard="0"}') == 300)
         assert service.terminate() == 0
-    with Service(config) as service:
+    with Service(config, "--shards", "0") as service:
         said = service.wait_said(r"live .* (\d+) records replayed, (\d+) observations known")
         assert service.get("/readyz") == "live\n"
         assert service.terminate() == 0
@@ -313,7 +313,7 @@ def test_no_broker_is_one_line_and_soon(stream: Stream, tmp_path: Path, name: st
         held.bind(("127.0.0.1", 0))  # nobody listens on it, and nobody else can
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
         config = configure(tmp_path, Feed(nobody, "in", "labels", tuple(stream[0][0])), name)
-        with Service(config) as run:
+        with Service(config, "--shards", "0") as run:
             check = headwater("check", config, seconds=15)
             assert run.wait(15) == 1
 

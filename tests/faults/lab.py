@@ -152,9 +152,12 @@ class Lab:
         return path
 
     def start(self, *arguments: str, failpoint: str = "", **sizes: int) -> Service:
-        """Run the service in the background."""
+        """Run the service in the background, its shard being this process's: no group is asked."""
         return Service(
-            self.configure(**sizes), *arguments, environment={"HEADWATER_FAILPOINT": failpoint}
+            self.configure(**sizes),
+            *("--shards", "0"),
+            *arguments,
+            environment={"HEADWATER_FAILPOINT": failpoint},
         )
 
     def predicted(self) -> int:

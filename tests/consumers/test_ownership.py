@@ -1,0 +1,184 @@
+"""Who runs which shard: what the group gives is taken, what it takes away is let go of."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+
+from consumers import ownership
+from consumers.errors import FencedError, TransportError
+from consumers.ownership import Shared
+from consumers.records import Partition
+from consumers.recovery import sources
+from consumers.runner import Runner
+from consumers.transports import open_log
+from tests.consumers.feeds import config as configured
+from tests.consumers.feeds import feed, fill, phishing
+
+FEATURES = tuple(sorted(phishing(1)[0][0]))
+
+
+class Group:
+    """What a group says, said by the test."""
+
+    def __init__(self) -> None:
+        self.given: frozenset[int] = frozenset()
+        self.left = False
+
+    def shards(self) -> frozenset[int]:
+        return self.given
+
+    def close(self) -> None:
+        self.left = True
+
+
+class Host:
+    """One process of the service, in a thread."""
+
+    def __init__(self, directory, url: str) -> None:
+        self.group, self.stop = Group(), threading.Event()
+        self.error: BaseException | None = None
+        config = configured(directory, url, features=FEATURES)
+        self.shared = Shared(config, lambda: open_log(url), self.group, self.stop)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.shared.run()
+        except TransportError as error:
+            self.error = error
+
+    def end(self) -> None:
+        """Stop it as SIGTERM does."""
+        self.stop.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    @property
+    def state(self) -> str:
+        return self.shared.health().state
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A log with 300 records."""
+    url = f"memory:{uuid4()}"
+    log = open_log(url)
+    fill(log, phishing(300))
+    yield url
+    log.close()
+
+
+@pytest.fixture
+def host(tmp_path, url) -> Iterator[Callable[[], Host]]:
+    """Start processes; each is ended with the test."""
+    hosts: list[Host] = []
+
+    def start() -> Host:
+        hosts.append(Host(tmp_path / str(len(hosts)), url))
+        return hosts[-1]
+
+    yield start
+    for each in hosts:
+        each.end()
+
+
+def until(happened: Callable[[], object], seconds: float = 30) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def said(url: str) -> int:
+    """How many predictions there are."""
+    log = open_log(url)
+    parts = [Partition("svc-predictions", 0)]
+    return log.end_offsets(parts)[parts[0]]
+
+
+def test_what_is_given_is_run_and_what_is_taken_is_followed(host, url) -> None:
+    """From one process to another and back: each prediction once, the second always warm."""
+    one, two = host(), host()
+    one.group.given = frozenset({0})
+    until(lambda: said(url) == 300)
+    until(lambda: two.state == "standby")
+
+    one.group.given = frozenset()
+    until(lambda: one.state == "standby")
+    two.group.given = frozenset({0})
+    open_log(url).append([r for r in feed(phishing(400), 50) if int(r.key) >= 300])
+    until(lambda: said(url) == 400)
+    two.group.given = frozenset()
+    until(lambda: two.state == "standby")
+    one.group.given = frozenset({0})
+    until(lambda: one.state == "live")
+
+    assert said(url) == 400
+    assert one.shared.registry.get_sample_value(
+        "headwater_observations_total", {"shard": "0"}
+    ) == pytest.approx(400)
+
+
+def test_a_shard_that_was_fenced_is_taken_again_if_it_still_is_ours(
+    host, url, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody ran it by hand: he is overtaken once the group had time to say otherwise."""
+    monkeypatch.setattr(ownership, "GRACE_SECONDS", 0.3)
+    one = host()
+    one.group.given = frozenset({0})
+    until(lambda: one.state == "live" and said(url) == 300)
+    config = configured(tmp_path, url, features=FEATURES)
+    log = open_log(url)
+    other = log.owner("svc", 0, sources(config, log).inputs)
+    log.append([r for r in feed(phishing(310), 50) if int(r.key) >= 300])
+    until(lambda: said(url) == 310)
+
+    assert one.error is None
+    with pytest.raises(FencedError):
+        other.confirm({})
+
+
+def test_a_shard_that_fails_ends_the_process(host, url, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An orchestrator starts it anew; the group gives its shards to the others."""
+
+    def failed(self) -> None:
+        raise TransportError("the log is gone")
+
+    monkeypatch.setattr(Runner, "run", failed)
+    one = host()
+    one.group.given = frozenset({0})
+    until(lambda: one.error is not None)
+
+    assert str(one.error) == "the log is gone"
+    assert one.state == "dead"
+    assert one.group.left
+
+
+def test_a_rollback_behind_a_standby_costs_its_warmth_only(host, url, tmp_path) -> None:
+    """It is rebuilt as the journal now says, and takes over from there."""
+    from consumers.travel import moment, rebuild_at, roll_back
+
+    one, two = host(), host()
+    one.group.given = frozenset({0})
+    until(lambda: said(url) == 300 and two.state == "standby")
+    one.group.given = frozenset()
+    until(lambda: one.state == "standby")
+    log = open_log(url)
+    config = configured(tmp_path, url, features=FEATURES)
+    found = sources(config, log)
+    live = rebuild_at(config, log, found, None, moment(log, found.journal, "4"))
+    then = live.shard.view().learned
+    reset = roll_back(log, log.owner("svc", 0, found.inputs), found, live, now=0, reason="")
+    until(lambda: f"at entry {reset.seq}" in two.shared.health().detail)
+    two.group.given = frozenset({0})
+    until(lambda: two.state == "live")
+
+    learned = two.shared.registry.get_sample_value("headwater_learned_total", {"shard": "0"})
+    assert learned == then
