@@ -129,10 +129,7 @@ def progressive(learner: Learner, stream: Sequence[Block]) -> Quality:
 def _score(quality: Quality, block: Block, said: Predictions) -> None:
     codes = {label: code for code, label in enumerate(said.classes)}
     label = np.array([codes[value] for value in block.labels], dtype=np.int64)
-    baselines = quality.baselines(block.op, block.y, label, len(said.classes), len(said))
-    true = label[block.y]
-    p_true = said.proba[np.arange(len(said)), true]
-    quality.score(true, np.column_stack((said.best(), baselines)), p_true)
+    quality.score_at_once(block.y, label, said)
 
 
 @njit(cache=True)

@@ -115,7 +115,7 @@ class Learner(base.Classifier, abc.ABC):
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
         """Run the steps. `label` maps the block's labels to class codes, -1 for one that no
-        step learns; `before` classes were known before; predictions go to `out`."""
+        step need know; `before` classes were known before; predictions go to `out`."""
 
     @abc.abstractmethod
     def _export(self) -> State:
@@ -230,9 +230,8 @@ class Learner(base.Classifier, abc.ABC):
             raise refusal
         before = len(self._classes)
         label = self._admit_labels(block)
-        n = block.n_predictions
-        width = len(self._classes)
-        out = Predictions(self.classes, np.zeros((n, width)), np.zeros(n, dtype=np.int64))
+        n, classes = block.n_predictions, self.classes
+        out = Predictions(classes, np.zeros((n, len(classes))), np.zeros(n, dtype=np.int64))
         self._execute(block, label, before, out)
         return out
 
@@ -358,15 +357,17 @@ class Learner(base.Classifier, abc.ABC):
 
     def _admit_labels(self, block: Block) -> NDArray[np.int64]:
         """Class codes of the block's labels; new ones in the order their steps learn."""
+        known = [self._classes.codes.get(value, -1) for value in block.labels]
+        kinds = {type(value) for value in [*block.labels, *self._classes.values[:1]]}
+        plain = len(kinds) == 1 and min(known, default=-1) >= 0 and len(block) > 0
+        if plain and np.minimum.reduce(block.y) >= 0:  # no label is new, and no step lacks one
+            return np.array(known, dtype=np.int64)
         label = np.full(len(block.labels), -1, dtype=np.int64)
-        every = np.count_nonzero(block.op) == len(block)  # PREDICT is 0
-        learned = block.y if every else block.y[learning(block)]
-        if not learned.size:
-            return label
-        if learned.min() < 0:
+        learned = block.y[learning(block)]
+        if learned.size and learned.min() < 0:
             raise ValueError("a learning step needs a label")
         codes = np.flatnonzero(np.bincount(learned)).tolist()
-        if any(block.labels[code] not in self._classes for code in codes):
+        if any(known[code] < 0 for code in codes):
             codes = list(dict.fromkeys(learned.tolist()))  # new ones in order
         label[codes] = self._admit_classes([block.labels[code] for code in codes])
         return label

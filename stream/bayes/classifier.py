@@ -82,16 +82,19 @@ class BayesClassifier(Learner, abc.ABC):
     ) -> None:
         classes = len(self._classes)
         self._widen(classes)
-        codes = np.full(label.size + 1, -1, dtype=np.int64)  # the last is that of no label, -1
-        codes[:-1] = label
-        y = codes.take(block.y, mode="wrap")
-        steps = Steps(block.op, block.row, y, block.w, before, self._growth)
+        steps = self._steps(block, label, before)
         op, _, *others = steps
         kernels.progressive(op, *others, self._given(), *self._prior, out.proba, out.known)
         prior = out.proba.copy()
         for part in self._parts:
             part.execute(block, steps, classes, out.proba)
         kernels.normalise(out.proba, prior, out.known)
+
+    def _steps(self, block: Block, label: NDArray[np.int64], before: int) -> Steps:
+        codes = np.full(label.size + 1, -1, dtype=np.int64)  # the last is that of no label, -1
+        codes[:-1] = label
+        y = codes.take(block.y, mode="wrap")
+        return Steps(block.op, block.row, y, block.w, before, self._growth)
 
     def _widen(self, classes: int) -> None:
         if self._prior.weight.size < classes:

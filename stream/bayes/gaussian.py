@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.base import Predictions
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import Moments
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import Block, Floats, Rows
+from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning
 from stream.errors import StateError
 from stream.parameters import number, one_of
 from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label
@@ -23,6 +24,7 @@ from stream.state import State
 
 __all__ = ["GaussianNB", "GaussianPart"]
 
+LANES = kernels.LANES
 NUMBERS = (float, int)  # by type, not by isinstance: a truth value is an int
 LABELS = (str, int, bool)
 
@@ -35,15 +37,30 @@ class GaussianPart(Part):
     def __init__(self, ddof: float, smoothing: float) -> None:
         self._ddof, self._smoothing = ddof, smoothing
         self._features = Dictionary(MAX_FEATURES)
-        self._cells, self._unit = np.zeros((kernels.CLASSES, 0)), np.ones(1)
-        self._desk, self._desk_of = np.zeros((0, 0)), np.zeros((0, 0))
+        self._cells, self._unit = np.zeros((0, _height(0), LANES)), np.ones(1)
+        self._desk, self._answer = np.zeros((1, 0)), np.zeros((1, 0))
+        self._desk_of: Floats | None = None
 
     @property
     def moments(self) -> Moments:
-        """The moments, to be read or written in place."""
-        s, k = self._cells, kernels.PER_CLASS
-        tables = [s[kernels.CLASSES + i :: k] for i in range(k)]
-        return Moments._make([*tables, *s[: kernels.CLASSES], self._unit])
+        """A copy of the moments."""
+        s, d, each = self._cells, len(self._features), kernels.PER_CLASS
+        rows = s.transpose(1, 0, 2).reshape(s.shape[1], -1)[:, :d]
+        tables = [rows[kernels.HEAD + each + i :: each] for i in range(3)]
+        ours = [*tables, rows[0], *rows[kernels.HEAD : kernels.HEAD + 3], self._unit]
+        return Moments._make(a.copy() for a in ours)
+
+    def _take(self, moments: Moments) -> None:
+        """Have these moments, of as many features as there are now."""
+        classes, d = moments.n.shape
+        rows = np.zeros((_height(classes), -(-d // LANES) * LANES))
+        each = kernels.PER_CLASS
+        rows[0, :d] = moments.anchor
+        for i in range(3):
+            rows[kernels.HEAD + i, :d] = moments[4 + i]
+            rows[kernels.HEAD + each + i :: each, :d] = moments[i]
+        cells = rows.reshape(len(rows), -1, LANES).transpose(1, 0, 2)
+        self._cells, self._unit = np.ascontiguousarray(cells), moments.unit
 
     @property
     def features(self) -> list[str]:
@@ -54,11 +71,48 @@ class GaussianPart(Part):
         return {"features": self._features.overflow}
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
-        source, column = admit(self._features, block)
-        self._widen(classes)
-        glance = np.empty((kernels.GLANCES + kernels.PER_GLANCE * classes, column.size))
-        x, how = block.rows.numeric, (self._ddof, self._smoothing)
-        kernels.progressive(*steps, x, source, column, *how, self._cells, self._unit, glance, joint)
+        used, s, x = self._lanes(block, classes)
+        kernels.progressive(*steps, x, self._ddof, self._smoothing, s, self._unit, joint)
+        if s is not self._cells:
+            self._cells[used] = s
+
+    def answer(self, block: Block, steps: Steps, weight: Floats, out: Predictions) -> None:
+        """The whole classifier, where nothing fades; weight (C,): of each class, learned too."""
+        used, s, x = self._lanes(block, weight.size)
+        to = (out.proba, out.known)
+        kernels.posterior(*steps[:-1], weight, x, self._ddof, self._smoothing, s, *to)
+        if s is not self._cells:
+            self._cells[used] = s
+
+    def _lanes(self, block: Block, classes: int) -> tuple[Any, Floats, Floats]:
+        """The chunks of features that a block has; their cells; and its values in their lanes.
+
+        Sums are of lanes in pairs, so a feature is always in its own, whatever else a block has.
+        """
+        x, before = block.rows.numeric, len(self._features)
+        if list(block.rows.numeric_names) == self._features.values:  # as in nearly every block
+            self._widen(classes)
+            if before == len(self._cells) * LANES:
+                return None, self._cells, np.ascontiguousarray(x)
+            source = column = np.arange(before)
+        else:
+            source, column = admit(self._features, block)
+            self._widen(classes)
+            self._anchor(block, source, column, before)
+        used = np.unique(column // LANES)
+        lanes = np.full((len(x), used.size * LANES), nan)
+        lanes[:, np.searchsorted(used, column // LANES) * LANES + column % LANES] = x[:, source]
+        return used, self._cells if used.size == len(self._cells) else self._cells[used], lanes
+
+    def _anchor(
+        self, block: Block, source: NDArray[np.int64], column: NDArray[np.int64], before: int
+    ) -> None:
+        """Anchor the features that are new in this block to the first value it learns of each."""
+        rows = block.row[learning(block)]
+        for i in np.flatnonzero(column >= before).tolist():
+            values = block.rows.numeric[rows, source[i]]
+            j, k = divmod(int(column[i]), LANES)
+            self._cells[j, 0, k] = values[np.argmax(~np.isnan(values))]
 
     # One record of known features, without a block: the same kernels, on a desk that is kept.
 
@@ -71,34 +125,37 @@ class GaussianPart(Part):
         d = len(codes)
         if type(x) is not dict or not 0 < d <= 4 * len(x):
             return False
-        if self._cells.shape != (_height(classes), d):  # something new has no room yet
+        chunks, height, _ = self._cells.shape
+        if chunks * LANES < d or height != _height(classes):  # something new has no room yet
             return False
-        values = [nan] * d
+        values = [nan] * (chunks * LANES)
         for name, value in x.items():
             j = codes.get(name)
             if j is None or type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
                 return False
             values[j] = value + 0.0  # as `number` does
         if self._desk_of is not self._cells:
-            rows = kernels.GLANCE + kernels.GLANCES + kernels.PER_GLANCE * classes
-            self._desk, self._desk_of = np.empty((rows, max(d, classes))), self._cells
-        pack_into(f"{d}d", self._desk.data, 0, *values)
+            self._desk, self._answer = np.empty((1, len(values))), np.empty((1, classes))
+            self._desk_of = self._cells
+        pack_into(f"{len(values)}d", self._desk.data, 0, *values)
         return True
 
-    def learn_laid(self, c: int, w: float) -> None:
-        """Learn the record on the desk for class c, which is known; nothing fades."""
-        kernels.learn_row(self._desk, c, w, self._smoothing, self._cells)
+    def learn_laid(self, c: int, w: float, weight: Floats) -> None:
+        """Learn the record on the desk for class c, which is known; weight (C,): of each class."""
+        self._run(LEARN, c, w, weight)
 
     def answer_laid(self, weight: Floats) -> tuple[float, ...]:
         """The posterior of the record on the desk; weight (C,): of each class."""
-        ddof = self._ddof and self._ddof * float(self._unit[0])
-        kernels.answer_row(self._desk, weight, ddof, self._smoothing, self._cells)
-        at = kernels.ANSWER * self._desk.strides[0]
-        return unpack_from(f"{weight.size}d", self._desk.data, at)
+        self._run(PREDICT, -1, 1.0, weight)
+        return unpack_from(f"{weight.size}d", self._answer.data)
+
+    def _run(self, op: int, c: int, w: float, weight: Floats) -> None:
+        how = (self._ddof, self._smoothing)
+        kernels.posterior_of_one(op, self._desk, c, w, weight, *how, self._cells, self._answer)
 
     def _widen(self, classes: int) -> None:
         """Make room for classes and features that are new."""
-        old, shape = self._cells, (_height(classes), len(self._features))
+        old, shape = self._cells, (-(-len(self._features) // LANES), _height(classes), LANES)
         if old.shape != shape:
             self._cells = np.zeros(shape)
             self._cells[: old.shape[0], : old.shape[1]] = old
@@ -116,19 +173,23 @@ class GaussianPart(Part):
         present = {n: v for n, v in zip(rows.numeric_names, rows.numeric[0], strict=True) if v == v}
         for name in present:
             j = self._features.codes.get(name)
-            if j is None or left_after(self.moments.n[c, j], w) is None:
+            if j is None or left_after(self._cells[j // LANES, _height(c), j % LANES], w) is None:
                 return f"feature {name!r} has less weight in its class"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
         w = amount.w * amount.fade * float(self._unit[0])
         kernels.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self._cells)
-        for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
-            self._features.remove(self._features.values[j])
-            self._cells = np.delete(self._cells, j, axis=1)
+        moments = self.moments
+        gone = np.flatnonzero(moments.total_n == 0.0)
+        if gone.size:
+            for j in gone[::-1].tolist():
+                self._features.remove(self._features.values[j])
+            left = [np.delete(a, gone, axis=-1) for a in moments[:-1]]
+            self._take(Moments._make([*left, moments.unit]))
 
     def drop_class(self, c: int) -> None:
-        self._cells = np.delete(self._cells, np.s_[_height(c) : _height(c + 1)], axis=0)
+        self._cells = np.delete(self._cells, np.s_[_height(c) : _height(c + 1)], axis=1)
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
@@ -147,7 +208,7 @@ class GaussianPart(Part):
         a.total_n[j], a.total_mean[j], a.total_m2[j] = _united(
             (a.total_n[j], a.total_mean[j], a.total_m2[j]), everywhere
         )
-        self._unit = b.unit.copy()
+        self._take(a._replace(unit=b.unit))
 
     def n_parameters(self, classes: int) -> int:
         return 2 * classes * len(self._features)
@@ -166,10 +227,8 @@ class GaussianPart(Part):
             raise StateError(
                 f"expected moments of {classes} classes and {len(features)} features, got others"
             )
-        self._features, self._unit = features, loaded[-1]
-        self._cells = np.empty((_height(classes), len(features)))
-        for mine, came in zip(self.moments[:-1], loaded[:-1], strict=True):
-            mine[:] = came
+        self._features = features
+        self._take(Moments._make(loaded))
 
 
 class GaussianNB(BayesClassifier):
@@ -262,8 +321,7 @@ class GaussianNB(BayesClassifier):
         known = c >= 0 and type(self._classes.values[c]) is type(y)
         usual = self.half_life is None and type(w) in NUMBERS and 0 < w <= HEAVIEST
         if known and usual and self._laid(x):
-            self._gaussian.learn_laid(c, float(w))
-            self._prior.weight[c] += float(w)
+            self._gaussian.learn_laid(c, float(w), self._prior.weight)
         else:
             super().learn_one(x, y, w)
 
@@ -272,6 +330,15 @@ class GaussianNB(BayesClassifier):
             return super().predict_proba_one(x)
         posterior = self._gaussian.answer_laid(self._prior.weight)
         return dict(zip(self._classes.values, posterior, strict=True))
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        if self.priors is not None or self.half_life is not None:
+            super()._execute(block, label, before, out)
+            return
+        self._widen(len(self._classes))
+        self._gaussian.answer(block, self._steps(block, label, before), self._prior.weight, out)
 
     def _laid(self, x: Mapping[Any, Any]) -> bool:
         """Whether the record is ready for its kernels, without a block."""
@@ -320,4 +387,4 @@ def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Float
 
 def _height(classes: int) -> int:
     """How many rows the cells of so many classes have."""
-    return kernels.CLASSES + kernels.PER_CLASS * classes
+    return kernels.HEAD + kernels.PER_CLASS * (classes + 1)

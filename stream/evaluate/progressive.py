@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Block, Rows
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.explained import explained_many
@@ -201,6 +201,9 @@ class Progressive:
     ) -> None:
         codes = {label: code for code, label in enumerate(predictions.classes)}
         label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
+        if not plan.kept and (block.op == PREDICT_THEN_LEARN).all():
+            self.quality.score_at_once(block.y, label, predictions)  # each label came with its row
+            return
         asked = np.flatnonzero(block.op != LEARN)
         baselines = self.quality.baselines(
             block.op, block.y, label, len(predictions.classes), asked.size

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.base import Predictions
 from stream.block import Floats
 from stream.evaluate import _kernels as kernels
 from stream.schema import Label
@@ -116,10 +117,7 @@ class Quality:
         n_predictions: int,
     ) -> NDArray[np.int64]:
         """Class codes (n_predictions, 2) of majority and no-change; learns the steps' labels."""
-        if n_classes > len(self._counts):
-            self._counts = np.append(
-                self._counts, np.zeros(n_classes - len(self._counts), dtype=np.int64)
-            )
+        self._count(n_classes)
         out = np.empty((n_predictions, 2), dtype=np.int64)
         kernels.baselines(op, y, label, self._counts, self._memory, out)
         return out
@@ -140,11 +138,7 @@ class Quality:
         if (without := int(true.size - np.count_nonzero(named))) > 0:
             self.unscored += without
             true, said, p_true = true[named], said[named], p_true[named]
-        n = len(self._counts)
-        if n > len(self._confusion):
-            larger = np.zeros((n, n), dtype=np.int64)
-            larger[: len(self._confusion), : len(self._confusion)] = self._confusion
-            self._confusion = larger
+        self._widen()
         self._at = kernels.score(
             true,
             said,
@@ -157,6 +151,52 @@ class Quality:
             self._ring_loss,
             self._at,
         )
+
+    def score_at_once(
+        self, y: NDArray[np.int32], label: NDArray[np.int64], said: Predictions
+    ) -> None:
+        """`baselines` and `score` in one call, where every step predicts and then learns.
+
+        Parameters
+        ----------
+        y
+            int32, (n,): index into `label` a step.
+        label
+            int64: class codes.
+        said
+            The predictions of the steps.
+        """
+        self._count(len(said.classes))
+        self._widen()
+        place, without = kernels.score_at_once(
+            y,
+            label,
+            said.proba,
+            said.known,
+            self._counts,
+            self._memory,
+            self._confusion,
+            self._sums,
+            self._fading,
+            FADING_FACTOR,
+            self._ring,
+            self._ring_loss,
+            self._at,
+        )
+        self._at = int(place)
+        self.unscored += without
+
+    def _count(self, n_classes: int) -> None:
+        """Make room for labels that are new."""
+        if (more := n_classes - len(self._counts)) > 0:
+            self._counts = np.append(self._counts, np.zeros(more, dtype=np.int64))
+
+    def _widen(self) -> None:
+        """A confusion matrix of every class that was counted."""
+        n, old = len(self._counts), self._confusion
+        if n > len(old):
+            self._confusion = np.zeros((n, n), dtype=np.int64)
+            self._confusion[: len(old), : len(old)] = old
 
     def bits(self) -> bytes:
         """The sums behind the scores, bit for bit: equal after the same predictions and labels."""

@@ -11,6 +11,7 @@ from river import datasets
 from sklearn.naive_bayes import GaussianNB as ScikitGaussianNB
 
 from stream import Block, GaussianNB, InvalidRecordError, NotLearnedError, Rows, SchemaError
+from stream.bayes.classifier import BayesClassifier
 from stream.block import PREDICT_THEN_LEARN
 from tests import oracles
 
@@ -404,3 +405,26 @@ def test_impossible_record_is_not_unlearned() -> None:
         model.unlearn_one({"y": 2.0}, "a")
 
     assert model.fingerprint() == before
+
+
+def test_prior_and_posterior_in_one_call_are_those_of_the_parts() -> None:
+    """With and without the kernel that does all three, to the last bit."""
+    fused, apart = GaussianNB(), _Apart()
+    records = list(stream_of(300, seed=6))
+    for a in range(0, len(records), 50):
+        xs, ys, ws = zip(*records[a : a + 50], strict=True)
+        rows = fused.rows(xs)
+        said = [
+            m.progressive_many(Block.of(rows, PREDICT_THEN_LEARN, ys, ws)) for m in (fused, apart)
+        ]
+
+        assert said[0].dicts() == said[1].dicts()
+    assert arrays_of(fused).keys() == arrays_of(apart).keys()
+    assert all(np.array_equal(v, arrays_of(apart)[k]) for k, v in arrays_of(fused).items())
+
+
+class _Apart(GaussianNB):
+    """By prior and parts, as every other Bayes classifier."""
+
+    def _execute(self, block, label, before, out):
+        BayesClassifier._execute(self, block, label, before, out)

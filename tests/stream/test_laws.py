@@ -116,8 +116,10 @@ class _Poisoned(GaussianNB):
 
     def _execute(self, block, label, before, out):
         super()._execute(block, label, before, out)
-        if self._gaussian.moments.mean.size:
-            self._gaussian.moments.mean[0, 0] = float("nan")
+        moments = self._gaussian.moments
+        if moments.mean.size:
+            moments.mean[0, 0] = float("nan")
+            self._gaussian._take(moments)
 
 
 class _Curious(GaussianNB):
@@ -134,7 +136,10 @@ class _Rounding(GaussianNB):
 
     def _restore(self, state):
         super()._restore(state)
-        self._gaussian.moments.mean[:] = self._gaussian.moments.mean.astype("float32")
+        moments = self._gaussian.moments
+        self._gaussian._take(
+            moments._replace(mean=moments.mean.astype("float32").astype("float64"))
+        )
 
 
 class _Weightless(GaussianNB):

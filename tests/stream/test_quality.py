@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from river import metrics
 
+from stream.base import Predictions
+from stream.block import PREDICT_THEN_LEARN
 from stream.evaluate.quality import FADING_FACTOR, LAST, WINDOWS, Quality
 from tests import oracles
 
@@ -136,6 +138,28 @@ def test_baselines_say_what_was_known_before_each_step() -> None:
             got += quality.baselines(op[part], y[part], label, 4, asked).tolist()
 
         assert got == expected
+
+
+@pytest.mark.parametrize("cuts", [[], [1, 3, 3, 700], list(range(1, 1500))], ids=len)
+def test_scores_at_once_are_those_of_two_calls_to_the_last_bit(cuts) -> None:
+    """Classes that come late, ties, records before any class was known."""
+    rng = np.random.default_rng(5)
+    known = np.concatenate(([0, 0], np.sort(rng.integers(1, 5, size=1498))))
+    proba = np.where(np.arange(4) < known[:, None], rng.integers(3, size=(1500, 4)) / 4, 0.0)
+    y = rng.integers(4, size=1500).astype(np.int32)
+    op, label = np.full(1500, PREDICT_THEN_LEARN, dtype=np.int8), np.array([2, 0, 3, 1])
+    once, twice = Quality(), Quality()
+    for start, stop in pairwise([0, *cuts, 1500]):
+        part = slice(start, stop)
+        said = Predictions(CLASSES, proba[part], known[part])
+        once.score_at_once(y[part], label, said)
+        both = twice.baselines(op[part], y[part], label, 4, stop - start)
+        true = label[y[part]]
+        p_true = said.proba[np.arange(stop - start), true]
+        twice.score(true, np.column_stack((said.best(), both)), p_true)
+
+    assert once.to_state() == twice.to_state()
+    assert once.unscored == 2
 
 
 def test_rivers_metrics_read_the_confusion_counts() -> None:
