@@ -17,8 +17,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
-errors schema text rows block state parameters explain stats base bayes neighbors preprocessing
-decision held labels plan join evaluate drift compat checks
+errors schema text rows block state parameters explain stats predictions base bayes neighbors
+preprocessing decision held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
 errors secrets failpoints config records files feed events models compiled codecs outcome shard
