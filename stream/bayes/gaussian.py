@@ -16,7 +16,7 @@ from stream.bayes._kernels.gaussian import Moments
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import LEARN, PREDICT, Block, Floats, Rows, learning
+from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
 from stream.parameters import number, one_of
 from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label
@@ -76,11 +76,14 @@ class GaussianPart(Part):
         if s is not self._cells:
             self._cells[used] = s
 
-    def answer(self, block: Block, steps: Steps, weight: Floats, out: Predictions) -> None:
+    def answer(
+        self, block: Block, code: NDArray[np.int64], known: int, weight: Floats, out: Predictions
+    ) -> None:
         """The whole classifier, where nothing fades; weight (C,): of each class, learned too."""
         used, s, x = self._lanes(block, weight.size)
-        to = (out.proba, out.known)
-        kernels.posterior(*steps[:-1], weight, x, self._ddof, self._smoothing, s, *to)
+        steps = (block.op, block.row, block.y, code, block.w, known)
+        how, to = (self._ddof, self._smoothing), (out.proba, out.known)
+        kernels.posterior(*steps, weight, x, *how, s, *to)
         if s is not self._cells:
             self._cells[used] = s
 
@@ -142,16 +145,13 @@ class GaussianPart(Part):
 
     def learn_laid(self, c: int, w: float, weight: Floats) -> None:
         """Learn the record on the desk for class c, which is known; weight (C,): of each class."""
-        self._run(LEARN, c, w, weight)
+        kernels.learn_row(self._desk, c, w, weight, self._smoothing, self._cells)
 
     def answer_laid(self, weight: Floats) -> tuple[float, ...]:
         """The posterior of the record on the desk; weight (C,): of each class."""
-        self._run(PREDICT, -1, 1.0, weight)
+        ddof, out = self._ddof, self._answer
+        kernels.answer_row(self._desk, weight, ddof, self._smoothing, self._cells, out)
         return unpack_from(f"{weight.size}d", self._answer.data)
-
-    def _run(self, op: int, c: int, w: float, weight: Floats) -> None:
-        how = (self._ddof, self._smoothing)
-        kernels.posterior_of_one(op, self._desk, c, w, weight, *how, self._cells, self._answer)
 
     def _widen(self, classes: int) -> None:
         """Make room for classes and features that are new."""
@@ -338,7 +338,8 @@ class GaussianNB(BayesClassifier):
             super()._execute(block, label, before, out)
             return
         self._widen(len(self._classes))
-        self._gaussian.answer(block, self._steps(block, label, before), self._prior.weight, out)
+        weight = self._prior.weight
+        self._gaussian.answer(block, self._codes(label), before, weight, out)
 
     def _laid(self, x: Mapping[Any, Any]) -> bool:
         """Whether the record is ready for its kernels, without a block."""

@@ -27,7 +27,7 @@ from math import exp, inf, isnan, log, pi
 from typing import Any, NamedTuple
 
 from numba import njit
-from numpy import empty, float64, full, int8, int64, ones, true_divide, uint64, zeros
+from numpy import empty, float64, full, int8, int64, ones, true_divide, uint64
 from numpy.typing import NDArray
 
 Floats = NDArray[float64]
@@ -204,6 +204,8 @@ def subtract_logs(p: Any, out: Any) -> None:
     Many at once, as vectors: a sixth of the library's time. The formula and its constants are of
     fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
     """
+    if p.size == 0:
+        return
     bits, power = p.view(int64), empty(p.size)
     for i in range(p.size):
         k = (bits[i] - HALF_ROOT) >> 52
@@ -349,6 +351,7 @@ def posterior(
     op: Any,
     row: Any,
     y: Any,
+    code: Any,
     w: Any,
     known: int,
     weight: Any,
@@ -361,22 +364,34 @@ def posterior(
 ) -> None:
     """`progressive` between the prior and the posterior, in one call, where nothing fades.
 
-    weight float64 (C,): the prior's. To out float64 (n_predictions, C), zeros, come posteriors, to
+    y int32 (m,): index into code int64 (L + 1,), of classes; the last for no label, -1. weight
+    float64 (C,): the prior's. To out float64 (n_predictions, C), zeros, come posteriors, to
     seen int64 (n_predictions,) how many classes were known.
     """
-    prior_of(op, y, w, known, weight, out, seen)
+    c = code[y]
+    prior_of(op, c, w, known, weight, out, seen)
     prior = out.copy()
-    progressive(op, row, y, w, known, 1.0, x, ddof, smoothing, s, ones(1), out)
+    progressive(op, row, c, w, known, 1.0, x, ddof, smoothing, s, ones(1), out)
     normalise(out, prior, seen)
 
 
 @njit(cache=True)
-def posterior_of_one(
-    op: int, x: Any, c: int, w: float, weight: Any, ddof: float, smoothing: float, s: Any, out: Any
-) -> None:
-    """`posterior` of one step over x float64 (1, 8 · chunks); out float64 (1, C)."""
-    ops, rows, ys, ws = full(1, op, int8), zeros(1, int64), full(1, c, int64), full(1, w)
-    out[:] = 0.0
-    n = 1 if op != 1 else 0
-    seen = zeros(n, int64)
-    posterior(ops, rows, ys, ws, weight.shape[0], weight, x, ddof, smoothing, s, out[:n], seen)
+def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -> None:
+    """`posterior` of one learning step; x float64 (1, 8 · chunks). An array costs a call: few."""
+    op, i, f = full(1, 1, int8), full(2, c, int64), full(2, 1.0)
+    i[0], f[0] = 0, w
+    progressive(op, i[:1], i[1:], f[:1], c + 1, 1.0, x, 0.0, smoothing, s, f[1:], x[:0])
+    weight[c] += w
+
+
+@njit(cache=True)
+def answer_row(x: Any, weight: Any, ddof: float, smoothing: float, s: Any, out: Any) -> None:
+    """`posterior` of one predicting step; x float64 (1, 8 · chunks), out (1, C)."""
+    known = weight.shape[0]
+    op, i, f, prior = full(1, 0, int8), full(2, known, int64), full(2, 1.0), empty((1, known))
+    i[0] = 0
+    for c in range(known):
+        prior[0, c] = log(weight[c]) if weight[c] > 0.0 else -inf
+        out[0, c] = prior[0, c]
+    progressive(op, i[:1], i[1:], f[:1], known, 1.0, x, ddof, smoothing, s, f[1:], out)
+    normalise(out, prior, i[1:])
