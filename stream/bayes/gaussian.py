@@ -40,6 +40,7 @@ class GaussianPart(Part):
         self._cells, self._unit = np.zeros((0, _height(0), LANES)), np.ones(1)
         self._desk, self._answer = np.zeros((1, 0)), np.zeros((1, 0))
         self._desk_of: Floats | None = None
+        self._format = ""
 
     @property
     def moments(self) -> Moments:
@@ -128,19 +129,21 @@ class GaussianPart(Part):
         d = len(codes)
         if type(x) is not dict or not 0 < d <= 4 * len(x):
             return False
-        chunks, height, _ = self._cells.shape
-        if chunks * LANES < d or height != _height(classes):  # something new has no room yet
+        if self._desk_of is not self._cells:
+            chunks, height, _ = self._cells.shape
+            self._desk, self._desk_of = np.empty((1, chunks * LANES)), self._cells
+            self._answer = np.empty((1, (height - _height(0)) // kernels.PER_CLASS))
+            self._format = f"{self._desk.size}d"
+        desk = self._desk
+        if d > desk.size or classes != self._answer.size:  # something new has no room yet
             return False
-        values = [nan] * (chunks * LANES)
+        values = [nan] * desk.size
         for name, value in x.items():
             j = codes.get(name)
             if j is None or type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
                 return False
             values[j] = value + 0.0  # as `number` does
-        if self._desk_of is not self._cells:
-            self._desk, self._answer = np.empty((1, len(values))), np.empty((1, classes))
-            self._desk_of = self._cells
-        pack_into(f"{len(values)}d", self._desk.data, 0, *values)
+        pack_into(self._format, desk.data, 0, *values)
         return True
 
     def learn_laid(self, c: int, w: float, weight: Floats) -> None:
