@@ -15,7 +15,7 @@ HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 def losses(p: Any) -> Any:
     """-log of each probability, float64 (n,).
 
-    Many at once, as vectors: a fraction of the library's time. The formula and its constants are of
+    Many at once, as vectors, which the library's cannot be. The formula and its constants are of
     fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
     """
     out, power = empty(p.size), empty(p.size)

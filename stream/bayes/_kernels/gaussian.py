@@ -201,7 +201,7 @@ def unusual(xs: Any, i: Any, j: int, c: int, ddof: float, smoothing: float, s: A
 def subtract_logs(p: Any, out: Any) -> None:
     """Subtract log(p) / 2 from out, both float64 (n,); p > 0, of full precision, is used up.
 
-    Many at once, as vectors: a sixth of the library's time. The formula and its constants are of
+    Many at once, as vectors, which the library's cannot be. The formula and its constants are of
     fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
     """
     if p.size == 0:
