@@ -1,12 +1,14 @@
 """One commit: everything that follows from a batch, or nothing.
 
 (1) begin  (2) predictions and dead letters  (3) journal entry and offsets  (4) commit: one
-transaction, made by the owner. Only when it returns is anything said to have happened.
+transaction, made by the owner. Only when it returns is anything said to have happened. At least
+once: 1, 3, 4, and then 2 outside of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 from consumers import journal
 from consumers.events import Committed
@@ -20,7 +22,13 @@ __all__ = ["advance"]
 
 
 def advance(
-    owner: Owner, live: Live, found: Sources, batch: Batch, now: int, guard: CrashGuard
+    owner: Owner,
+    live: Live,
+    found: Sources,
+    batch: Batch,
+    now: int,
+    guard: CrashGuard,
+    aside: Callable[[Sequence[Outgoing]], None] | None = None,
 ) -> Committed:
     """Process a batch and commit what came of it; `live` has moved past it afterwards.
 
@@ -30,6 +38,8 @@ def advance(
         The clock in ms that the batch was ordered by; journaled, never before the entry before.
     guard
         Remembers what is in hand, and knows what must be passed over.
+    aside
+        Writes the outputs once the entry is committed, outside of its transaction; None: in it.
 
     Raises
     ------
@@ -64,7 +74,10 @@ def advance(
         (),
         found.journal.number,
     )
-    at = owner.commit([*predictions, *dead_letters], record, live.shard.positions)
+    outputs = [*predictions, *dead_letters]
+    at = owner.commit([] if aside else outputs, record, live.shard.positions)
+    if aside:
+        aside(outputs)  # should this fail, recovery says them again: the entry is the last
     live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
     guard.committed(live.shard.positions)
     return Committed(

@@ -44,10 +44,10 @@ class Live:
     """A shard at the journal's end.
 
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
-    `identity` the hash every snapshot of this service carries; `snapshot` the clock of the one it
-    was loaded from, and `differs` what that one was made by and is another here; `entry` is
-    entry 0, `chain` the hash of every bit said and scored so far; `diverged` the first entry that a
-    river model did not repeat.
+    `entry` is entry 0, `identity` its hash, which every snapshot of this service carries;
+    `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
+    is another here; `last` what came of the last entry replayed, `chain` the hash of every bit said
+    and scored so far; `diverged` the first entry that a river model did not repeat.
     """
 
     shard: Shard
@@ -62,6 +62,7 @@ class Live:
     snapshot: int | None = None
     differs: str | None = None
     refused: tuple[str, ...] = ()
+    last: Outcome | None = None
     diverged: int | None = None
 
 
@@ -148,7 +149,7 @@ def steps(
             if isinstance(entry, Reset) or cut:
                 _pass_over(entry, live, cut)
             else:
-                outcome = _apply(entry, next(batches), live)
+                outcome = live.last = _apply(entry, next(batches), live)
             live.seq, live.position, live.now = entry.seq, at + 1, entry.now
             if isinstance(entry, Entry) and outcome is not None:
                 live.replayed += len(outcome.batch)

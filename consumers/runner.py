@@ -242,6 +242,8 @@ class Runner:
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
         due = _Due(self._config, live)
+        exactly = self._config.commit.guarantee == "exactly_once"
+        aside = None if exactly else self._log.append
         absent = AbsentFields(live.shard.spec)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
@@ -258,7 +260,7 @@ class Runner:
                     confirmed = time.monotonic()
                 continue
             started = time.perf_counter()
-            event = advance(owner, live, found, batch, clock, guard)
+            event = advance(owner, live, found, batch, clock, guard, aside)
             event = replace(event, seconds=time.perf_counter() - started)
             self._view = live.shard.view()
             self._health = _health(self._view)

@@ -226,7 +226,16 @@ class Output(Section):
 
 
 class Commit(Section):
-    """When work is made final."""
+    """When work is made final, and how."""
+
+    guarantee: Literal["exactly_once", "at_least_once"] = Field(
+        default="exactly_once",
+        description="`exactly_once`: predictions, dead letters, journal entry and offsets are one "
+        "transaction. `at_least_once`: the journal entry first, then the outputs outside of any "
+        "transaction, for readers that cannot read committed records only; after a crash the last "
+        "entry's outputs are said once more, byte for byte the same. The model is exact either "
+        "way. Exactly once, because a doubled prediction is somebody else's wrong sum.",
+    )
 
     max_records: int = Field(
         default=5_000,

@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "a replay is muted",
         HISTORY,
-        "                outcome = _apply(entry, next(batches), live)\n",
-        "                outcome = _apply(entry, next(batches), live)\n"
+        "                outcome = live.last = _apply(entry, next(batches), live)\n",
+        "                outcome = live.last = _apply(entry, next(batches), live)\n"
         "                log.append([*outcome.predictions()])\n",
         (f"{RECOVERED}::test_replay_writes_nothing",),
     ),

@@ -1,0 +1,79 @@
+"""At least once: the model is exact, and what is said again is said byte for byte the same."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from consumers.errors import TransportError
+from consumers.runner import Runner
+from tests.consumers.feeds import fill, phishing
+
+
+class Dying:
+    """A log whose owner dies after an entry, before or after its outputs, or in their midst."""
+
+    def __init__(self, log, at: int, after: float) -> None:
+        self._log, self._at, self._after, self.appends = log, at, after, 0
+
+    def __getattr__(self, name: str):
+        return getattr(self._log, name)
+
+    def append(self, records) -> None:
+        self.appends += 1
+        if self.appends != self._at:
+            self._log.append(records)
+            return
+        self._log.append(records[: int(len(records) * self._after)])
+        raise TransportError("killed on purpose")
+
+
+def configured(service):
+    """The same service with the other guarantee."""
+    text = service.config()
+    return text.model_copy(
+        update={"commit": text.commit.model_copy(update={"guarantee": "at_least_once"})}
+    )
+
+
+def run(service, log) -> None:
+    """Drain, starting over after a death as an orchestrator would."""
+    for _ in range(4):
+        try:
+            Runner(configured(service), log, threading.Event(), drain=True).run()
+        except TransportError:
+            continue
+        return
+    raise AssertionError("it never came to its end")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("at", [1, 3])
+@pytest.mark.parametrize("after", [0.0, 0.5, 1.0])
+def test_a_death_after_the_entry_repeats_and_loses_nothing(make_service, kind, at, after) -> None:
+    """Every prediction of the undisturbed run, and no other, at least once each."""
+    whole, cut = make_service(kind), make_service(kind)
+    for service in (whole, cut):
+        fill(service.log, phishing(300))
+    whole.run(max_records=40)
+    run(cut, Dying(cut.log, at, after))
+
+    once, said = Counter(whole.predictions()), Counter(cut.predictions())
+    assert set(said) == set(once)
+    assert max(once.values()) == 1
+    assert max(said.values()) <= 2
+    assert cut.fingerprint() == whole.fingerprint()
+
+
+def test_a_clean_restart_repeats_nothing(make_service) -> None:
+    """The snapshot at the end comes after the outputs of the last entry."""
+    service = make_service("memory")
+    fill(service.log, phishing(200))
+    run(service, service.log)
+    said = service.predictions()
+    run(service, service.log)
+
+    assert service.predictions() == said
+    assert len(said) == 200
