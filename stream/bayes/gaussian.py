@@ -15,6 +15,7 @@ from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import Moments
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.moments import too_far
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
@@ -174,10 +175,15 @@ class GaussianPart(Part):
     def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
         w = amount.w * amount.fade * float(self._unit[0])
         present = {n: v for n, v in zip(rows.numeric_names, rows.numeric[0], strict=True) if v == v}
-        for name in present:
+        m = self.moments
+        for name, value in present.items():
             j = self._features.codes.get(name)
-            if j is None or left_after(self._cells[j // LANES, _height(c), j % LANES], w) is None:
+            if j is None or left_after(m.n[c, j], w) is None:
                 return f"feature {name!r} has less weight in its class"
+            at = value, float(m.anchor[j]), w
+            for held in (m.n, m.mean, m.m2), (m.total_n, m.total_mean, m.total_m2):
+                if too_far(*at, *(float(a[c, j] if a.ndim > 1 else a[j]) for a in held)):
+                    return f"{name!r} = {value!r} is too far from the mean of what was learned"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:

@@ -15,7 +15,7 @@ from stream.bayes._kernels.covariance import Comoments
 from stream.bayes.classifier import left_after
 from stream.block import Floats
 
-__all__ = ["before", "denied", "solved", "united", "widened"]
+__all__ = ["before", "denied", "solved", "too_far", "united", "widened"]
 
 SLACK = 1e-6
 SINGULAR = 1e-26  # as in the kernels
@@ -39,6 +39,18 @@ def may_hold(v: float, w: float, n: float, mean: float, squares: float, extent: 
     if left == 0.0:
         return abs(v - mean) <= SLACK * extent
     return root * root <= squares + SLACK * (squares + n * extent * extent)
+
+
+def too_far(value: float, anchor: float, w: float, n: float, mean: float, squares: float) -> bool:
+    """Whether a value would take more than twice out of the squares than is in them.
+
+    mean is that of x - anchor. Twice, and a millionth of the value: the rest is rounding, of a
+    number that was unlearned before too.
+    """
+    left, _, root = before(value - anchor, w, n, mean)
+    root = abs(root) if left else abs(value - anchor - mean)
+    rounding = SLACK * (abs(value) + abs(anchor))
+    return root > sqrt(2.0 * squares) + rounding * sqrt(n)
 
 
 def solved(rows: Floats, b: Floats) -> Floats | None:

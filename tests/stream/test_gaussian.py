@@ -10,7 +10,15 @@ import pytest
 from river import datasets
 from sklearn.naive_bayes import GaussianNB as ScikitGaussianNB
 
-from stream import Block, GaussianNB, InvalidRecordError, NotLearnedError, Rows, SchemaError
+from stream import (
+    Block,
+    GaussianNB,
+    InvalidRecordError,
+    MixedNB,
+    NotLearnedError,
+    Rows,
+    SchemaError,
+)
 from stream.bayes.classifier import BayesClassifier
 from stream.block import PREDICT_THEN_LEARN
 from tests import oracles
@@ -428,3 +436,18 @@ class _Apart(GaussianNB):
 
     def _execute(self, block, label, before, out):
         BayesClassifier._execute(self, block, label, before, out)
+
+
+@pytest.mark.parametrize("kind", [GaussianNB, MixedNB])
+@pytest.mark.parametrize(("value", "records"), [(100.0, 10), (1e9, 400), (-5.0, 1)])
+def test_a_number_far_from_all_that_was_learned_is_not_unlearned(kind, value, records) -> None:
+    """It would leave a mean beyond all values and a variance of nothing."""
+    model = kind()
+    for i in range(records):
+        model.learn_one({"a": float(i % 3), "b": 1.0}, "x")
+        model.learn_one({"a": float(i % 3) + 1}, "y")
+    before = model.fingerprint()
+
+    with pytest.raises(NotLearnedError, match=r"'a' = .* is too far from the mean"):
+        model.unlearn_one({"a": value, "b": 1.0}, "x")
+    assert model.fingerprint() == before
