@@ -36,16 +36,18 @@ class CovarianceTwin:
         """Fill the gaps of features the class has seen, then Welford with outer products."""
         d = len(self.names)
         v = self.row(x)
+        n, mean = self.n.setdefault(y, zeros(d)), self.mean.setdefault(y, zeros(d))
+        level = self.level(y)  # of what was learned before
         self.values.append((v.copy(), w))
         self.weight[y] = self.weight.get(y, 0.0) + w
-        n, mean = self.n.setdefault(y, zeros(d)), self.mean.setdefault(y, zeros(d))
         of = self.scatter.setdefault(None if self.pooled else y, zeros(d, d))
         gap = np.isnan(v) & (n > 0)
         if gap.any():
             given = ~np.isnan(v) & (n > 0)
             sigma = self.covariance(y, 0.0)
             across = sigma[np.ix_(given, gap)]
-            ridge = np.diag(self.ridge * self.spread()[1])  # what is observed, not of the gap
+            m = self.divisor(y, 0.0)
+            ridge = np.diag(level / np.where(m > 0, m, 1))  # of what is observed, not of the gap
             line = solved((sigma + ridge)[np.ix_(given, given)], across)
             v[gap] = mean[gap] + (v[given] - mean[given]) @ line
             rest = sigma[np.ix_(gap, gap)] - across.T @ line
@@ -71,6 +73,8 @@ class CovarianceTwin:
 
     def level(self, y: Hashable) -> Floats:
         """The ridge, times the weight, in as many binary digits as it is served in."""
+        if not self.values:
+            return zeros(len(self.names))
         m = np.maximum(self.divisor(y, self.ddof), 0)
         features = sum(sum(n[j] for n in self.n.values()) > 0 for j in range(len(self.names)))
         digits = 1 + min(max(floor(log2(max(256.0, float(max(m))) / features)), 0), 5)
@@ -100,11 +104,9 @@ class CovarianceTwin:
             out[y] = log(weight / sum(self.weight.values()))
             sigma = self.covariance(y, self.ddof)
             apart = sigma - np.diag(np.diag(sigma))
-            ridge = self.ridge * spread
-            if self.ridge > 0 and self.shrinkage == 0:
-                m = self.divisor(y, self.ddof)
-                ridge = self.level(y) / np.where(m > 0, m, 1)
-            sigma = sigma - self.shrinkage * apart + np.diag(ridge)
+            m = self.divisor(y, self.ddof)
+            ridge = np.diag(self.level(y) / np.where(m > 0, m, 1))
+            sigma = sigma - self.shrinkage * apart + ridge
             seen = ~np.isnan(v) & (self.n[y] > 0) & (spread > 0)
             out[y] += normal((v - self.mean[y])[seen], sigma[np.ix_(seen, seen)])
             for j in np.flatnonzero(~np.isnan(v) & (self.n[y] == 0) & (spread > 0)):

@@ -1,23 +1,31 @@
 """CovariancePart: numeric features, jointly normal given the class; see `GaussianBayes`.
 
-Rule: the state is what was learned, nothing else. Merging, unlearning and fading work on the
-moments alone; `served`, which has the ridge in it, follows from them and is brought up to date.
+Rule: the state is what was learned, and the ridge's level, which follows from it and is brought up
+to date after each change. What reads sums of products takes it from the factor's diagonal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.bayes._kernels import covariance as kernels
+from stream.bayes._kernels import comoments as kernels
 from stream.bayes._kernels import factor as factors
-from stream.bayes._kernels.covariance import Comoments
 from stream.bayes.classifier import left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
-from stream.bayes.moments import before, denied, solved, united, widened
+from stream.bayes.moments import (
+    Comoments,
+    Room,
+    Settings,
+    before,
+    denied,
+    solved,
+    united,
+    widened,
+)
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import NotSupportedError, StateError
@@ -26,43 +34,10 @@ from stream.state import State
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 
-MAX_JOINT_FEATURES = 512  # 2 MiB a matrix, of which a class has two
+MAX_JOINT_FEATURES = 512  # 2 MiB a matrix
 
 Covariance = Literal["full", "pooled", "diagonal", "pooled_diagonal"]
 Missing = Literal["conditional", "complete"]
-
-
-class Settings(NamedTuple):
-    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are."""
-
-    ddof: float
-    ridge: float
-    shrinkage: float
-    fill: bool
-
-
-class Room(NamedTuple):
-    """Working memory of the kernels: (D,) each, matrix (W, W).
-
-    value: x - anchor, NaN where missing. spread: variance over all classes. used: features of
-    the joint density. order: features, the observed ones first. m: weights less ddof. floor, e,
-    held, var, square: see `kernels.sweep`. term: log density. x, y: zeros.
-    """
-
-    used: NDArray[np.bool_]
-    order: NDArray[np.int64]
-    matrix: Floats
-    value: Floats
-    spread: Floats
-    m: Floats
-    floor: Floats
-    e: Floats
-    held: Floats
-    var: Floats
-    square: Floats
-    term: Floats
-    x: Floats
-    y: Floats
 
 
 class CovariancePart(Part):
@@ -89,11 +64,11 @@ class CovariancePart(Part):
         self.moments = Comoments._make([*tables, *vectors, np.ones(1), *counters])
 
     def _shapes(self, classes: int, d: int) -> list[tuple[int, ...]]:
-        """Of n, mean, factor, served and level."""
+        """Of n, mean, factor and level."""
         groups = 1 if self._pooled else classes
-        read = self.settings.ridge > 0 and self.settings.shrinkage == 0 and not self._diagonal
-        factor, served = (groups, d, 1 if self._diagonal else d), (groups if read else 0, d, d)
-        return [(classes, d), (classes, d), factor, served, served[:2]]
+        level = groups if self.settings.ridge > 0 and not self._diagonal else 0
+        factor = (groups, d, 1 if self._diagonal else d)
+        return [(classes, d), (classes, d), factor, (level, d)]
 
     @property
     def features(self) -> list[str]:
@@ -114,7 +89,7 @@ class CovariancePart(Part):
     def _room(self) -> Room:
         _, d, w = self.moments.factor.shape
         used, order = np.zeros(d, dtype=np.bool_), np.zeros(d, dtype=np.int64)
-        return Room(used, order, np.empty((w, w)), *np.zeros((11, d)))
+        return Room(used, order, np.empty((d, w)), *np.zeros((10, d)))
 
     def _resize(self, classes: int) -> None:
         """Zeros for the classes and features that are new."""
@@ -122,14 +97,17 @@ class CovariancePart(Part):
         shapes = self._shapes(classes, d)
         if s.n.shape == shapes[0] and s.factor.shape == shapes[2]:
             return
-        tables = [widened(a, shape) for a, shape in zip(s[:5], shapes, strict=True)]
-        vectors = [widened(a, (d,)) for a in s[5:11]]
-        self.moments = Comoments._make([*tables, *vectors, *s[11:]])
+        tables = [widened(a, shape) for a, shape in zip(s[:4], shapes, strict=True)]
+        vectors = [widened(a, (d,)) for a in s[4:10]]
+        self.moments = Comoments._make([*tables, *vectors, *s[10:]])
 
-    def _serve(self, groups: slice) -> None:
-        """Make what is served of these groups anew, O(D³) each, and bring the others up to date."""
-        self.moments.level[groups] = np.nan
+    def _serve(self) -> None:
+        """Bring the levels up to date; at most O(G D³)."""
         kernels.serve(self.moments, self.settings, self._room())
+
+    def _level(self, g: int) -> Floats:
+        """What group g's factor has on its diagonal beside the sums of products."""
+        return self.moments.level[g] if len(self.moments.level) else np.zeros(len(self._features))
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         source, column = find(self._features, rows)
@@ -158,14 +136,15 @@ class CovariancePart(Part):
         within = np.array([np.diag(m) for m in matrices])
         s.total_m2[:] = (1.0 + ddof) * (within + (s.mean - s.total_mean) ** 2).sum(axis=0)
         s.low[:], s.high[:] = -LARGEST, LARGEST
-        self._serve(slice(None))
+        self._serve()
 
     def _become_factor(self, g: int, matrix: Floats) -> None:
         own = self.moments.factor[g]
         if self._diagonal:
             own[:, 0] = np.sqrt(np.diag(matrix))
         else:
-            factors.cholesky(matrix.copy(), np.diag(matrix).copy(), own)
+            held = np.diag(matrix).copy()
+            factors.cholesky(matrix.copy(), held, np.zeros(len(held)), own)
 
     # Reading it.
 
@@ -173,7 +152,8 @@ class CovariancePart(Part):
         """The covariance matrix of class c as estimated, float64 (D, D) or, diagonal, (D,)."""
         s, r = self.moments, self._room()
         kernels.weigh(c, s, self.settings.ddof, r)
-        own = s.factor[0 if self._pooled else c]
+        g = 0 if self._pooled else c
+        own = s.factor[g]
         scale = np.sqrt(np.maximum(r.m, 0.0))
         scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
         if self._diagonal:
@@ -182,6 +162,10 @@ class CovariancePart(Part):
         upper = np.empty_like(own)
         factors.products(own, upper)
         joint: Floats = np.triu(upper) + np.triu(upper, 1).T
+        squares = np.diag(joint) - self._level(g)
+        squares[squares <= factors.EMPTIED * np.diag(joint)] = 0.0  # nothing but rounding
+        joint[squares == 0.0] = joint[:, squares == 0.0] = 0.0
+        np.fill_diagonal(joint, squares)
         joint *= np.outer(scale, scale)
         return joint
 
@@ -211,12 +195,12 @@ class CovariancePart(Part):
         return weights, -float(weights @ middle)
 
     def _solved(self, used: NDArray[np.bool_], off: Floats, floor: Floats) -> Floats:
-        """The inverse of the one matrix that is served, over the features used, times `off`."""
+        """The inverse of the one matrix that is read, over the features used, times `off`."""
         s, shrinkage, out = self.moments, self.settings.shrinkage, None
         if not self._diagonal:
-            root = s.served[0] if len(s.served) else s.factor[0]
+            root = s.factor[0]
             if shrinkage > 0.0:
-                held = shrinkage * (root * root).sum(axis=0) + floor
+                held = shrinkage * (root * root).sum(axis=0)
                 root = np.vstack((np.sqrt(1.0 - shrinkage) * root, np.diag(np.sqrt(held))))
             out = solved(root[:, used], off)
         elif ((squares := (s.factor[0, :, 0] ** 2 + floor)[used]) > 0.0).all():
@@ -292,7 +276,7 @@ class CovariancePart(Part):
         else:
             self._subtract(g, x)
         self._drop_empty()
-        self._serve(slice(g, g + 1))
+        self._serve()
 
     def _subtract(self, g: int, x: Floats) -> None:
         """Take x x' out of group g's sums of products."""
@@ -306,37 +290,34 @@ class CovariancePart(Part):
             if factors.downdate(trial, x.copy()):
                 own[:] = trial
             else:
-                factors.rebuild(own, x, trial)
+                factors.rebuild(own, x, self._level(g), trial)
                 own[:] = trial
                 s.rebuilt[0] += 1
         weight = s.n.sum(axis=0) if self._pooled else s.n[g]
         own[weight == 0.0] = 0.0
         if not self._diagonal:
             own[:, weight == 0.0] = 0.0
+            s.level[g : g + 1, weight == 0.0] = 0.0
 
     def _drop_empty(self) -> None:
         """Features without a value left were never learned."""
         for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
             self._features.remove(self._features.values[j])
-            n, mean, factor, served, level, *vectors, unit, passed, rebuilt = self.moments
-            served = np.delete(np.delete(served, j, axis=1), j, axis=2)
+            n, mean, factor, level, *vectors, unit, passed, rebuilt = self.moments
             factor = np.delete(factor, j, axis=1)
             factor = factor if self._diagonal else np.delete(factor, j, axis=2)
-            rest = [np.delete(a, j, axis=-1) for a in (n, mean)]
-            vectors = [np.delete(a, j) for a in vectors]
-            level = np.delete(level, j, axis=1)
-            self.moments = Comoments._make(
-                [*rest, factor, served, level, *vectors, unit, passed, rebuilt]
-            )
+            n, mean, level, *vectors = (np.delete(a, j, -1) for a in (n, mean, level, *vectors))
+            rest = [*vectors, unit, passed, rebuilt]
+            self.moments = Comoments._make([n, mean, factor, level, *rest])
 
     def drop_class(self, c: int) -> None:
         s = self.moments
         less: dict[str, Any] = {"n": np.delete(s.n, c, 0), "mean": np.delete(s.mean, c, 0)}
-        for name in () if self._pooled else ("factor", "served", "level"):
+        for name in () if self._pooled else ("factor", "level"):
             of = getattr(s, name)
             less[name] = np.delete(of, c, 0) if len(of) else of
         self.moments = s._replace(**less)
-        self._serve(slice(0))
+        self._serve()
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
@@ -349,6 +330,7 @@ class CovariancePart(Part):
         for weights in (a.n, a.total_n, a.total_m2):
             weights *= fade
         a.factor[:] *= np.sqrt(fade)
+        a.level[:] *= fade
         at = np.ix_(classes, j)
         a.low[j] = np.minimum(a.low[j], b.low[kept] + shift)
         a.high[j] = np.maximum(a.high[j], b.high[kept] + shift)
@@ -365,10 +347,12 @@ class CovariancePart(Part):
                 x = np.zeros(len(self._features))
                 x[j] = row
                 self._add(0 if self._pooled else int(classes[g]), x)
+        for g, level in enumerate(b.level[:, kept]):
+            a.level[0 if self._pooled else int(classes[g]), j] += level
         a.passed[:] += b.passed
         a.rebuilt[:] += b.rebuilt
         self.moments = a._replace(unit=b.unit.copy())
-        self._serve(slice(None))
+        self._serve()
 
     def _add(self, g: int, x: Floats) -> None:
         """Add x x' to group g's sums of products; x is used up."""
@@ -376,7 +360,7 @@ class CovariancePart(Part):
         if self._diagonal:
             own[:, 0] = np.hypot(own[:, 0], x)
         else:
-            kernels.update(own, x, 0, 1.0)
+            kernels.update(own, x, 0)
 
     def export(self) -> State:
         return State({"features": self.features}, self.moments._asdict())

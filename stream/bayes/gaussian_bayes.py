@@ -83,12 +83,13 @@ class GaussianBayes(BayesClassifier):
     ``overflows["features"]`` counts the others.
 
     What is kept is the Cholesky factor of each sum of products of x minus the first value seen,
-    updated by rotations (Golub and Van Loan, Matrix Computations, 6.5.4), never recomputed: on
-    nearly collinear columns it has twice the digits of the sums. Predictions read a second one,
-    that of the sums plus the ridge, updated alike. The ridge in it is rounded to 1 to 6 binary
-    digits, so that it seldom moves: to within 1/64 of the nominal one from 32 records a feature
-    on, to within a third with fewer records than features and more than 128 of these. It is a
-    function of what was learned, so answers do not depend on the order of features or records.
+    with the ridge on its diagonal, updated by rotations (Golub and Van Loan, Matrix Computations,
+    6.5.4), never recomputed in learning unless a ridge falls to less than a sixteenth: on nearly
+    collinear columns it has twice the digits of the sums. ``covariances`` are the sums without the
+    ridge: exact to rounding of both. The ridge is rounded to 1 to 6 binary digits, so that it
+    seldom moves: to within 1/64 of the nominal one from 32 records a feature on, to within a third
+    with fewer records than features and more than 128 of these. It is a function of what was
+    learned, so answers do not depend on the order of features or records.
     Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1.
 
     A feature that is constant so far, or was never learned, is no evidence; one that a class

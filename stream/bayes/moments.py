@@ -1,24 +1,94 @@
 """Moments of weighted records, put together and taken apart; shared by the joint normals.
 
-Rule: pure functions of numbers and arrays. What a set of records may have held is judged to a
-millionth (`SLACK`) of what it holds: less is rounding.
+Rule: pure functions of numbers and arrays. Kernels are compiled for the order of the tuples'
+fields: who changes it changes their file too, or what is cached of them is stale. What a set of
+records may have held is judged to a millionth (`SLACK`) of what it holds: less is rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream.bayes._kernels.covariance import Comoments
 from stream.bayes.classifier import left_after
 from stream.block import Floats
 
-__all__ = ["before", "denied", "solved", "too_far", "united", "widened"]
+__all__ = [
+    "Comoments",
+    "Room",
+    "Settings",
+    "before",
+    "denied",
+    "solved",
+    "too_far",
+    "united",
+    "widened",
+]
 
 SLACK = 1e-6
 SINGULAR = 1e-26  # as in the kernels
+
+
+class Comoments(NamedTuple):
+    """Joint moments of D features for C classes.
+
+    n, mean float64 (C, D): weight and mean of x - anchor. factor float64 (G, D, W): that of the
+    sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal), and, on
+    their diagonal, level float64 (G, D), the ridge as `serve` rounds it; level (0, D): no ridge is
+    in the factor. anchor, total_n, total_mean, total_m2, low, high float64 (D,): first value,
+    moments and extremes over all classes. unit float64 (1,). passed, rebuilt int64 (1,): records
+    left out for their gaps, factors rebuilt.
+    """
+
+    n: Floats
+    mean: Floats
+    factor: Floats
+    level: Floats
+    anchor: Floats
+    total_n: Floats
+    total_mean: Floats
+    total_m2: Floats
+    low: Floats
+    high: Floats
+    unit: Floats
+    passed: NDArray[np.int64]
+    rebuilt: NDArray[np.int64]
+
+
+class Settings(NamedTuple):
+    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are."""
+
+    ddof: float
+    ridge: float
+    shrinkage: float
+    fill: bool
+
+
+class Room(NamedTuple):
+    """Working memory of the kernels: (D,) each, matrix (D, W).
+
+    value: x - anchor, NaN where missing. spread: variance over all classes. used: features of
+    the joint density. order: features, the observed ones first. m: weights less ddof. floor, e,
+    held, var, square: see `kernels.sweep`. term: log density. x: zeros.
+    """
+
+    used: NDArray[np.bool_]
+    order: NDArray[np.int64]
+    matrix: Floats
+    value: Floats
+    spread: Floats
+    m: Floats
+    floor: Floats
+    e: Floats
+    held: Floats
+    var: Floats
+    square: Floats
+    term: Floats
+    x: Floats
 
 
 def before(v: float, w: float, n: float, mean: float) -> tuple[float, float, float]:
@@ -62,14 +132,18 @@ def solved(rows: Floats, b: Floats) -> Floats | None:
     return x
 
 
-def spans(factor: Floats, x: Floats, slack: Floats) -> bool:
-    """Whether F'F - x x' has no negative direction, F float64 (D, D), but for rounding; O(D³).
+def spans(factor: Floats, level: Floats, x: Floats, slack: Floats) -> bool:
+    """Whether F'F - diag(level) - x x' has no negative direction, but for rounding; O(D³).
 
-    slack float64 (D,): what rounding may be of the diagonal; where it is 0 both have to be 0.
+    F float64 (D, D). slack float64 (D,): what rounding may be of the diagonal; where it is 0 both
+    have to be 0.
     """
     j = np.flatnonzero(slack > 0.0)
-    y = solved(np.vstack((factor[:, j], np.diag(np.sqrt(slack[j])))), x[j])
-    return y is not None and float(y @ x[j]) <= 1.0 + SLACK
+    root = np.sqrt(slack[j])
+    rows, b = factor[:, j] / root, x[j] / root
+    # Of full rank but for rounding, should the level be far above what was learned.
+    y = np.linalg.lstsq(rows.T @ rows + np.diag(1.0 - level[j] / slack[j]), b, rcond=None)[0]
+    return float(y @ b) <= 1.0 + SLACK
 
 
 def denied(
@@ -86,7 +160,8 @@ def denied(
     """
     g = c if len(s.factor) > 1 else 0
     extent, own, diagonal = s.high - s.low, s.factor[g], s.factor.shape[2] == 1 < len(s.anchor)
-    squares = own[:, 0] ** 2 if diagonal else (own * own).sum(axis=0)
+    level = s.level[g] if len(s.level) else np.zeros(len(s.anchor))
+    squares = own[:, 0] ** 2 if diagonal else np.maximum((own * own).sum(axis=0) - level, 0.0)
     x = np.zeros(len(s.anchor))
     for name, (j, value) in present.items():
         v, wide = value - float(s.anchor[j]), float(extent[j])
@@ -102,7 +177,7 @@ def denied(
     n = s.n if len(s.factor) == 1 else s.n[[c]]
     # A feature that came late has made the products depend on the order of records.
     late = any(np.unique(of[of > 0.0]).size > 1 for of in n)
-    if not (passed or diagonal or late or spans(own, x, SLACK * n.sum(axis=0) * extent**2)):
+    if not (passed or diagonal or late or spans(own, level, x, SLACK * n.sum(axis=0) * extent**2)):
         return "its features go together as in no record of its class"
     return None
 

@@ -105,6 +105,24 @@ def test_a_level_that_goes_up_and_down_all_the_time_stays_right() -> None:
     assert_is_the_twins(model, twin, {"a": 0.4, "b": -0.2})
 
 
+@pytest.mark.parametrize("ridge", [1e-6, 0.1])
+def test_a_level_that_falls_far_at_once_is_still_the_twins(ridge) -> None:
+    """A record of another class, a thousand times as heavy, in the middle of the spread."""
+    model, twin = GaussianBayes(ridge=ridge), CovarianceTwin(NAMES, ridge=ridge)
+    rng = np.random.default_rng(10)
+    records = [(v, "far", 1.0) for v in 30.0 * rng.normal(size=(8, 3))]
+    records += [(v, "near", 1000.0) for v in rng.normal(size=(4, 3))]
+    xs, levels = [dict(zip(NAMES, v.tolist(), strict=True)) for v, _, _ in records], []
+    for x, (_, y, w) in zip(xs, records, strict=True):
+        model.learn_one(x, y, w)
+        twin.learn(x, y, w)
+        levels.append(model._joint.moments.level[0].copy())
+
+    assert (levels[8] < levels[7] / 16).all()
+    for x in xs:
+        assert_is_the_twins(model, twin, x)
+
+
 @JOINT
 def test_a_copy_of_a_column_favours_no_class(covariance) -> None:
     """Both classes have the same ridge there but for a sixty-fourth, however many records."""
@@ -123,7 +141,7 @@ def test_a_copy_of_a_column_favours_no_class(covariance) -> None:
 
 @JOINT
 @pytest.mark.parametrize("half_life", [None, 7])
-def test_served_factors_have_the_same_bits_in_any_split_and_after_a_restart(
+def test_levels_and_factors_have_the_same_bits_in_any_split_and_after_a_restart(
     covariance, half_life
 ) -> None:
     """Blocks of 1, 7 and all; a state loaded in the middle goes on as if nothing had been."""
@@ -146,7 +164,7 @@ def test_served_factors_have_the_same_bits_in_any_split_and_after_a_restart(
 
 @JOINT
 @pytest.mark.parametrize("ridge", [1e-9, 0.1])
-def test_merging_and_unlearning_serve_what_learning_would(covariance, ridge) -> None:
+def test_merging_and_unlearning_bring_the_factor_of_learning(covariance, ridge) -> None:
     """The same levels; posteriors on nearly collinear columns, in either order."""
     xs, ys = collinear(200, seed=8)
     whole, first, second, more = (GaussianBayes(covariance, ridge=ridge) for _ in range(4))
@@ -159,7 +177,7 @@ def test_merging_and_unlearning_serve_what_learning_would(covariance, ridge) -> 
         more.unlearn_one(x, y)
 
     for other in (first, more):
-        for name in ("level", "served"):
+        for name in ("level", "factor"):
             got, expected = (getattr(m._joint.moments, name) for m in (other, whole))
             np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9 * expected.max())
         for x in xs[::9]:
@@ -168,16 +186,17 @@ def test_merging_and_unlearning_serve_what_learning_would(covariance, ridge) -> 
 
 
 def test_fading_keeps_the_level_in_step() -> None:
-    """Far beyond the largest unit, served is still the factor and the level on its diagonal."""
+    """Far beyond the largest unit, the factor is still that of what is without a ridge, and it."""
     xs, ys = collinear(900, seed=9)
-    model = GaussianBayes(half_life=10, ridge=1e-3)
+    model, plain = (GaussianBayes(half_life=10, ridge=ridge) for ridge in (1e-3, 0.0))
     model.learn_many(xs, ys)
-    s = model._joint.moments
+    plain.learn_many(xs, ys)
+    s, exact = model._joint.moments, plain._joint.moments
     spread = s.total_m2 / s.total_n
 
     for g in range(2):
-        expected = s.factor[g].T @ s.factor[g] + np.diag(s.level[g])
-        np.testing.assert_allclose(s.served[g].T @ s.served[g], expected, rtol=1e-9)
+        expected = exact.factor[g].T @ exact.factor[g] + np.diag(s.level[g])
+        np.testing.assert_allclose(s.factor[g].T @ s.factor[g], expected, rtol=1e-9)
         np.testing.assert_allclose(s.level[g], 1e-3 * spread * s.n[g], rtol=1 / 16)
 
 

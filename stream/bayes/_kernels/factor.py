@@ -1,6 +1,6 @@
 """Kernels that take records out of a Cholesky factor. Self-contained: never stale.
 
-A factor is kept by columns: row k of `a` holds column k of L; see `covariance`.
+A factor is kept by columns: row k of `a` holds column k of L; see `comoments`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ def products(a: Any, out: Any) -> None:
 
 
 @njit(cache=True)
-def cholesky(m: Any, held: Any, out: Any) -> None:
+def cholesky(m: Any, held: Any, least: Any, out: Any) -> None:
     """out: the factor of the upper half of m float64 (D, D), which is used up; O(D³).
 
-    Where a pivot is below rounding of held float64 (D,), a column of zeros.
+    Where a pivot is below rounding of held float64 (D,), a column of nothing but the root of
+    least float64 (D,), which is known to be in m's diagonal.
     """
     out[:] = 0.0
     for k in range(m.shape[0]):
         if m[k, k] <= EMPTIED * held[k]:
+            out[k, k] = sqrt(least[k])
             continue
         root = sqrt(m[k, k])
         for j in range(k, m.shape[0]):
@@ -61,8 +63,8 @@ def cholesky(m: Any, held: Any, out: Any) -> None:
 
 
 @njit(cache=True)
-def rebuild(a: Any, x: Any, out: Any) -> None:
-    """out: the factor of L L' - x x', where rounding leaves a column of zeros; O(D³)."""
+def rebuild(a: Any, x: Any, least: Any, out: Any) -> None:
+    """out: the factor of L L' - x x', where rounding leaves a column of `least`; O(D³)."""
     m = out.copy()
     products(a, m)
     held = x.copy()
@@ -70,4 +72,4 @@ def rebuild(a: Any, x: Any, out: Any) -> None:
         held[k] = m[k, k]
         for j in range(k, a.shape[0]):
             m[k, j] -= x[k] * x[j]
-    cholesky(m, held, out)
+    cholesky(m, held, least, out)

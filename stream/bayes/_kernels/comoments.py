@@ -2,20 +2,17 @@
 
 A factor is kept by columns, row k of `factor` holding column k of the Cholesky factor L, so that
 every inner loop runs along memory with independent lanes. A factor of one column holds the
-diagonal alone: then the same loops are those of independent features. `o` (settings) and `r`
-(working memory) are those of stream/bayes/covariance.py.
+diagonal alone: then the same loops are those of independent features. `s` (moments), `o` (settings)
+and `r` (working memory) are those of stream/bayes/moments.py.
 """
 
 from __future__ import annotations
 
 from math import frexp, hypot, inf, isnan, log, nan, pi, sqrt
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba import njit
-from numpy import float64, int64
-from numpy.typing import NDArray
-
-Floats = NDArray[float64]
+from numpy import true_divide
 
 LOG_2PI = log(2.0 * pi)
 LOWEST = -1e300  # a likelihood no double can hold; kept finite so that terms can be added
@@ -25,82 +22,81 @@ LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by
 SINGULAR = 1e-26  # a pivot² below this share of the feature's sum of squares is rounding
 OFF_SUPPORT = 1e-9  # distance from a singular class's support, in standard deviations
 FEW = 256.0  # a weight up to which levels are as fine as at it, the features being few
+HIGHEST = 1e280  # a level that can still be rounded
+STEEPEST = sqrt(15.0 / 16.0)
+EMPTIED = 1e-12  # as in `factor`
 FINEST = 5  # binary digits of a level beyond the first
 SKEW = 1.00070711  # so that whole numbers do not lie where the rounding of a level turns
 
 
-class Comoments(NamedTuple):
-    """Joint moments of D features for C classes.
-
-    n, mean float64 (C, D): weight and mean of x - anchor. factor float64 (G, D, W): that of the
-    sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal). served
-    float64 (G, D, D): that of the sums and, on their diagonal, level float64 (G, D), the ridge as
-    `serve` rounds it; G = 0 where it is not so read. anchor, total_n, total_mean, total_m2, low,
-    high float64 (D,): first value, moments and extremes over all classes. unit float64 (1,).
-    passed, rebuilt int64 (1,): records left out for their gaps, factors rebuilt.
-    """
-
-    n: Floats
-    mean: Floats
-    factor: Floats
-    served: Floats
-    level: Floats
-    anchor: Floats
-    total_n: Floats
-    total_mean: Floats
-    total_m2: Floats
-    low: Floats
-    high: Floats
-    unit: Floats
-    passed: NDArray[int64]
-    rebuilt: NDArray[int64]
-
-
 @njit(cache=True)
-def update(a: Any, x: Any, start: int, sign: float) -> None:
-    """L L' += sign x x', the factor a float64 (W, W) by columns, from column `start`; x is used up.
-    sign -1: what is left is known to be at least half of what was, in every direction."""
+def update(a: Any, x: Any, start: int) -> None:
+    """L L' += x x', the factor a float64 (W, W) by columns, from column `start`; x is used up."""
     for k in range(start, a.shape[0]):
         if x[k] == 0.0:
             continue
         row, u = a[k], x[k]
-        t = row[k] * row[k] + sign * u * u
-        if 1e-290 < t < 1e290:
-            r = sqrt(t)
-        else:
-            r = hypot(row[k], u) if sign > 0.0 else sqrt(row[k] - u) * sqrt(row[k] + u)
-        c, z, back = row[k] / r, u / r, sign * (u / r)
-        row[k], x[k] = r, 0.0
+        t = row[k] * row[k] + u * u
+        r = sqrt(t) if 1e-290 < t < 1e290 else hypot(row[k], u)
+        c, z, row[k], x[k] = true_divide(row[k], r), true_divide(u, r), r, 0.0
         behind, left = row[k + 1 :], x[k + 1 :]  # slices compile to many lanes
         for j in range(behind.shape[0]):
             t = behind[j]
-            behind[j] = c * t + back * left[j]
+            behind[j] = c * t + z * left[j]
             left[j] = c * left[j] - z * t
+
+
+@njit(cache=True)
+def downdate(a: Any, x: Any, start: int) -> None:
+    """L L' -= x x', a sixteenth at least being left in every direction; no pivot² falls by more."""
+    for k in range(start, a.shape[0]):
+        row, behind, left = a[k], a[k, k + 1 :], x[k + 1 :]
+        z = max(min(x[k] / row[k], STEEPEST), -STEEPEST) if row[k] > 0.0 else 0.0
+        c = sqrt(1.0 - z * z)
+        row[k], x[k] = c * row[k], 0.0
+        for j in range(behind.shape[0]):
+            behind[j] = true_divide(behind[j] - z * left[j], c)
+            left[j] = c * left[j] - z * behind[j]
+
+
+@njit(cache=True)
+def take_out(a: Any, less: Any, m: Any) -> None:
+    """L L' -= diag(less), by way of m, the products; what is rounding beside them is 0; O(D³)."""
+    d = a.shape[0]
+    m[:] = 0.0
+    for i in range(d):
+        for j in range(i, d):
+            for k in range(j, d):
+                m[j, k] += a[i, j] * a[i, k]
+    for k in range(d):
+        held, a[k] = m[k, k], 0.0
+        for i in range(k):
+            held += a[i, k] * a[i, k]
+        left = m[k, k] - less[k]
+        for j in range(k, d if left > EMPTIED * held else k):
+            a[k, j] = (m[k, j] if j > k else left) / sqrt(left)
+        for i in range(k + 1, d):
+            for j in range(i, d):
+                m[i, j] -= a[k, i] * a[k, j]
 
 
 @njit(cache=True)
 def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
     """r.m: the weights that class c's sums of squares are divided by."""
     n, m, less = s.n, r.m, ddof * s.unit[0]
-    if s.factor.shape[0] > 1:
-        for j in range(m.shape[0]):
-            m[j] = n[c, j] - less
-        return
+    first, behind = (c, c + 1) if s.factor.shape[0] > 1 else (0, n.shape[0])
     m[:] = 0.0
-    for b in range(n.shape[0]):
+    for b in range(first, behind):
         for j in range(m.shape[0]):
-            if n[b, j] > 0.0:
-                m[j] += n[b, j] - less
+            m[j] += n[b, j] - less if n[b, j] > 0.0 else 0.0
 
 
 @njit(cache=True)
-def spreads(s: Any, r: Any) -> int:
-    """r.spread: the variance of each feature over all classes. How many have been learned."""
-    spread, n, m2, learned = r.spread, s.total_n, s.total_m2, 0
+def spreads(s: Any, r: Any) -> None:
+    """r.spread: the variance of each feature over all classes."""
+    spread, n, m2 = r.spread, s.total_n, s.total_m2
     for j in range(spread.shape[0]):
-        spread[j] = m2[j] / n[j] if n[j] > 0.0 else 0.0
-        learned += n[j] > 0.0
-    return learned
+        spread[j] = true_divide(m2[j], n[j]) if n[j] > 0.0 else 0.0
 
 
 @njit(cache=True)
@@ -113,74 +109,80 @@ def density(v: float, mean: float, var: float) -> float:
 
 @njit(cache=True)
 def serve(s: Any, o: Any, r: Any) -> None:
-    """Bring s.level to where it belongs, and s.served with it; O(G D), O(D²) for each that moves.
+    """Bring s.level to where it belongs, in s.factor too; O(G D), O(D²) for each that moves.
 
     A level is ridge times weight in so few binary digits that it seldom moves: a function of what
-    was learned, not of its order. NaN: served is to be made anew.
+    was learned, not of its order. Where one falls to less than a sixteenth, O(D³).
     """
-    if s.served.shape[0] == 0:
+    if s.level.shape[0] == 0:
         return
-    spread, m, floor, x, unit, share = r.spread, r.m, r.floor, r.x, s.unit[0], o.ridge * SKEW
-    features = max(spreads(s, r), 1)
-    for g in range(s.served.shape[0]):
+    spread, m, floor, x, share, features = r.spread, r.m, r.floor, r.x, o.ridge * SKEW, 0
+    spreads(s, r)
+    for j in range(m.shape[0]):
+        features += s.total_n[j] > 0.0
+    for g in range(s.level.shape[0]):
         weigh(g, s, o.ddof, r)
-        level, own, most, moved, anew = s.level[g], s.served[g], FEW * unit, 0, False
+        level, own, most, moved = s.level[g], s.factor[g], FEW * s.unit[0], 0
         for j in range(m.shape[0]):
             most = m[j] if m[j] > most else most
-        digits = min(max(frexp(most / unit / features)[1] - 1, 0), FINEST)
-        split = 2.0 ** (52 - digits) + 1.0  # Veltkamp's: leaves 1 + digits
+        digits = min(max(frexp(most / s.unit[0] / max(features, 1))[1] - 1, 0), FINEST)
+        split = 1.0 + (1 << (52 - digits))  # Veltkamp's: leaves 1 + digits
         for j in range(m.shape[0]):
             t = share * spread[j] * (m[j] if m[j] > 0.0 else 0.0)
+            t = t if t < HIGHEST else HIGHEST
             floor[j] = t * split - (t * split - t)
         for j in range(m.shape[0]):
             moved += floor[j] != level[j]
         if moved == 0:
             continue
+        moved = 0
         for j in range(m.shape[0]):
-            anew |= not 2.0 * floor[j] >= level[j]  # NaN, or too far down to keep its digits
-        if anew:
-            own[:], level[:] = s.factor[g], 0.0
+            x[j] = level[j] if floor[j] < level[j] / 16.0 else 0.0
+            level[j] -= x[j]
+            moved += x[j] > 0.0
+        if moved > 0:
+            take_out(own, x, r.matrix)
+            x[:] = 0.0
         for j in range(m.shape[0]):
-            more = floor[j] - level[j]
-            if more != 0.0:
-                level[j], x[j] = floor[j], sqrt(abs(more))
-                update(own, x, j, 1.0 if more > 0.0 else -1.0)
+            x[j] = sqrt(abs(floor[j] - level[j]))
+            if floor[j] < level[j]:
+                downdate(own, x, j)
+            else:
+                update(own, x, j)
+            level[j] = floor[j]
 
 
 @njit(cache=True)
-def sweep(given: Any, stop: int, exact: bool, r: Any) -> None:
+def sweep(a: Any, stop: int, exact: bool, r: Any) -> None:
     """Forward substitution in a factor: the first `stop` features given those before; O(D²).
 
     r.used, r.floor (added to a variance) and r.e (deviations, become residuals) are given. Out
     come r.var (pivot² and floor; 0: none) and r.square (standard score²).
     exact: without a ridge. A pivot that r.held, the feature's sum of squares, shows to be rounding
-    is 0 then, and what is behind it belongs to the features behind, in r.matrix; O(D²).
+    is 0 then, and what is behind it belongs to the features behind; O(D²), `a` is changed.
     """
     used, floor, e, held, x = r.used, r.floor, r.e, r.held, r.x
-    var, square, a = r.var, r.square, given
+    var, square, last = r.var, r.square, a.shape[1] - 1
     held[:] = 0.0
     for k in range(stop):
         if not used[k]:
             continue
-        row = a[k]
-        pivot = row[min(k, row.shape[0] - 1)]
+        pivot = a[k, min(k, last)]
         whole = pivot * pivot + floor[k]
         if exact:
             held[k] += whole
             if whole <= SINGULAR * held[k]:
                 whole = 0.0
-                if row.shape[0] > 1:
-                    r.matrix[:] = a
-                    a = r.matrix
+                if last > 0:
                     x[k + 1 :] = a[k, k + 1 :]
                     a[k] = 0.0
-                    update(a, x, k + 1, 1.0)
-        inverse = 1.0 / max(whole, SMALLEST) if whole > 0.0 else 0.0
+                    update(a, x, k + 1)
+        inverse = true_divide(1.0, max(whole, SMALLEST)) if whole > 0.0 else 0.0
         var[k], square[k] = whole, e[k] * (e[k] * inverse)
-        if row.shape[0] == 1 or whole <= 0.0:
+        if last == 0 or whole <= 0.0:
             continue
         step = max(min(e[k] * (pivot * inverse), FARTHEST), -FARTHEST)
-        behind, e_behind = row[k + 1 :], e[k + 1 :]  # slices compile to many lanes
+        behind, e_behind = a[k, k + 1 :], e[k + 1 :]  # slices compile to many lanes
         for j in range(behind.shape[0]):
             e_behind[j] -= behind[j] * step
         if exact:
@@ -190,15 +192,20 @@ def sweep(given: Any, stop: int, exact: bool, r: Any) -> None:
 
 
 @njit(cache=True)
-def reduce(own: Any, o: Any, r: Any) -> None:
-    """r.matrix: `own` over the features used, O(D²) for each other; shrunk and floored, O(D³)."""
-    used, floor, matrix, x, held, d = r.used, r.floor, r.matrix, r.x, r.held, r.used.shape[0]
+def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
+    """r.matrix: `own` over the features used, O(D²) for each other; shrunk, O(D³).
+
+    The level on the diagonal stays what it is, for only what is beside the diagonal shrinks.
+    """
+    used, matrix, x, held, d = r.used, r.matrix, r.x, r.held, r.used.shape[0]
     matrix[:] = own
+    if whole:
+        return
     for k in range(d):  # out of the joint density, its share in the later features put back
         if not used[k] and matrix[k, k] != 0.0:
             x[k + 1 :] = matrix[k, k + 1 :]
             matrix[k] = 0.0
-            update(matrix, x, k + 1, 1.0)
+            update(matrix, x, k + 1)
     if o.shrinkage == 0.0:
         return
     held[:] = 0.0
@@ -208,53 +215,61 @@ def reduce(own: Any, o: Any, r: Any) -> None:
             matrix[i, j] *= sqrt(1.0 - o.shrinkage) if used[j] else 0.0
     for j in range(d):
         if used[j]:
-            x[j] = sqrt(o.shrinkage * held[j] + floor[j])
-            floor[j] = 0.0
-            update(matrix, x, j, 1.0)
+            x[j] = sqrt(o.shrinkage * held[j])
+            update(matrix, x, j)
 
 
 @njit(cache=True)
-def class_terms(c: int, s: Any, o: Any, r: Any) -> None:
-    """r.term: log p(value of j | the features before it, class c); 0 where there is none.
+def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
+    """log p(x | class c), the sum of r.term: that of j given the features before it, 0 for none.
 
-    O(D²) where no feature of the class is missing, see `reduce`.
+    O(D²) where no feature of the class is missing, see `reduce`. Unless `each` is asked for,
+    logarithms are of products and not in r.term.
     """
     if c == 0 or s.factor.shape[0] > 1:
         weigh(c, s, o.ddof, r)
     # Names of their own: to take an array out of `r` or `s` costs as much as a term.
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
     e, floor, term = r.e, r.floor, r.term
-    served = s.served.shape[0] > 0
-    factor = (s.served if served else s.factor)[c if s.factor.shape[0] > 1 else 0]
-    width, last, root = factor.shape[1], 0.0, 0.0
+    factor = s.factor[c if s.factor.shape[0] > 1 else 0]
+    width, total, product = factor.shape[1], 0.0, 1.0
     whole = o.shrinkage == 0.0 or width == 1
     for j in range(m.shape[0]):
-        v = value[j]
-        used[j], e[j], term[j] = False, 0.0, 0.0
-        floor[j] = 0.0 if served else o.ridge * spread[j] * m[j]
-        if isnan(v) or spread[j] <= 0.0:
-            pass  # constant so far: every class has the same point, the ratio is 1
-        elif n[j] <= 0.0:  # never seen in this class: as probable as anywhere
-            term[j] = density(v, s.total_mean[j], spread[j] + o.ridge * spread[j])
-        elif m[j] <= 0.0:
-            term[j] = density(v, mean[j], o.ridge * spread[j])
-        else:
-            if m[j] != last:
-                last, root = m[j], sqrt(m[j])
-            used[j] = True
-            e[j] = (v - mean[j]) * root
-        if not used[j] and width > 1 and factor[j, j] != 0.0:
+        here = (value[j] == value[j]) & (spread[j] > 0.0) & (n[j] > 0.0) & (m[j] > 0.0)
+        e[j] = (value[j] - mean[j]) * sqrt(m[j]) if here else 0.0
+        floor[j] = o.ridge * spread[j] * m[j] if width == 1 else 0.0
+        used[j], term[j] = here, 0.0
+    for j in range(m.shape[0]):
+        if used[j]:
+            continue
+        if width > 1 and factor[j, j] != 0.0:
             whole = False
-    if not whole:
-        reduce(factor, o, r)
-        factor = r.matrix
-    sweep(factor, m.shape[0], o.ridge == 0.0, r)
+        if isnan(value[j]) or spread[j] <= 0.0:
+            continue  # constant so far: every class has the same point, the ratio is 1
+        middle, wide = mean[j], o.ridge * spread[j]
+        if n[j] <= 0.0:  # never seen in this class: as probable as anywhere
+            middle, wide = s.total_mean[j], spread[j] + wide
+        term[j] = density(value[j], middle, wide)
+    if whole and o.ridge > 0.0:
+        sweep(factor, m.shape[0], False, r)
+    else:
+        reduce(factor, whole, o, r)
+        sweep(r.matrix, m.shape[0], o.ridge == 0.0, r)
     var, square, held = r.var, r.square, r.held
     for k in range(m.shape[0]):
         if used[k] and var[k] > 0.0:
-            term[k] = max(-0.5 * (LOG_2PI + log(var[k] / m[k]) + square[k]), LOWEST)
+            v = true_divide(var[k], m[k])
+            if each or not 1e-100 < v < 1e100:
+                term[k] = max(-0.5 * (LOG_2PI + log(v) + square[k]), LOWEST)
+            else:
+                term[k] = max(-0.5 * (LOG_2PI + square[k]), LOWEST)
+                product *= v
+                if not 1e-200 < product < 1e200:
+                    total, product = total - 0.5 * log(product), 1.0
         elif used[k] and abs(e[k]) > OFF_SUPPORT * sqrt(held[k]):
             term[k] = -inf
+        total += term[k]
+    return total - 0.5 * log(product)
 
 
 @njit(cache=True)
@@ -267,7 +282,6 @@ def fade(s: Any, growth: float) -> None:
         s.total_m2[:] /= LARGEST_UNIT
         s.n[:] /= LARGEST_UNIT
         s.factor[:] /= sqrt(LARGEST_UNIT)
-        s.served[:] /= sqrt(LARGEST_UNIT)
         s.level[:] /= LARGEST_UNIT
 
 
@@ -275,11 +289,10 @@ def fade(s: Any, growth: float) -> None:
 def fill(c: int, s: Any, o: Any, r: Any) -> Any:
     """Fill r.value's gaps by their conditional means; O(D³). How many are observed, and in all.
 
-    r.matrix becomes the factor in another order (r.order): the observed with their ridge, then the
-    gaps without, for it is no uncertainty of theirs and is there again when they are read.
+    r.matrix becomes the factor in another order (r.order): the observed with their level, then the
+    gaps with theirs too, which `serve` takes back, for it is no uncertainty of theirs.
     """
     weigh(c, s, 0.0, r)
-    spreads(s, r)
     own, order, p, q = s.factor[c if s.factor.shape[0] > 1 else 0], r.order, 0, 0
     value, mean, m = r.value, s.mean[c], r.m
     for gap in (False, True):
@@ -289,14 +302,10 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
                 r.e[q] = 0.0 if gap else (value[j] - mean[j]) * sqrt(m[j])
                 p, q = p + (not gap), q + 1
     r.matrix[:] = 0.0
-    for k in range(own.shape[0] + p):
-        if k < own.shape[0]:
-            for i in range(q):
-                r.x[i] = own[k, order[i]]
-        else:
-            i = k - own.shape[0]
-            r.x[i] = sqrt(o.ridge * r.spread[order[i]] * m[order[i]])
-        update(r.matrix, r.x, 0, 1.0)
+    for k in range(own.shape[0]):
+        for i in range(q):
+            r.x[i] = own[k, order[i]]
+        update(r.matrix, r.x, 0)
     sweep(r.matrix, p, o.ridge == 0.0, r)
     for i in range(p, q):
         j = order[i]
@@ -308,11 +317,8 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
 def add(g: int, s: Any, r: Any) -> None:
     """Add r.x r.x' to the sums of products of group g; it is used up."""
     own, x = s.factor[g], r.x
-    if s.served.shape[0] > 0:
-        r.y[:] = x
-        update(s.served[g], r.y, 0, 1.0)
     if own.shape[1] > 1:
-        update(own, x, 0, 1.0)
+        update(own, x, 0)
         return
     for j in range(own.shape[0]):
         own[j, 0], x[j] = hypot(own[j, 0], x[j]), 0.0
@@ -321,17 +327,12 @@ def add(g: int, s: Any, r: Any) -> None:
 @njit(cache=True)
 def welford(w: float, value: Any, n: Any, mean: Any, x: Any) -> None:
     """Learn value float64 (D,), NaN where missing; x: the root of what it adds to the squares."""
-    before, step, root = -1.0, 0.0, 0.0
     for j in range(value.shape[0]):
-        x[j] = 0.0
-        if not isnan(value[j]):
-            if n[j] != before:  # mostly all features have the same weight
-                before = n[j]
-                step, root = w / (before + w), sqrt(w * (before / (before + w)))
-            n[j] = before + w
-            d = value[j] - mean[j]
-            mean[j] += d * step
-            x[j] = d * root
+        here, before, after = value[j] == value[j], n[j], n[j] + w
+        d = value[j] - mean[j] if here else 0.0
+        n[j] = after if here else before
+        mean[j] += d * true_divide(w, after)
+        x[j] = d * sqrt(w * true_divide(before, after))
 
 
 @njit(cache=True)
@@ -361,9 +362,10 @@ def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
     add(g, s, r)
     for i in range(p, q):  # the conditional covariance of what filled the gaps
         for k in range(i, q):
-            j = r.order[k]
-            x[j] = r.matrix[i, k] / sqrt(r.m[j]) * sqrt(w)
+            x[r.order[k]] = r.matrix[i, k] * sqrt(w / r.m[r.order[k]])
         add(g, s, r)
+        if s.level.shape[0] > 0:  # it came along; `serve` takes it back
+            s.level[g, r.order[i]] *= 1.0 + w / r.m[r.order[i]]
 
 
 @njit(cache=True)
@@ -386,9 +388,7 @@ def progressive(
         if steps.op[i] != 1:
             spreads(s, r)
             for c in range(known):
-                class_terms(c, s, o, r)
-                for j in range(term.shape[0]):
-                    joint[k, c] += term[j]
+                joint[k, c] += class_terms(c, s, o, r, terms.shape[0] > 0)
                 if terms.shape[0] > 0:
                     terms[:, c] = term
             k += 1
