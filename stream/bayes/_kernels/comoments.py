@@ -8,7 +8,7 @@ and `r` (working memory) are those of stream/bayes/moments.py.
 
 from __future__ import annotations
 
-from math import frexp, hypot, inf, isnan, log, nan, pi, sqrt
+from math import hypot, inf, isnan, log, nan, pi, sqrt
 from typing import Any
 
 from numba import njit
@@ -122,10 +122,11 @@ def serve(s: Any, o: Any, r: Any) -> None:
         features += s.total_n[j] > 0.0
     for g in range(s.level.shape[0]):
         weigh(g, s, o.ddof, r)
-        level, own, most, moved = s.level[g], s.factor[g], FEW * s.unit[0], 0
+        level, most, digits, moved = s.level[g], FEW * s.unit[0], 0, 0
         for j in range(m.shape[0]):
             most = m[j] if m[j] > most else most
-        digits = min(max(frexp(most / s.unit[0] / max(features, 1))[1] - 1, 0), FINEST)
+        while digits < FINEST and most >= (2 << digits) * (s.unit[0] * features):
+            digits += 1
         split = 1.0 + (1 << (52 - digits))  # Veltkamp's: leaves 1 + digits
         for j in range(m.shape[0]):
             t = share * spread[j] * (m[j] if m[j] > 0.0 else 0.0)
@@ -135,7 +136,7 @@ def serve(s: Any, o: Any, r: Any) -> None:
             moved += floor[j] != level[j]
         if moved == 0:
             continue
-        moved = 0
+        own, moved = s.factor[g], 0
         for j in range(m.shape[0]):
             x[j] = level[j] if floor[j] < level[j] / 16.0 else 0.0
             level[j] -= x[j]
@@ -230,7 +231,7 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
         weigh(c, s, o.ddof, r)
     # Names of their own: to take an array out of `r` or `s` costs as much as a term.
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
-    e, floor, term = r.e, r.floor, r.term
+    e, floor, term, var, square, held = r.e, r.floor, r.term, r.var, r.square, r.held
     factor = s.factor[c if s.factor.shape[0] > 1 else 0]
     width, total, product = factor.shape[1], 0.0, 1.0
     whole = o.shrinkage == 0.0 or width == 1
@@ -255,7 +256,6 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
     else:
         reduce(factor, whole, o, r)
         sweep(r.matrix, m.shape[0], o.ridge == 0.0, r)
-    var, square, held = r.var, r.square, r.held
     for k in range(m.shape[0]):
         if used[k] and var[k] > 0.0:
             v = true_divide(var[k], m[k])
