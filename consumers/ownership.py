@@ -37,10 +37,9 @@ class _Run:
     def __init__(self, config: Config, opened: Callable[[], Log], shard: int, standby: Standby):
         self.stop = threading.Event()
         self.error: BaseException | None = None
-        self._standby = standby
-        self._log = opened()
-        warm = standby.release()
-        self.runner = Runner(config, self._log, self.stop, shard=shard, warm=warm)
+        self._standby, self._log = standby, opened()
+        # Waited for in the shard's own thread, behind its fence: a long replay holds nobody up.
+        self.runner = Runner(config, self._log, self.stop, shard=shard, warm=standby.release)
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard}")
         self.thread.start()
 
@@ -50,6 +49,7 @@ class _Run:
         except BaseException as error:  # told by whoever looks after the threads
             self.error = error
         finally:
+            self._standby.close()  # it follows still where nobody came to ask it
             self._log.close()
 
 

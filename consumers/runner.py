@@ -68,7 +68,7 @@ class Runner:
     on_commit
         Called after each commit, when it is true.
     warm
-        The shard as a standby has followed it.
+        Gives the shard as a standby has followed it, once it has done so.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Runner:
         shard: int = 0,
         drain: bool = False,
         on_commit: Listener | None = None,
-        warm: Live | None = None,
+        warm: Callable[[], Live | None] | None = None,
     ) -> None:
         self._shard, self._warm = shard, warm
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
@@ -178,7 +178,8 @@ class Runner:
     def _recover(self, owner: Owner, found: Sources) -> Live:
         self._health = Health("replaying")
         reach("in_locate")
-        warm, self._warm = self._warm, None  # only the first time: then it has gone on
+        follower, self._warm = self._warm, None  # the first time only: then the log has gone on
+        warm = None if follower is None else follower()
         live = recover(
             self._config,
             self._log,
