@@ -88,19 +88,26 @@ class Course:
 
 
 def course(log: Log, partition: Partition, start: int, end: int) -> Course:
-    """What the journal holds from `start` up to `end`; reads it twice."""
-    resets = [e for _, e in entries(log, partition, start, end) if isinstance(e, Reset)]
+    """What the journal holds from `start` up to `end`; read twice only where there is a reset."""
+    records, resets = 0, []
+    for _, entry in entries(log, partition, start, end):
+        if isinstance(entry, Reset):
+            resets.append(entry)
+        records += _size(entry)
     cuts: list[tuple[int, int]] = []
     for reset in reversed(resets):
         if not any(to < reset.seq < by for to, by in cuts):  # a reset may be cut out itself
             cuts.append((reset.to, reset.seq))
-    ahead = Course(0, tuple(cuts))
-    records = sum(
-        sum(r.count for r in entry.ranges)
-        for _, entry in entries(log, partition, start, end)
-        if isinstance(entry, Entry) and ahead.without(entry.seq) is None
-    )
-    return Course(records, ahead.cuts)
+    ahead = Course(records, tuple(cuts))
+    if not cuts:
+        return ahead
+    left = entries(log, partition, start, end)
+    return Course(sum(_size(e) for _, e in left if ahead.without(e.seq) is None), ahead.cuts)
+
+
+def _size(entry: Journaled) -> int:
+    """How many records it consumed."""
+    return sum(r.count for r in entry.ranges) if isinstance(entry, Entry) else 0
 
 
 def replay(
@@ -211,7 +218,7 @@ def _windows(
             yield [(at, entry)]
             continue
         window.append((at, entry))
-        size += sum(r.count for r in entry.ranges)
+        size += _size(entry)
     if window:
         yield window
 

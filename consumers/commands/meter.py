@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-__all__ = ["Meter"]
+__all__ = ["Meter", "metered"]
 
 SILENT_SECONDS = 1.0
 SECONDS_A_LINE = 5.0  # of a log file; often enough to see that it goes on
@@ -69,3 +70,20 @@ class Meter:
         of = "" if self._total is None else f" of {self._total:,}"
         print(f"{self._done:,}{of} {self._what}", file=sys.stderr, flush=True)  # noqa: T201
         self._next = self._clock() + SECONDS_A_LINE
+
+
+@contextmanager
+def metered(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A meter for work that tells how much is done, and of how much, as it goes."""
+    meter: Meter | None = None
+    done = 0
+    with ExitStack() as stack:
+
+        def progress(now: int, total: int) -> None:
+            nonlocal meter, done
+            if meter is None:
+                meter = stack.enter_context(Meter(what, total))
+            meter.advance(now - done)
+            done = now
+
+        yield progress

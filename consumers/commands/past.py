@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.commands.meter import Meter
+from consumers.commands.meter import metered
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -51,14 +51,5 @@ def past(path: Path, shard: int) -> Iterator[Past]:
         stack.callback(log.close)
         found = sources(config, log, shard)
         compile_kernels(config, lambda line: typer.echo(line, err=True))
-        meters: list[Meter] = []
-        done = 0
-
-        def progress(now: int, total: int) -> None:
-            nonlocal done
-            if not meters:
-                meters.append(stack.enter_context(Meter("records replayed", total)))
-            meters[0].advance(now - done)
-            done = now
-
+        progress = stack.enter_context(metered("records replayed"))
         yield Past(config, log, found, open_store(config, shard), progress)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.commands.meter import Meter
+from consumers.commands.meter import Meter, metered
 from consumers.commands.produce import LabelField, TimeField, Types, parse_types, survey
 
 if TYPE_CHECKING:
@@ -307,16 +307,7 @@ def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
                 f"--at expects a position from 1 to {end}, the journal's end, not {at}"
             )
         compile_kernels(config, _say)
-        meters: list[Meter] = []
-        done = 0
-
-        def progress(now: int, total: int) -> None:
-            nonlocal done
-            if not meters:
-                meters.append(stack.enter_context(Meter("records replayed", total)))
-            meters[0].advance(now - done)
-            done = now
-
+        progress = stack.enter_context(metered("records replayed"))
         began = time.perf_counter()
         live = rebuild(config, log, found, None, end=end if at is None else at, progress=progress)
         seconds = time.perf_counter() - began
