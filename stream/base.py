@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from river import base
 
 from stream.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
-from stream.errors import InvalidRecordError, NotSupportedError, StateError
+from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.explain import Explanation, LinearView
 from stream.predictions import Predictions
 from stream.schema import KINDS, Dictionary, Kind, Label
@@ -268,6 +268,12 @@ class Learner(base.Classifier, abc.ABC):
     def merge(self, other: Learner) -> Self:
         """Become what learning `other`'s records after one's own would give."""
         raise self._lacks("merging")
+
+    def _alike(self, other: Learner) -> Self:
+        """`other`, which can be merged: of this kind and these parameters, or a SchemaError."""
+        if type(other) is not type(self) or other._get_params() != self._get_params():
+            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        return other
 
     def explain_one(
         self, x: Mapping[Any, Any], label: Label | None = None, against: Label | None = None

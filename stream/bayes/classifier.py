@@ -266,8 +266,7 @@ class BayesClassifier(Learner, abc.ABC):
         InvalidRecordError
             Labels or features of another kind, or more classes than the bound; nothing was merged.
         """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        other = self._alike(other)
         if other is self:
             other = copy.deepcopy(self)  # parts change in place what they then read
         self._check_kinds(other)

@@ -386,8 +386,7 @@ class KNNClassifier(Learner):
         InvalidRecordError
             Labels or fields of another kind, or more classes than the bound; nothing was merged.
         """
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+        other = self._alike(other)
         self._memory.clashes(other._memory)
         self._memory.merge(other._memory, self._admit_classes(other.classes))
         return self

@@ -215,9 +215,7 @@ class Discretized(Learner):
     def merge(self, other: Learner) -> Self:
         """Become what learning `other`'s records after one's own would give; fixed edges only."""
         self._needs_fixed_edges("merging")
-        if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
-        self.learner.merge(other.learner)
+        self.learner.merge(self._alike(other).learner)
         return self
 
     def _needs_fixed_edges(self, what: str) -> None:
