@@ -1,4 +1,4 @@
-"""What the tests of the core share: every learner that is shipped."""
+"""What the tests of the core share: every learner that is shipped, and the textbook's Iris."""
 
 from __future__ import annotations
 
@@ -12,3 +12,12 @@ from stream.checks.__main__ import shipped
 def learner(request: pytest.FixtureRequest) -> Learner:
     """Each shipped learner, fresh."""
     return request.param.clone()
+
+
+@pytest.fixture
+def iris(shared_csv):
+    """Sepals as the book has them: setosa is c1, the others are c2; UCI's row 38, width 3.1."""
+    rows = shared_csv("iris/iris.csv.gz")
+    rows[37]["sepal_width"] = "3.1"
+    xs = [{"length": float(r["sepal_length"]), "width": float(r["sepal_width"])} for r in rows]
+    return xs, ["c1" if r["species"] == "setosa" else "c2" for r in rows]

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from math import exp, inf
 
-import pytest
-
 from stream.bayes.gaussian_bayes import GaussianBayes
 
 POINT = {"length": 6.75, "width": 4.25}
-
-
-@pytest.fixture
-def iris(shared_csv):
-    """Sepals as the book has them: setosa is c1, the others are c2; UCI's row 38, width 3.1."""
-    rows = shared_csv("iris/iris.csv.gz")
-    rows[37]["sepal_width"] = "3.1"
-    xs = [{"length": float(r["sepal_length"]), "width": float(r["sepal_width"])} for r in rows]
-    return xs, ["c1" if r["species"] == "setosa" else "c2" for r in rows]
 
 
 def learned(model: GaussianBayes, xs, ys) -> GaussianBayes:

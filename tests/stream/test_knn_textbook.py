@@ -12,15 +12,6 @@ from stream.neighbors import KNNClassifier
 X = {"length": 6.75, "width": 4.25}
 
 
-@pytest.fixture
-def iris(shared_csv):
-    """Sepals as the book has them: setosa is c1, the others are c2; UCI's row 38, width 3.1."""
-    rows = shared_csv("iris/iris.csv.gz")
-    rows[37]["sepal_width"] = "3.1"
-    xs = [{"length": float(r["sepal_length"]), "width": float(r["sepal_width"])} for r in rows]
-    return xs, ["c1" if r["species"] == "setosa" else "c2" for r in rows]
-
-
 def learned(iris, k: int, *, one_by_one: bool = True) -> KNNClassifier:
     """The 150 records, unscaled, as in the book."""
     model = KNNClassifier(k, 150, scale=None)

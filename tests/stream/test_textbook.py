@@ -22,15 +22,6 @@ def learned(model, xs, ys):
     return model
 
 
-@pytest.fixture
-def iris(shared_csv):
-    """Sepals as the book has them: setosa is c1, the others are c2; UCI's row 38, width 3.1."""
-    rows = shared_csv("iris/iris.csv.gz")
-    rows[37]["sepal_width"] = "3.1"
-    xs = [{"length": float(r["sepal_length"]), "width": float(r["sepal_width"])} for r in rows]
-    return xs, ["c1" if r["species"] == "setosa" else "c2" for r in rows]
-
-
 def density(model: GaussianNB | MixedNB, x, y) -> float:
     """p(x | y): the joint without the prior."""
     prior = model.joint_log_likelihood_one({})[y]
