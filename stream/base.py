@@ -26,6 +26,7 @@ from stream.state import State
 __all__ = ["Learner", "Predictions"]
 
 MAX_CLASSES = 4096
+NO_LABEL = np.int32(-1).tobytes()  # in a block's y; codes are too small to look like it
 
 
 class Learner(base.Classifier, abc.ABC):
@@ -68,7 +69,8 @@ class Learner(base.Classifier, abc.ABC):
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
         """Run the steps. `label` maps the block's labels to class codes, -1 for one that no
-        step need know; `before` classes were known before; predictions go to `out`."""
+        step need know and, last, for none; `before` classes were known before; predictions go
+        to `out`."""
 
     @abc.abstractmethod
     def _export(self) -> State:
@@ -315,20 +317,22 @@ class Learner(base.Classifier, abc.ABC):
     # Shared by the families.
 
     def _admit_labels(self, block: Block) -> NDArray[np.int64]:
-        """Class codes of the block's labels; new ones in the order their steps learn."""
-        known = [self._classes.codes.get(value, -1) for value in block.labels]
-        kinds = {type(value) for value in [*block.labels, *self._classes.values[:1]]}
-        plain = len(kinds) == 1 and min(known, default=-1) >= 0 and len(block) > 0
-        if plain and np.minimum.reduce(block.y) >= 0:  # no label is new, and no step lacks one
-            return np.array(known, dtype=np.int64)
-        label = np.full(len(block.labels), -1, dtype=np.int64)
+        """Class codes of the block's labels and, last, of none; new ones as their steps learn."""
+        codes, values = self._classes.codes, self._classes.values
+        known = [codes.get(value, -1) for value in block.labels]
+        label = np.array([*known, -1], dtype=np.int64)
+        kind = type(values[0]) if values else None
+        plain = -1 not in known and all(type(value) is kind for value in block.labels)
+        if plain and NO_LABEL not in block.y.tobytes():  # no label is new, and no step lacks one
+            return label
         learned = block.y[learning(block)]
         if learned.size and learned.min() < 0:
             raise ValueError("a learning step needs a label")
-        codes = np.flatnonzero(np.bincount(learned)).tolist()
-        if any(known[code] < 0 for code in codes):
-            codes = list(dict.fromkeys(learned.tolist()))  # new ones in order
-        label[codes] = self._admit_classes([block.labels[code] for code in codes])
+        asked = np.flatnonzero(np.bincount(learned)).tolist()
+        if any(known[code] < 0 for code in asked):
+            asked = list(dict.fromkeys(learned.tolist()))  # new ones in order
+        label.fill(-1)
+        label[asked] = self._admit_classes([block.labels[code] for code in asked])
         return label
 
     def _admit_classes(self, labels: Sequence[Label]) -> NDArray[np.int64]:

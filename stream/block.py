@@ -62,7 +62,7 @@ class Block:
     @property
     def n_predictions(self) -> int:
         """How many steps predict."""
-        return int(np.count_nonzero(self.op != LEARN))
+        return len(self) - self.op.tobytes().count(LEARN)
 
     @classmethod
     def of(

@@ -82,7 +82,7 @@ class BayesClassifier(Learner, abc.ABC):
     ) -> None:
         classes = len(self._classes)
         self._widen(classes)
-        y = self._codes(label).take(block.y, mode="wrap")
+        y = label.take(block.y, mode="wrap")
         steps = Steps(block.op, block.row, y, block.w, before, self._growth)
         op, _, *others = steps
         kernels.progressive(op, *others, self._given(), *self._prior, out.proba, out.known)
@@ -90,12 +90,6 @@ class BayesClassifier(Learner, abc.ABC):
         for part in self._parts:
             part.execute(block, steps, classes, out.proba)
         kernels.normalise(out.proba, prior, out.known)
-
-    def _codes(self, label: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Class codes by label; the last is that of no label, -1."""
-        codes = np.empty(label.size + 1, dtype=np.int64)
-        codes[:-1], codes[-1] = label, -1
-        return codes
 
     def _widen(self, classes: int) -> None:
         if self._prior.weight.size < classes:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from stream.base import Predictions
 from stream.bayes._kernels import gaussian as kernels
-from stream.bayes._kernels.gaussian import Moments
+from stream.bayes._kernels import gaussian_undo
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.lanes import Moments, cells, height, packed, unpacked
 from stream.bayes.moments import too_far
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
@@ -38,7 +39,7 @@ class GaussianPart(Part):
     def __init__(self, ddof: float, smoothing: float) -> None:
         self._ddof, self._smoothing = ddof, smoothing
         self._features = Dictionary(MAX_FEATURES)
-        self._cells, self._unit = np.zeros((0, _height(0), LANES)), np.ones(1)
+        self._cells, self._unit = cells(0, 0), np.ones(1)
         self._desk, self._answer = np.zeros((1, 0)), np.zeros((1, 0))
         self._desk_of: Floats | None = None
         self._format = ""
@@ -46,23 +47,11 @@ class GaussianPart(Part):
     @property
     def moments(self) -> Moments:
         """A copy of the moments."""
-        s, d, each = self._cells, len(self._features), kernels.PER_CLASS
-        rows = s.transpose(1, 0, 2).reshape(s.shape[1], -1)[:, :d]
-        tables = [rows[kernels.HEAD + each + i :: each] for i in range(3)]
-        ours = [*tables, rows[0], *rows[kernels.HEAD : kernels.HEAD + 3], self._unit]
-        return Moments._make(a.copy() for a in ours)
+        return unpacked(self._cells, len(self._features), self._unit)
 
     def _take(self, moments: Moments) -> None:
         """Have these moments, of as many features as there are now."""
-        classes, d = moments.n.shape
-        rows = np.zeros((_height(classes), -(-d // LANES) * LANES))
-        each = kernels.PER_CLASS
-        rows[0, :d] = moments.anchor
-        for i in range(3):
-            rows[kernels.HEAD + i, :d] = moments[4 + i]
-            rows[kernels.HEAD + each + i :: each, :d] = moments[i]
-        cells = rows.reshape(len(rows), -1, LANES).transpose(1, 0, 2)
-        self._cells, self._unit = np.ascontiguousarray(cells), moments.unit
+        self._cells, self._unit = packed(moments), moments.unit
 
     @property
     def features(self) -> list[str]:
@@ -74,7 +63,7 @@ class GaussianPart(Part):
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, s, x = self._lanes(block, classes)
-        kernels.progressive(*steps, x, self._ddof, self._smoothing, s, self._unit, joint)
+        kernels.progressive(tuple(steps), x, self._ddof, self._smoothing, s, self._unit, joint)
         if s is not self._cells:
             self._cells[used] = s
 
@@ -83,9 +72,9 @@ class GaussianPart(Part):
     ) -> None:
         """The whole classifier, where nothing fades; weight (C,): of each class, learned too."""
         used, s, x = self._lanes(block, weight.size)
-        steps = (block.op, block.row, block.y, code, block.w, known)
-        how, to = (self._ddof, self._smoothing), (out.proba, out.known)
-        kernels.posterior(*steps, weight, x, *how, s, *to)
+        steps = (block.op, block.row, block.y, block.w, known)
+        how = self._ddof, self._smoothing
+        kernels.posterior(steps, code, weight, x, how, s, out.proba, out.known)
         if s is not self._cells:
             self._cells[used] = s
 
@@ -131,9 +120,9 @@ class GaussianPart(Part):
         if type(x) is not dict or not 0 < d <= 4 * len(x):
             return False
         if self._desk_of is not self._cells:
-            chunks, height, _ = self._cells.shape
+            chunks, rows, _ = self._cells.shape
             self._desk, self._desk_of = np.empty((1, chunks * LANES)), self._cells
-            self._answer = np.empty((1, (height - _height(0)) // kernels.PER_CLASS))
+            self._answer = np.empty((1, (rows - height(0)) // kernels.PER_CLASS))
             self._format = f"{self._desk.size}d"
         desk = self._desk
         if d > desk.size or classes != self._answer.size:  # something new has no room yet
@@ -159,9 +148,9 @@ class GaussianPart(Part):
 
     def _widen(self, classes: int) -> None:
         """Make room for classes and features that are new."""
-        old, shape = self._cells, (-(-len(self._features) // LANES), _height(classes), LANES)
-        if old.shape != shape:
-            self._cells = np.zeros(shape)
+        old, chunks = self._cells, -(-len(self._features) // LANES)
+        if old.shape[:2] != (chunks, height(classes)):
+            self._cells = cells(len(self._features), classes)
             self._cells[: old.shape[0], : old.shape[1]] = old
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
@@ -188,7 +177,7 @@ class GaussianPart(Part):
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
         w = amount.w * amount.fade * float(self._unit[0])
-        kernels.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self._cells)
+        gaussian_undo.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self._cells)
         moments = self.moments
         gone = np.flatnonzero(moments.total_n == 0.0)
         if gone.size:
@@ -198,7 +187,9 @@ class GaussianPart(Part):
             self._take(Moments._make([*left, moments.unit]))
 
     def drop_class(self, c: int) -> None:
-        self._cells = np.delete(self._cells, np.s_[_height(c) : _height(c + 1)], axis=1)
+        moments = self.moments
+        left = [np.delete(a, c, axis=0) for a in moments[:3]]
+        self._take(Moments._make([*left, *moments[3:]]))
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
@@ -348,7 +339,7 @@ class GaussianNB(BayesClassifier):
             return
         self._widen(len(self._classes))
         weight = self._prior.weight
-        self._gaussian.answer(block, self._codes(label), before, weight, out)
+        self._gaussian.answer(block, label, before, weight, out)
 
     def _laid(self, x: Mapping[Any, Any]) -> bool:
         """Whether the record is ready for its kernels, without a block."""
@@ -393,8 +384,3 @@ def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Float
     d = b[1] - a[1]
     theirs = np.where(b[0] > 0, b[1], 0.0)
     return n, np.where(a[0] > 0, a[1] + d * share, theirs), a[2] + b[2] + d * d * (a[0] * share)
-
-
-def _height(classes: int) -> int:
-    """How many rows the cells of so many classes have."""
-    return kernels.HEAD + kernels.PER_CLASS * (classes + 1)

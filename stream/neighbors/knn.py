@@ -219,7 +219,7 @@ class KNNClassifier(Learner):
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
         x = self._memory.admit(block, len(self._classes))
-        y = np.append(label, -1)[block.y]
+        y = label[block.y]
         at, known = 0, before
         steps = max(1, min(STEPS, SEEN // max(x.shape[1], 1)))
         for i in range(0, len(block), steps):

@@ -10,31 +10,26 @@ last counts.
 
 To learn is Welford's update, in a form in which a sum of squares never falls, whatever the weights,
 a first mean is exact, and a lane without a value stays what it was, to the bit. To predict,
-squares over variances are summed, and variances multiplied for one logarithm a chunk. Of a row,
-scratch `t` holds the squares over variances, the variances and x - anchor, eight of each; `below`
+squares over variances are summed, and variances multiplied for one logarithm a chunk: `below` are
 the products whose logarithms are still to be subtracted, all together.
 
-What makes vectors of the loops over lanes: their number is read from the array, for of a constant
-number the compiler makes straight code; indices are unsigned, so none can count from the end; a
-loop writes at a known distance from where it reads, or into another array; what depends on a lane
-is chosen by value, not by a jump. Divisions are numpy's: the processor's, without a check for zero.
-All of it stands in one function, for a call a record would cost more than a logarithm.
+`evidence` and `learn` do eight lanes in as many instructions as one takes: `Lanes` writes down what
+the compiler finds in no loop. What depends on a lane is chosen by value, not by a jump. Indices are
+unsigned, so none can count from the end; divisions numpy's, the processor's, without a check for 0.
 """
 
 from __future__ import annotations
 
 from math import exp, inf, isnan, log, pi
-from typing import Any, NamedTuple
+from typing import Any
 
-from numba import njit
-from numpy import empty, float64, full, int8, int64, ones, true_divide, uint64
-from numpy.typing import NDArray
-
-Floats = NDArray[float64]
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy import empty, full, int8, int64, ones, true_divide, uint64
 
 LOG_2PI, TWO_PI = log(2.0 * pi), 2.0 * pi
-# A term below this is a likelihood no double can hold; kept finite so that terms can be added.
-LOWEST = -1e300
+LOWEST = -1e300  # of a term: no double holds such a likelihood, but terms can still be added
 LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all its digits
 TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow, and what keeps it
@@ -43,28 +38,8 @@ LANES = 8
 HEAD, PER_CLASS = 1, 4  # rows before the weights over all classes, and of them and each class
 # Places in a chunk, in numbers: of the first lane of a row; those of MEAN … from that of a weight.
 TOTAL, CLASSES, A_CLASS = (uint64(8 * i) for i in (HEAD, HEAD + PER_CLASS, PER_CLASS))
-MEAN, M2, VAR = (uint64(8 * i) for i in (1, 2, 3))
+MEAN, M2, VAR = 8, 16, 24
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
-VALUE = uint64(16)  # in t: see `progressive`
-ZERO, ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT = (uint64(i) for i in range(9))
-
-
-class Moments(NamedTuple):
-    """The moments under the names they have in a state, all float64.
-
-    n, mean, m2 (C, D): weight, mean and sum of squared deviations of x - anchor a class. anchor
-    (D,): the first value learned. total_n, total_mean, total_m2 (D,): the same over all classes.
-    unit (1,): what a weight of 1 learned last counts.
-    """
-
-    n: Floats
-    mean: Floats
-    m2: Floats
-    anchor: Floats
-    total_n: Floats
-    total_mean: Floats
-    total_m2: Floats
-    unit: Floats
 
 
 @njit(cache=True)
@@ -84,8 +59,8 @@ def variance(m2: float, n: float, ddof: float) -> float:
 def look(ddof: float, s: Any) -> None:
     """Write the variances: -inf where nothing was seen.
 
-    Learning does not keep them where records fade, for all weights may be scaled at once and ddof
-    is then no constant; nor with a ddof; nor after a tiny weight.
+    Learning does not keep them where records fade, for then all weights may be scaled at once; nor
+    with a ddof; nor after a tiny weight.
     """
     for j in range(s.shape[0]):
         for a in range(HEAD, s.shape[1], PER_CLASS):
@@ -101,39 +76,8 @@ def fade(s: Any, unit: Any, growth: float) -> None:
     unit[0] *= growth
     if unit[0] > LARGEST_UNIT:
         unit[0] /= LARGEST_UNIT
-        for j in range(s.shape[0]):
-            for k in range(s.shape[2]):
-                for a in range(HEAD, s.shape[1], PER_CLASS):
-                    s[j, a, k] /= LARGEST_UNIT
-                    s[j, a + 2, k] /= LARGEST_UNIT
-
-
-@njit(cache=True)
-def without(v: float, w: float, n: float, mean: float, m2: float) -> Any:
-    """Weight, mean and sum of squares after taking v back; Welford's update solved for before."""
-    left = n - w
-    if left <= 1e-9 * w:  # nothing but rounding
-        return 0.0, 0.0, 0.0
-    d = v - mean
-    rest = m2 - d * d * (w * (n / left))
-    return left, mean - d * (w / left), rest if rest > 1e-12 * m2 else 0.0  # or only rounding
-
-
-@njit(cache=True)
-def unlearn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
-    """Take x, float64 (p,), of weight w (in units) back from class c.
-
-    source, column int64 (q,): x[source[i]] is of lane column[i], counted over all chunks.
-    """
-    for i in range(source.shape[0]):
-        value = x[source[i]]
-        if isnan(value):
-            continue
-        j, k = column[i] // LANES, column[i] % LANES
-        v = value - s[j, 0, k]
-        for a in (HEAD, HEAD + PER_CLASS * (c + 1)):
-            n, mean, m2 = s[j, a, k], s[j, a + 1, k], s[j, a + 2, k]
-            s[j, a, k], s[j, a + 1, k], s[j, a + 2, k] = without(v, w, n, mean, m2)
+        for first in HEAD, HEAD + 2:
+            s[:, first::PER_CLASS] /= LARGEST_UNIT
 
 
 @njit(cache=True)
@@ -142,8 +86,7 @@ def density(v: float, mean: float, var: float) -> float:
     if var <= 0.0:
         return 0.0 if v == mean else -inf
     d = v - mean
-    t = -0.5 * (LOG_2PI + log(var) + true_divide(d * d, var))
-    return t if t > LOWEST else LOWEST
+    return float(max(-0.5 * (LOG_2PI + log(var) + true_divide(d * d, var)), LOWEST))
 
 
 @njit(cache=True)
@@ -158,8 +101,7 @@ def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s:
     mean, var = s[j, HEAD + 1, k], spread  # never seen in this class: as probable as anywhere
     if s[j, a, k] > 0.0:
         mean, var = s[j, a + 1, k], variance(s[j, a + 2, k], s[j, a, k], ddof)
-    found: float = density(value - s[j, 0, k], mean, var + smoothing * spread)
-    return found
+    return float(density(value - s[j, 0, k], mean, var + smoothing * spread))
 
 
 @njit(cache=True)
@@ -173,19 +115,121 @@ def terms(
             out[i, c] += term(x[source[i]], j, k, c, ddof, smoothing, s)
 
 
-@njit(cache=True)
-def summed(t: Any) -> float:
-    """The sum of t[0 … 8]."""
-    left = (t[ZERO] + t[FOUR]) + (t[TWO] + t[SIX])
-    return float(left + ((t[ONE] + t[FIVE]) + (t[THREE] + t[SEVEN])))
+def _by(instruction: str, *how: str) -> Any:
+    """The method that does an instruction with another eight, or with one number."""
+
+    def do(self: Lanes, x: Any) -> Lanes:
+        two = self.value, self.all_of(x)
+        return Lanes(self.builder, getattr(self.builder, instruction)(*how, *two))
+
+    return do
 
 
-@njit(cache=True)
-def product(t: Any) -> float:
-    """The product of t[8 … 16]."""
-    u = EIGHT
-    left = (t[u] * t[u + FOUR]) * (t[u + TWO] * t[u + SIX])
-    return float(left * ((t[u + ONE] * t[u + FIVE]) * (t[u + THREE] * t[u + SEVEN])))
+class Lanes:
+    """Eight numbers, or truths, of the code an intrinsic writes; operators are of all eight."""
+
+    __add__, __sub__, __mul__, __truediv__ = map(_by, ("fadd", "fsub", "fmul", "fdiv"))
+    __and__, __gt__, __lt__ = _by("and_"), _by("fcmp_ordered", ">"), _by("fcmp_ordered", "<")
+    NUMBERS, PLACE = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(32)
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder, self.value = builder, value
+
+    def all_of(self, x: Any) -> Any:
+        """Eight of one number, or the eight of `x`."""
+        if isinstance(x, Lanes):
+            return x.value
+        if isinstance(x, float):
+            return ir.Constant(self.NUMBERS, [x] * LANES)
+        first = self.builder.insert_element(self.value, x, ir.Constant(self.PLACE, 0))
+        return self.at(first, [0] * LANES)
+
+    def at(self, value: Any, places: list[int]) -> Any:
+        """What is at these places of a vector."""
+        mask = ir.Constant(ir.VectorType(self.PLACE, len(places)), places)
+        return self.builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
+
+    def there(self) -> Lanes:
+        """Which are not NaN."""
+        return Lanes(self.builder, self.builder.fcmp_ordered("ord", self.value, self.value))
+
+    def where(self, truths: Lanes, otherwise: Any) -> Lanes:
+        """These where `truths` are, `otherwise` elsewhere."""
+        chosen = self.builder.select(truths.value, self.value, self.all_of(otherwise))
+        return Lanes(self.builder, chosen)
+
+    def folded(self, instruction: str) -> Any:
+        """All by one instruction: the first half by the second, and so on."""
+        v = self.value
+        for half in (4, 2, 1):
+            ends = self.at(v, list(range(half))), self.at(v, list(range(half, 2 * half)))
+            v = getattr(self.builder, instruction)(*ends)
+        return self.builder.extract_element(v, ir.Constant(self.PLACE, 0))
+
+    def all_true(self) -> Any:
+        """Whether all truths are."""
+        bits = self.builder.bitcast(self.value, ir.IntType(LANES))
+        return self.builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**LANES - 1))
+
+
+def _memory(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
+    """How to read, and to write, the eight at an index, an argument too, of the n-th argument."""
+    data = context.make_array(signature.args[n])(context, builder, args[n]).data
+
+    def place(i: int, off: int) -> Any:
+        at = builder.gep(data, [builder.add(args[i], ir.Constant(args[i].type, off))])
+        return builder.bitcast(at, Lanes.NUMBERS.as_pointer())
+
+    return (
+        lambda i, off=0: Lanes(builder, builder.load(place(i, off), align=8)),
+        lambda i, off, lanes: builder.store(lanes.value, place(i, off), align=8),
+    )
+
+
+@intrinsic
+def evidence(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, smoothing: Any) -> Any:
+    """Of the row's eight at xs[r], the chunk at s[b] and its class at s[a].
+
+    The sum of squares over variances, the product of 2 pi variances, whether that is precise.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
+        v, spread = row(1) - cell(3), cell(3, 8 * HEAD + VAR)
+        evident = v.there() & (spread > 0.0)
+        d, var = (v - cell(4, MEAN)).where(evident, 0.0), cell(4, VAR) + spread * args[5]
+        squares = d * d / var.where(evident, 1.0)
+        scaled = (var * TWO_PI).where(evident, 1.0)
+        usual = ((scaled > SMALL) & (scaled < LARGE)).all_true()
+        found = squares.folded("fadd"), scaled.folded("fmul"), usual
+        return context.make_tuple(builder, signature.return_type, found)
+
+    found = types.Tuple((types.float64, types.float64, types.boolean))
+    return found(xs, r, s, b, a, smoothing), code
+
+
+@intrinsic
+def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: Any) -> Any:
+    """Learn the row's eight at xs[r] with weight w > 0: the chunk at s[b], its moments at s[a].
+
+    scale: 1, or SCALE where w is so small that its inverse might overflow.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (row, _), (cell, put) = (_memory(context, builder, signature, args, n) for n in (0, 2))
+        v, n, mean, m2, var = row(1) - cell(3), cell(4), cell(4, MEAN), cell(4, M2), cell(4, VAR)
+        here, one, weight = v.there(), *(Lanes(builder, v.all_of(x)) for x in (1.0, args[5]))
+        after = n + weight.where(here, 0.0)
+        inverse = one / (after * args[6])
+        share = (weight * args[6] * inverse).where(here & (n > 0.0), 1.0)
+        d = (v - mean).where(here, 0.0)
+        m2 = m2 + d * d * (n * share)
+        after_mean, after_var = mean + d * share, (m2 * inverse).where(here, var)
+        for off, lanes in (0, after), (MEAN, after_mean), (M2, m2), (VAR, after_var):
+            put(4, off, lanes)
+        return context.get_dummy_value()
+
+    return types.void(xs, r, s, b, a, w, scale), code
 
 
 @njit(cache=True)
@@ -226,73 +270,43 @@ def subtract_logs(p: Any, out: Any) -> None:
 
 @njit(cache=True)
 def progressive(
-    op: Any,
-    row: Any,
-    y: Any,
-    w: Any,
-    known: int,
-    growth: float,
-    x: Any,
-    ddof: float,
-    smoothing: float,
-    cells: Any,
-    unit: Any,
-    joint: Any,
+    steps: Any, x: Any, ddof: float, smoothing: float, cells: Any, unit: Any, joint: Any
 ) -> None:
-    """Run the steps over x float64 (n, 8 · chunks), adding to joint float64 (n_predictions, C)."""
+    """Run the steps over x float64 (n, 8 · chunks), adding to joint float64 (n_predictions, C).
+
+    steps: op … growth as in `Steps`.
+    """
+    op, row, y, w, known, growth = steps
     s, xs, out = cells.reshape(cells.size), x.reshape(x.size), joint.reshape(joint.size)
-    lanes, height = uint64(cells.shape[2]), uint64(cells.shape[1] * cells.shape[2])
-    t, below = empty(3 * LANES), ones(joint.size)
-    fresh, lasting, at = False, growth == 1.0 and ddof == 0.0, ZERO
+    height, below = uint64(cells.shape[1] * LANES), ones(joint.size)
+    fresh, lasting, at = False, growth == 1.0 and ddof == 0.0, uint64(0)
     for m in range(op.shape[0]):
         i = uint64(row[m]) * uint64(x.shape[1])
         if op[m] != 1:
             if not fresh:
                 look(ddof * unit[0], cells)
                 fresh = lasting
-            for j in range(cells.shape[0]):
-                b, r = uint64(j) * height, i + uint64(j) * lanes
+            for j in range(uint64(cells.shape[0])):
+                b, r = j * height, i + j * uint64(LANES)
                 for c in range(uint64(known)):
-                    a, odd = b + CLASSES + c * A_CLASS, 0
-                    for k in range(lanes):
-                        v, spread = xs[r + k] - s[b + k], s[b + TOTAL + VAR + k]
-                        evident = (v == v) & (spread > 0.0)
-                        var = s[a + VAR + k] + smoothing * spread
-                        d = v - s[a + MEAN + k] if evident else 0.0
-                        var = var if evident else 1.0
-                        t[k] = true_divide(d * d, var)
-                        t[EIGHT + k] = TWO_PI * var if evident else 1.0
-                        odd += 0 if (var > SMALL) & (var < LARGE) else 1
-                    if odd > 0:
+                    a = b + CLASSES + c * A_CLASS
+                    squares, product, usual = evidence(xs, r, s, b, a, smoothing)
+                    if not usual:
                         out[at + c] += unusual(xs, r, j, c, ddof * unit[0], smoothing, cells)
                         continue
-                    out[at + c] -= 0.5 * summed(t) + (0.5 * log(below[at + c]) if j > 0 else 0.0)
-                    below[at + c] = product(t)
+                    before = log(below[at + c]) if j > 0 else 0.0
+                    out[at + c] -= 0.5 * squares + 0.5 * before
+                    below[at + c] = product
             at += uint64(joint.shape[1])
         if op[m] != 0:
             if growth != 1.0:
                 fade(cells, unit, growth)
             amount = w[m] * unit[0]
             scale = 1.0 if amount > TINY else SCALE
-            for j in range(cells.shape[0]):
-                b, r = uint64(j) * height, i + uint64(j) * lanes
-                for k in range(lanes):
-                    t[VALUE + k] = xs[r + k] - s[b + k]
-                a = b + TOTAL
-                for _ in range(2):  # what is over all classes, and then the class
-                    for k in range(lanes):
-                        v, n, mean, m2 = t[VALUE + k], s[a + k], s[a + MEAN + k], s[a + M2 + k]
-                        here, var = v == v, s[a + VAR + k]
-                        after = n + (amount if here else 0.0)
-                        inverse = true_divide(1.0, scale * after)
-                        share = scale * amount * inverse if here & (n > 0.0) else 1.0
-                        d = v - mean if here else 0.0
-                        m2 = m2 + d * d * (n * share)
-                        s[a + k] = after
-                        s[a + MEAN + k] = mean + d * share
-                        s[a + M2 + k] = m2
-                        s[a + VAR + k] = m2 * inverse if here else var
-                    a = b + CLASSES + uint64(y[m]) * A_CLASS
+            for j in range(uint64(cells.shape[0])):
+                b, r = j * height, i + j * uint64(LANES)
+                learn(xs, r, s, b, b + TOTAL, amount, scale)  # over all classes, and of its own
+                learn(xs, r, s, b, b + CLASSES + uint64(y[m]) * A_CLASS, amount, scale)
             known, fresh = max(known, y[m] + 1), fresh and amount > TINY
     subtract_logs(below, out)
 
@@ -348,30 +362,19 @@ def normalise(joint: Any, prior: Any, seen: Any) -> None:
 
 @njit(cache=True)
 def posterior(
-    op: Any,
-    row: Any,
-    y: Any,
-    code: Any,
-    w: Any,
-    known: int,
-    weight: Any,
-    x: Any,
-    ddof: float,
-    smoothing: float,
-    s: Any,
-    out: Any,
-    seen: Any,
+    steps: Any, code: Any, weight: Any, x: Any, how: Any, s: Any, out: Any, seen: Any
 ) -> None:
     """`progressive` between the prior and the posterior, in one call, where nothing fades.
 
-    y int32 (m,): index into code int64 (L + 1,), of classes; the last for no label, -1. weight
-    float64 (C,): the prior's. To out float64 (n_predictions, C), zeros, come posteriors, to
-    seen int64 (n_predictions,) how many classes were known.
+    steps: op, row, y, w, known as in `Steps`, but y int32 (m,) indexes code int64 (L + 1,), of
+    classes; the last for no label, -1. weight float64 (C,): the prior's. how: ddof, smoothing. To
+    out float64 (n_predictions, C), zeros, come posteriors, to seen how many classes were known.
     """
+    op, row, y, w, known = steps
     c = code[y]
     prior_of(op, c, w, known, weight, out, seen)
     prior = out.copy()
-    progressive(op, row, c, w, known, 1.0, x, ddof, smoothing, s, ones(1), out)
+    progressive((op, row, c, w, known, 1.0), x, *how, s, ones(1), out)
     normalise(out, prior, seen)
 
 
@@ -380,7 +383,7 @@ def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -
     """`posterior` of one learning step; x float64 (1, 8 · chunks). An array costs a call: few."""
     op, i, f = full(1, 1, int8), full(2, c, int64), full(2, 1.0)
     i[0], f[0] = 0, w
-    progressive(op, i[:1], i[1:], f[:1], c + 1, 1.0, x, 0.0, smoothing, s, f[1:], x[:0])
+    progressive((op, i[:1], i[1:], f[:1], c + 1, 1.0), x, 0.0, smoothing, s, f[1:], x[:0])
     weight[c] += w
 
 
@@ -393,5 +396,5 @@ def answer_row(x: Any, weight: Any, ddof: float, smoothing: float, s: Any, out: 
     for c in range(known):
         prior[0, c] = log(weight[c]) if weight[c] > 0.0 else -inf
         out[0, c] = prior[0, c]
-    progressive(op, i[:1], i[1:], f[:1], known, 1.0, x, ddof, smoothing, s, f[1:], out)
+    progressive((op, i[:1], i[1:], f[:1], known, 1.0), x, ddof, smoothing, s, f[1:], out)
     normalise(out, prior, i[1:])
