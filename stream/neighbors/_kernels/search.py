@@ -84,19 +84,24 @@ def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
 
 
 @njit(cache=True)
-def add_one(a: Any, u: float, f: float, acc: Any) -> None:
-    """acc += ((a - u) · f)²."""
+def add_one(a: Any, u: float, f: float, x: float, acc: Any) -> None:
+    """acc += ((a - u) · f)², or x² where a is missing."""
     for i in range(acc.shape[0]):
         d = (a[i] - u) * f
+        d = x if isnan(d) else d
         acc[i] += d * d
 
 
 @njit(cache=True)
-def add_two(a: Any, u: float, f: float, b: Any, v: float, g: float, acc: Any) -> None:
-    """acc += ((a - u) · f)², then ((b - v) · g)²: two columns for one pass over acc."""
+def add_two(
+    a: Any, u: float, f: float, x: float, b: Any, v: float, g: float, y: float, acc: Any
+) -> None:
+    """acc += ((a - u) · f)², then ((b - v) · g)²; x, y where missing. One pass for two columns."""
     for i in range(acc.shape[0]):
         d = (a[i] - u) * f
         e = (b[i] - v) * g
+        d = x if isnan(d) else d
+        e = y if isnan(e) else e
         acc[i] = (acc[i] + d * d) + e * e
 
 
@@ -104,23 +109,23 @@ def add_two(a: Any, u: float, f: float, b: Any, v: float, g: float, acc: Any) ->
 def euclidean(q: Any, strict: bool, n: int, cells: Any, start: int, t: Any, acc: Any) -> None:
     """acc (m,): squared distance of q.x to m of the n records, those from column `start` on."""
     # Looked up once: each look-up in a tuple costs a count of references.
-    x, held, inverse, nominal = q.x, q.held, q.inverse, q.nominal
+    x, held, inverse, gap, nominal = q.x, q.held, q.inverse, q.gap, q.nominal
     stop, size = start + acc.shape[0], held.shape[0]
     acc[:] = 0.0
-    waits = -1  # a column that will share the next one's pass over acc
+    w = -1  # a column that waits for another to share a pass over acc
     for j in range(size + 1):
-        plain = j < size and held[j] == n and nominal[j] == 0 and inverse[j] < STEEP
+        plain = j < size and held[j] > 0 and nominal[j] == 0 and inverse[j] < STEEP
         if plain and not isnan(x[j]):
-            if waits < 0:
-                waits = j
+            if w < 0:
+                w = j
                 continue
-            a, b = cells[waits, start:stop], cells[j, start:stop]
-            add_two(a, x[waits], inverse[waits], b, x[j], inverse[j], acc)
-            waits = -1
+            a, b = cells[w, start:stop], cells[j, start:stop]
+            add_two(a, x[w], inverse[w], gap[w], b, x[j], inverse[j], gap[j], acc)
+            w = -1
             continue
-        if waits >= 0:
-            add_one(cells[waits, start:stop], x[waits], inverse[waits], acc)
-            waits = -1
+        if w >= 0:
+            add_one(cells[w, start:stop], x[w], inverse[w], gap[w], acc)
+            w = -1
         if j == size or held[j] == 0:
             continue
         if not isnan(x[j]):
