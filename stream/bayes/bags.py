@@ -56,10 +56,11 @@ def hashed_texts(rows: Rows) -> Rows:
 def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
     """The tokens of the rows at `used` in buckets; texts may be encoded or not."""
     cells = rows.text[used].ravel().tolist()
+    if len(cells) == used.size and not rows.numeric_names and set(map(type, cells)) == {str}:
+        read = encode_many(cells)  # one text a row
+        return Bags(read.start, read.bucket, read.times.astype(np.float64))
     texts = [k for k, cell in enumerate(cells) if isinstance(cell, str)]
     read = encode_many([cells[k] for k in texts])
-    if len(texts) == len(cells) == used.size and not rows.numeric_names:  # one text a row
-        return Bags(read.start, read.bucket, read.times.astype(np.float64))
     known = [k for k, cell in enumerate(cells) if isinstance(cell, np.ndarray)]
     pairs = np.concatenate([np.empty((2, 0), np.int64), *(cells[k] for k in known)], axis=1)
     owners = np.array(texts + known, dtype=np.int64) // max(len(rows.text_names), 1)

@@ -7,6 +7,8 @@ refused, and it is weighed so that unlearning the last record with a field forge
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -119,7 +121,8 @@ def text_fields(block: Block) -> tuple[tuple[str, ...], NDArray[np.bool_], Float
     """`Fields.learn`'s arguments for the texts that the block learns."""
     steps = learning(block)
     cells = block.rows.text[block.row[steps]]
-    present = np.array([cell is not None for cell in cells.ravel().tolist()], dtype=np.bool_)
+    here = map(is_not, cells.ravel().tolist(), repeat(None))  # by ==, texts read would be compared
+    present = np.fromiter(here, dtype=np.bool_, count=cells.size)
     return block.rows.text_names, present.reshape(cells.shape), block.w[steps]
 
 
