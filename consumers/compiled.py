@@ -1,4 +1,4 @@
-"""Machine code of the kernels a model runs: made once a machine, kept on its disk by numba."""
+"""Machine code of the kernels a service runs: made once a machine, kept on its disk by numba."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
-    """Compile what the model runs, once a machine, and say so when it has to."""
+    """Compile what the model and its transport run, once a machine, and say so when it has to."""
     own = not config.model.type.startswith("river:")
     learner = build(config.model) if own else GaussianNB()
     waited = 0.1 if not _compiled(learner) else 2.0
@@ -29,6 +29,10 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
     try:
         for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
             pass
+        if config.input.transport.startswith("kafka:"):
+            from consumers.transports.kafka_batches import rehearse
+
+            rehearse()
     finally:
         timer.cancel()
 

@@ -223,11 +223,7 @@ class Merge:
         out = Merge(self._order, self._labels)
         for partition, end in ends.items():
             buffer = self._buffers[partition]
-            k = bisect_left(buffer.offsets, end)
-            columns = (buffer.offsets, buffer.timestamps, buffer.keys, buffer.values)
-            out.add([Fetched(partition, *(column[:k] for column in columns))])  # type: ignore[arg-type]
-            for column in columns:
-                del column[:k]
+            out.add([buffer.shift(bisect_left(buffer.offsets, end))])
         return out
 
     def _held(

@@ -82,6 +82,14 @@ class Fetched:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def shift(self, count: int) -> Fetched:
+        """The first `count` records, removed from here."""
+        columns = (self.offsets, self.timestamps, self.keys, self.values)
+        out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
+        for column in columns:
+            del column[:count]
+        return out
+
 
 @dataclass(slots=True)
 class Batch:

@@ -21,8 +21,8 @@ errors schema text rows block state parameters explain stats predictions base ba
 preprocessing decision held labels plan join evaluate drift compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors secrets failpoints config records files feed events models compiled codecs outcome shard
-assembly journal transports snapshots history recovery partitioning travel poison commit telemetry
+errors secrets failpoints config records files feed events models codecs outcome shard assembly
+journal transports compiled snapshots history recovery partitioning travel poison commit telemetry
 web runner fleet standby ownership replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
@@ -40,7 +40,7 @@ IMPORT_SECONDS = 1.5
 
 FILES = sorted(p for package in ("stream", "consumers") for p in (ROOT / package).rglob("*.py"))
 PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
-KERNELS = [p for p in PURE if "_kernels" in p.with_suffix("").parts]
+KERNELS = [p for p in FILES if "_kernels" in p.with_suffix("").parts]
 
 
 def name(path: Path) -> str:

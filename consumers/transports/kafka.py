@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 
 from consumers.errors import TransportError
 from consumers.records import Fetched, Outgoing, Partition, Record
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka_group import KafkaMember
-from consumers.transports.kafka_inputs import fetched
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_owner import KafkaOwner
-from consumers.transports.kafka_producer import acknowledged, discard, send
+from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka_reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
 __all__ = ["KafkaLog"]
@@ -124,12 +125,11 @@ class KafkaLog:
                 consumer.seek(part, position)
             moved = time.monotonic()
             while positions:
-                for part, records in consumer.poll(500, max_records=_CHUNK).items():
-                    end = ends[wanted[part]]
-                    if records[-1].offset >= end:
-                        records = [record for record in records if record.offset < end]
-                    if records:
-                        yield fetched(wanted[part], records)
+                for part, chunks in consumer.poll(500, max_records=_CHUNK).items():
+                    for chunk in chunks:
+                        wished = chunk.shift(bisect_left(chunk.offsets, ends[wanted[part]]))
+                        if wished.offsets:
+                            yield wished
                 # By position, not by record: it also passes markers and aborted records.
                 for part, position in list(positions.items()):
                     reached = consumer.position(part)
@@ -150,7 +150,10 @@ class KafkaLog:
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
         """Committed records as they come, for ever."""
         self._expect(list(starts))
-        with self._explained("follow " + ", ".join(map(str, starts))), self._consumer() as consumer:
+        with self._explained("follow " + ", ".join(map(str, starts))), ExitStack() as stack:
+            with self._explained(CONNECT):
+                consumer = KafkaConsumer(**self._options.consumer())  # one that gives headers too
+            stack.callback(_close_consumer, consumer)
             consumer.assign([TopicPartition(*partition) for partition in starts])
             for partition, start in starts.items():
                 consumer.seek(TopicPartition(*partition), start)
@@ -169,11 +172,11 @@ class KafkaLog:
             with self._explained("write records"):
                 if self._producer is None:
                     with self._explained(CONNECT):
-                        self._producer = KafkaProducer(**self._options.producer(None))
+                        self._producer = BatchProducer(**self._options.producer(None))
                 for first in range(0, len(placed), _APPENDED):
-                    futures = send(self._producer, placed[first : first + _APPENDED])
+                    handed = send(self._producer, placed[first : first + _APPENDED])
                     acknowledged(
-                        self._producer, futures, self._options.seconds("delivery_timeout_ms")
+                        self._producer, handed, self._options.seconds("delivery_timeout_ms")
                     )
         except BaseException:
             # What a failed producer still has in hand must not be written by the next append.
@@ -219,7 +222,7 @@ class KafkaLog:
             consumer = self._idle.pop()
         else:
             with self._explained(CONNECT):
-                consumer = KafkaConsumer(**self._options.consumer())
+                consumer = column_consumer(self._options.consumer())
         try:
             yield consumer
             consumer.unsubscribe()

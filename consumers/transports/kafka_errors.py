@@ -109,8 +109,8 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
         return TransportError(f"could not {doing} at Kafka {where}: damaged on the broker ({told})")
     if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
         return RecordTooLargeError(
-            f"could not {doing} at Kafka {where}: a record is larger than the topic takes; raise "
-            "its max.message.bytes"
+            f"could not {doing} at Kafka {where}: a record, or a batch of them, is larger than the "
+            "topic takes; raise its max.message.bytes, or lower batch_size in [kafka]"
         )
     if isinstance(error, errors.UnsupportedVersionError):
         return TransportError(f"could not {doing}: Kafka at {where} is too old, 2.8 is needed")

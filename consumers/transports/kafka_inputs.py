@@ -18,21 +18,10 @@ from kafka import TopicPartition
 from consumers.errors import TransportError
 from consumers.records import Fetched, Partition
 
-__all__ = ["KafkaInputs", "fetched"]
+__all__ = ["KafkaInputs"]
 
 _HELD = 4_000  # records of a skipped input, and those of one poll, before it is unassigned
 _STABLE_SECONDS = 0.2  # at least this long between two questions where committed records end
-
-
-def fetched(partition: Partition, records: Sequence[Any]) -> Fetched:
-    """The client's records of one partition as columns."""
-    return Fetched(
-        partition,
-        [record.offset for record in records],
-        [record.timestamp for record in records],
-        [record.key for record in records],
-        [record.value for record in records],
-    )
 
 
 class KafkaInputs:
@@ -41,8 +30,8 @@ class KafkaInputs:
     Parameters
     ----------
     consumer
-        A consumer for these alone. Partitions are assigned to it, never subscribed to: a member
-        that lost its group without noticing could still commit offsets.
+        A `column_consumer` for these alone. Partitions are assigned to it, never subscribed to:
+        a member that lost its group without noticing could still commit offsets.
     inputs
         The partitions.
     """
@@ -87,9 +76,9 @@ class KafkaInputs:
             self._assign(self._inputs.keys() - full)
             left = max(0.0, deadline - time.monotonic())
             polled = self._consumer.poll(timeout_ms=int(left * 1000), max_records=max_records)
-            for part, records in polled.items():
-                self._polled[part] = records[-1].offset + 1
-                self._held[part].append(fetched(self._inputs[part], records))
+            for part, chunks in polled.items():
+                self._polled[part] = chunks[-1].offsets[-1] + 1
+                self._held[part].extend(chunks)
             self._silent = self._inputs.keys() - polled.keys() - skipped
             if not polled and time.monotonic() >= deadline:
                 break
@@ -100,10 +89,8 @@ class KafkaInputs:
         served = []
         for part, held in self._held.items():
             while held and max_records and part not in skipped:
-                chunk = held.popleft()
-                if len(chunk) > max_records:
-                    chunk, rest = _split(chunk, max_records)
-                    held.appendleft(rest)
+                whole = len(held[0]) <= max_records
+                chunk = held.popleft() if whole else held[0].shift(max_records)
                 self._next[part] = chunk.offsets[-1] + 1
                 max_records -= len(chunk)
                 served.append(chunk)
@@ -148,11 +135,3 @@ class KafkaInputs:
             partition: self._next[part] if part in passed else self._ends[part]
             for part, partition in self._inputs.items()
         }
-
-
-def _split(chunk: Fetched, count: int) -> tuple[Fetched, Fetched]:
-    columns = (chunk.offsets, chunk.timestamps, chunk.keys, chunk.values)
-    return (
-        Fetched(chunk.partition, *(column[:count] for column in columns)),  # type: ignore[arg-type]
-        Fetched(chunk.partition, *(column[count:] for column in columns)),  # type: ignore[arg-type]
-    )

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from consumers.errors import ConfigError
-from consumers.transports.kafka_producer import Nothing
 
 __all__ = ["KafkaOptions"]
 
@@ -200,7 +199,6 @@ class KafkaOptions:
             "enable_idempotence": True,
             "allow_auto_create_topics": False,
             "transactional_id": transactional_id,
-            "value_serializer": Nothing(),
         }
 
     def seconds(self, name: str) -> float:

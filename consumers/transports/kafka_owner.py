@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import ProducerFencedError
 from kafka.structs import OffsetAndMetadata
 
@@ -22,7 +22,8 @@ from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import acknowledged, discard, send
+from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka_reader import column_consumer
 
 __all__ = ["KafkaOwner"]
 
@@ -59,11 +60,11 @@ class KafkaOwner:
         self._consumer: Any = None
         self._producer: Any = None
         with self._guarded(CONNECT):
-            self._producer = KafkaProducer(**options.producer(self._transactional_id))
+            self._producer = BatchProducer(**options.producer(self._transactional_id))
             reach("in_fence")
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
-            self._consumer = KafkaConsumer(**options.consumer())
+            self._consumer = column_consumer(options.consumer())
             self._inputs = KafkaInputs(self._consumer, inputs)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -106,14 +107,14 @@ class KafkaOwner:
             placed = [(record, self._place(record)) for record in (*records, journal)]
             reach("before_begin")
             producer.begin_transaction()
-            futures = send(producer, placed)
+            handed = send(producer, placed)
             reach("mid_send")
             # Before the offsets and the commit: neither of them would tell.
-            acknowledged(producer, futures, self._options.seconds("delivery_timeout_ms"))
+            acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))
             reach("after_check")
             self._finish(producer, positions)
             reach("after_commit")
-            return int(futures[-1].value.offset)
+            return handed[-1].last_offset
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
         """A transaction of nothing but the offsets as they are: only an owner can make it."""
@@ -121,7 +122,7 @@ class KafkaOwner:
             self._producer.begin_transaction()
             self._finish(self._producer, positions)
 
-    def _finish(self, producer: KafkaProducer, positions: Mapping[Partition, int]) -> None:
+    def _finish(self, producer: BatchProducer, positions: Mapping[Partition, int]) -> None:
         offsets = {
             TopicPartition(*partition): OffsetAndMetadata(position, "", -1)
             for partition, position in positions.items()

@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "every record is seen acknowledged before offsets and commit (P2, P4, P5)",
         OWNER,
-        "            acknowledged(producer, futures, "
+        "            acknowledged(producer, handed, "
         'self._options.seconds("delivery_timeout_ms"))\n',
         "            producer.flush(20)\n",
         ("tests/faults/test_guards.py::test_record_only_its_future_tells_of_fails_the_commit",),

@@ -10,11 +10,12 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import CommitFailedError, KafkaTimeoutError
-from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+from kafka.producer.future import FutureProduceResult
 
 from consumers.errors import FencedError, TransportError
 from consumers.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka_producer import BatchProducer, Handed
 
 
 @pytest.fixture
@@ -90,17 +91,16 @@ def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypat
     log.create_topic(f"{source.topic}.journal", 1)
     entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
     owner = log.owner(source.topic, 0, [source])
-    original = KafkaProducer.send
+    original = BatchProducer.send_many
 
-    def send(producer, topic, *record):
+    def send(producer, topic, *records):
         if topic != source.topic:
-            return original(producer, topic, *record)
+            return original(producer, topic, *records)
         result = FutureProduceResult(TopicPartition(*source))
-        future = FutureRecordMetadata(result, 0, 0, None, -1, 1, -1)
-        result.failure(KafkaTimeoutError("expired"))
-        return future
+        result.success((-1, -1, lambda _: KafkaTimeoutError("expired")))
+        return [Handed(result, 1)]
 
-    monkeypatch.setattr(KafkaProducer, "send", send)
+    monkeypatch.setattr(BatchProducer, "send_many", send)
     with pytest.raises(TransportError, match="expired"):
         owner.commit([Outgoing(source.topic, None, b"lost", partition=0)], entry, {source: 0})
     monkeypatch.undo()
@@ -142,16 +142,16 @@ def test_records_that_were_given_up_are_not_written_later(
 ) -> None:
     """This client's own close leaves a sender running that still has records in hand."""
     producers = []
-    original = KafkaProducer.send
+    original = BatchProducer.send_many
 
-    def send(producer, *record):
+    def send(producer, *records):
         producers.append(producer)
-        return original(producer, *record)
+        return original(producer, *records)
 
     def unanswered(producer, futures, seconds):
         raise TransportError("nobody answers")
 
-    monkeypatch.setattr(KafkaProducer, "send", send)
+    monkeypatch.setattr(BatchProducer, "send_many", send)
     monkeypatch.setattr("consumers.transports.kafka.acknowledged", unanswered)
     with closing(KafkaLog([kafka_bootstrap], {"linger_ms": 5_000})) as log:
         with pytest.raises(TransportError, match="nobody answers"):

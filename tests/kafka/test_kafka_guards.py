@@ -24,7 +24,7 @@ from consumers.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_errors import within
 from consumers.transports.kafka_owner import KafkaOwner
-from consumers.transports.kafka_producer import acknowledged
+from consumers.transports.kafka_producer import BatchProducer, acknowledged
 
 Make = Callable[..., KafkaLog]
 
@@ -90,7 +90,9 @@ def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("stalled", ["send", "send_offsets_to_transaction", "commit_transaction"])
+@pytest.mark.parametrize(
+    "stalled", ["send_many", "send_offsets_to_transaction", "commit_transaction"]
+)
 def test_commit_the_broker_has_timed_out_writes_nothing(
     make, topics, name, stalled, kafka_bootstrap, monkeypatch
 ):
@@ -99,7 +101,7 @@ def test_commit_the_broker_has_timed_out_writes_nothing(
     owner = owned(log, name, topics.source)
     admin = KafkaAdminClient(bootstrap_servers=kafka_bootstrap)
     transaction, calls = f"{name}.0", []
-    original = getattr(KafkaProducer, stalled)
+    original = getattr(BatchProducer, stalled)
 
     def aborted() -> bool:
         told = admin.describe_transactions([transaction])
@@ -107,12 +109,12 @@ def test_commit_the_broker_has_timed_out_writes_nothing(
 
     def stall(producer, *args, **kwargs):
         calls.append(stalled)
-        if stalled != "send" or len(calls) == 2:  # one record is with the broker, one is not
+        if stalled != "send_many" or len(calls) == 2:  # some are with the broker, some are not
             producer.flush(10)
             until(aborted)
         return original(producer, *args, **kwargs)
 
-    monkeypatch.setattr(KafkaProducer, stalled, stall)
+    monkeypatch.setattr(BatchProducer, stalled, stall)
     with pytest.raises((FencedError, TransportError)) as caught:
         commit(owner, topics, b"lost", b"lost too")
     monkeypatch.undo()

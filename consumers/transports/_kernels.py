@@ -1,0 +1,150 @@
+"""Kernels of Kafka's record format. Self-contained, so that the compiled form is never stale.
+
+A record batch (magic 2) is a header and its records, one behind the other. Of each record, as
+`org.apache.kafka.common.record.DefaultRecord` lays it out, every number a zigzag varint:
+
+    length, attributes (1 byte), timestamp delta, offset delta,
+    key length (-1: none), key, value length (-1: none), value,
+    number of headers, then of each: length, name, length (-1: none), value
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numpy import int64, uint64
+
+NOWHERE = -1  # a key or value that is not there; also: a number that does not end
+
+
+@njit(cache=True)
+def _number(data: Any, at: int) -> Any:
+    """The varint at `at`, and where it ends; NOWHERE where the data end first, or it never does."""
+    found = uint64(0)
+    shift = uint64(0)
+    while at < data.size and shift < 64:
+        byte = uint64(data[at])
+        found |= (byte & uint64(0x7F)) << shift
+        at += 1
+        if byte < 0x80:
+            return int64(found >> uint64(1)) ^ -int64(found & uint64(1)), at
+        shift += uint64(7)
+    return int64(0), NOWHERE
+
+
+@njit(cache=True)
+def _span(data: Any, at: int, end: int) -> Any:
+    """Start and end of the bytes whose length stands at `at`; NOWHERE, NOWHERE for none.
+
+    Third, where they end; NOWHERE where that is beyond `end`.
+    """
+    length, at = _number(data, at)
+    if at == NOWHERE or length < -1 or length > end - at:
+        return NOWHERE, NOWHERE, NOWHERE
+    if length == -1:
+        return NOWHERE, NOWHERE, at
+    return at, at + length, at + length
+
+
+@njit(cache=True)
+def find_records(data: Any, at: int, out: Any) -> int:
+    """Where the parts of each record lie.
+
+    `data` uint8 (n,), the records from `at` to its end; `out` int64 (records, 6): timestamp delta,
+    offset delta, start and end of key and of value. Returns how many records were whole: fewer
+    than `out` has rows where one is damaged, -1 where bytes are left behind the last.
+    """
+    for i in range(out.shape[0]):
+        length, start = _number(data, at)
+        if start == NOWHERE or length < 1 or length > data.size - start:
+            return i
+        end = start + length
+        out[i, 0], at = _number(data, start + 1)
+        if at == NOWHERE:
+            return i
+        out[i, 1], at = _number(data, at)
+        if at == NOWHERE:
+            return i
+        out[i, 2], out[i, 3], at = _span(data, at, end)
+        if at == NOWHERE:
+            return i
+        out[i, 4], out[i, 5], at = _span(data, at, end)
+        if at == NOWHERE:
+            return i
+        headers, at = _number(data, at)
+        if at == NOWHERE or headers < 0:
+            return i
+        for _ in range(headers):
+            name = _span(data, at, end)
+            if name[0] == NOWHERE:
+                return i
+            at = _span(data, name[2], end)[2]
+            if at == NOWHERE:
+                return i
+        if at != end:
+            return i
+    return out.shape[0] if at == data.size else -1
+
+
+@njit(cache=True)
+def _put(out: Any, at: int, number: int) -> int:
+    """Write a varint; where it ends."""
+    left = uint64((number << 1) ^ (number >> 63))
+    while left > uint64(0x7F):
+        out[at] = (left & uint64(0x7F)) | uint64(0x80)
+        left >>= uint64(7)
+        at += 1
+    out[at] = left
+    return at + 1
+
+
+@njit(cache=True)
+def _width(number: int) -> int:
+    """Bytes of a varint."""
+    left = uint64((number << 1) ^ (number >> 63))
+    width = 1
+    while left > uint64(0x7F):
+        left >>= uint64(7)
+        width += 1
+    return width
+
+
+@njit(cache=True)
+def _sized(length: int) -> Any:
+    """Bytes of a key or value and of its length; `length` -1: there is none."""
+    return _width(length) + max(length, 0)
+
+
+@njit(cache=True)
+def write_records(
+    first: int, limit: int, times: Any, parts: Any, lengths: Any, at: Any, out: Any
+) -> Any:
+    """Records from number `first` on, as many as fit; how many bytes, and the number after them.
+
+    `times` int64 (n,); `parts` uint8: every record's key, value and encoded headers, one behind
+    the other; `lengths` int64 (n, 3) of them, -1 for none; `at` int64 (n,): where a record's parts
+    begin; `out` uint8 (size,). At least one is written; no further one beyond `limit` bytes.
+    """
+    end = 0
+    for i in range(first, times.size):
+        delta, offset = times[i] - times[first], i - first
+        key, value, headers = lengths[i]
+        body = 1 + _width(delta) + _width(offset) + _sized(key) + _sized(value) + headers
+        if i > first and end + _width(body) + body > limit:
+            return end, i
+        end = _put(out, end, body)
+        out[end] = 0
+        end = _put(out, end + 1, delta)
+        end = _put(out, end, offset)
+        source = at[i]
+        for length in (key, value):
+            end = _put(out, end, length)
+            for k in range(length):
+                out[end + k] = parts[source + k]
+            end += max(length, 0)
+            source += max(length, 0)
+        for k in range(headers):
+            out[end + k] = parts[source + k]
+        end += headers
+    return end, times.size

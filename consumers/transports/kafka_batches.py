@@ -1,0 +1,149 @@
+"""Kafka's record batches as columns, in and out of the client's own objects.
+
+kafka-python makes a dozen Python calls and several objects of each record it reads or writes. Here
+a batch is read or written by one compiled call. It has no public call for that, so this file
+touches some of its insides (docs/decisions/0022), and tests compare what comes of it with what the
+client's own calls make of the same records, byte for byte.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from kafka.errors import CorruptRecordError
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from consumers.records import Header, Outgoing
+from consumers.transports._kernels import find_records, write_records
+
+__all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
+
+Columns = tuple[list[int], list[int], list[bytes | None], list[bytes | None]]
+
+_MAGIC = 2
+_HEADER = DefaultRecordBatch.HEADER_STRUCT.size
+_SHORTEST = 7  # bytes a record has at least
+_LONGEST = 32  # bytes it has at most besides key, value and headers
+_NO_HEADERS = b"\x00"
+
+
+def columns(batch: Any) -> Columns:
+    """Offsets, timestamps, keys and values of a batch the client has fetched, its checksum good.
+
+    Raises
+    ------
+    CorruptRecordError
+        A record is damaged.
+    """
+    if batch.magic < _MAGIC:
+        return one_by_one(batch)
+    batch._maybe_uncompress()
+    data, count = bytes(batch._buffer), batch.records_count
+    if not 0 <= count <= len(data) // _SHORTEST:
+        raise CorruptRecordError(f"{count} records in {len(data)} bytes")
+    parts = np.empty((count, 6), dtype=np.int64)
+    whole = find_records(np.frombuffer(data, dtype=np.uint8), batch._pos, parts)
+    if whole != count:
+        where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "behind the last record"
+        raise CorruptRecordError(f"record batch at {batch.base_offset}: damaged {where}")
+    if batch.timestamp_type == batch.LOG_APPEND_TIME:
+        times = [batch.max_timestamp] * count
+    else:
+        times = (parts[:, 0] + batch.first_timestamp).tolist()
+    offsets: list[int] = (parts[:, 1] + batch.base_offset).tolist()
+    return offsets, times, _cut(data, parts[:, 2:4]), _cut(data, parts[:, 4:6])
+
+
+def one_by_one(batch: Any) -> Columns:
+    """The same by the client's own iteration, of any format: the slow, obvious way."""
+    offsets, times, keys, values = [], [], [], []
+    for record in batch:
+        offsets.append(record.offset)
+        times.append(record.timestamp)
+        keys.append(record.key)
+        values.append(record.value)
+    return offsets, times, keys, values
+
+
+def _cut(data: bytes, spans: Any) -> list[bytes | None]:
+    pairs = zip(spans[:, 0].tolist(), spans[:, 1].tolist(), strict=True)
+    if (spans[:, 0] >= 0).all():
+        return [data[a:b] for a, b in pairs]
+    return [data[a:b] if a >= 0 else None for a, b in pairs]
+
+
+def written(
+    records: Sequence[Outgoing], *, compression: int, batch_size: int
+) -> Iterator[tuple[MemoryRecordsBuilder, int]]:
+    """Batches of the records in order, as the client builds them, and how many each holds.
+
+    Parameters
+    ----------
+    records
+        Of one partition.
+    compression, batch_size
+        The producer's: its code of a codec; bytes of a batch at most, unless one record is larger.
+    """
+    now = time.time_ns() // 1_000_000
+    times = np.array([now if r[3] is None else r[3] for r in records], dtype=np.int64)
+    parts: list[bytes] = []
+    for _, key, value, _, headers, _ in records:
+        parts += (key or b"", value or b"", _headers(headers) if headers else _NO_HEADERS)
+    lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)).reshape(-1, 3)
+    ends = lengths.sum(axis=1).cumsum()
+    starts = ends - lengths.sum(axis=1)
+    for i, record in enumerate(records):
+        if record[1] is None:
+            lengths[i, 0] = -1
+        if record[2] is None:
+            lengths[i, 1] = -1
+    joined = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    out = np.empty(joined.size + _LONGEST * len(records), dtype=np.uint8)
+    first = 0
+    while first < len(records):
+        size, after = write_records(
+            first, batch_size - _HEADER, times, joined, lengths, starts, out
+        )
+        yield _built(out[:size], times[first:after], compression, batch_size), after - first
+        first = after
+
+
+def rehearse() -> None:
+    """Write a record and read it: then the kernels are compiled."""
+    for builder, _ in written([Outgoing("", b"", b"", 0)], compression=0, batch_size=_HEADER):
+        builder.close()
+        columns(DefaultRecordBatch(builder.buffer()))
+
+
+def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRecordsBuilder:
+    """The client's builder as its `append` leaves it after these records."""
+    batch = MemoryRecordsBuilder(_MAGIC, compression, batch_size)
+    inner = batch._builder
+    inner._buffer += body.data
+    inner._num_records = batch._next_offset = len(times)
+    inner._last_offset = len(times) - 1
+    inner._first_timestamp, inner._max_timestamp = int(times[0]), int(times.max())
+    return batch
+
+
+def _headers(headers: Sequence[Header]) -> bytes:
+    """How many, then of each its name and its value."""
+    out = bytearray(_varint(len(headers)))
+    for name, value in headers:
+        for part in (name.encode(), value):
+            out += _varint(len(part)) + part
+    return bytes(out)
+
+
+def _varint(number: int) -> bytes:
+    """A count or length, zigzag."""
+    left, out = number << 1, bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)

@@ -1,0 +1,119 @@
+"""A consumer whose polls give columns: the client's own, but for the unpacking of a batch.
+
+Fetching, positions, sessions, checksums and which batches are committed are the client's. Of one
+partition's answer to a fetch it makes a `PartitionRecords`, whose `take` gives records one by one;
+`_Taken` stands in for the list of them: as long as the records are many, but one thing to hand on.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError
+from kafka.protocol.consumer import IsolationLevel
+
+from consumers.records import Fetched, Partition
+from consumers.transports.kafka_batches import Columns, columns
+
+__all__ = ["column_consumer"]
+
+
+def column_consumer(settings: Mapping[str, Any]) -> Any:
+    """A `KafkaConsumer` whose `poll` gives lists of `Fetched` by partition."""
+    consumer = KafkaConsumer(**settings)
+    consumer._fetcher.PartitionRecords = _PartitionColumns
+    return consumer
+
+
+class _Taken:
+    """A chunk as the fetcher counts what it hands on."""
+
+    def __init__(self, chunk: Fetched) -> None:
+        self._chunk = chunk
+
+    def __len__(self) -> int:
+        return len(self._chunk)
+
+    def __iter__(self) -> Iterator[Fetched]:
+        return iter((self._chunk,))
+
+
+class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
+    """What a fetch brought of one partition."""
+
+    _rest: tuple[list[Any], ...] = ([], [], [], [])  # unpacked and not taken yet
+
+    def _maybe_skip_record(self, _: Columns) -> bool:
+        return False  # `_unpack_records` leaves out what lies before the position
+
+    def take(self, n: int | None = None) -> _Taken:
+        """The next `n` records, fewer at the end; with none left it is done and drained."""
+        self._maybe_raise_next_inline_exception()
+        chunk = Fetched(Partition(*self.topic_partition), [], [], [], [])
+        into: tuple[list[Any], ...] = (
+            chunk.offsets,
+            chunk.timestamps,
+            chunk.keys,
+            chunk.values,
+        )
+        limit = n or 1 << 62
+        try:
+            while len(chunk) < limit:
+                if not self._rest[0]:
+                    found = next(self.record_iterator, None)
+                    if found is None:
+                        self.drain()
+                        break
+                    self._rest = found
+                some = limit - len(chunk)
+                for column, rest in zip(into, self._rest, strict=True):
+                    column += rest[:some]
+                    del rest[:some]
+                if chunk.offsets:
+                    self.next_fetch_offset = chunk.offsets[-1] + 1
+        except Exception as error:
+            if not chunk.offsets:
+                raise
+            self._next_inline_exception = error  # raised by the next call, as the client does
+        self.records_read += len(chunk)
+        return _Taken(chunk)
+
+    def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Columns]:
+        """Columns of each batch of committed records."""
+        last = None
+        while (batch := records.next_batch()) is not None:
+            last = batch
+            if not batch.validate_crc():
+                raise CorruptRecordError(
+                    f"Record batch for partition {tp} at offset {batch.base_offset} failed crc "
+                    "check"
+                )
+            if batch.magic == 2:
+                self.leader_epoch = batch.leader_epoch
+                if self._unwanted(batch):
+                    self.next_fetch_offset = batch.next_offset
+                    continue
+            found = columns(batch)
+            self.bytes_read += batch.size_in_bytes
+            before = bisect_left(found[0], self.fetch_offset)
+            if before:  # a fetch gives whole batches
+                for column in found:
+                    del column[:before]
+            yield found
+        if last is not None and last.magic == 2:
+            self.next_fetch_offset = last.next_offset  # compaction may have taken its last records
+
+    def _unwanted(self, batch: Any) -> bool:
+        """Whether it holds no records for us: markers, and what was aborted."""
+        aborted = False
+        if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
+            self._consume_aborted_transactions_up_to(batch.last_offset)
+            if self._contains_abort_marker(batch):
+                self.aborted_producer_ids.discard(batch.producer_id)
+            else:
+                aborted = self._is_batch_aborted(batch)
+        return aborted or batch.is_control_batch

@@ -1,0 +1,228 @@
+"""Record batches by one compiled call are those of the client's own calls, byte for byte."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka import TopicPartition
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError, InvalidTimestampError, KafkaError, KafkaTimeoutError
+from kafka.producer.future import FutureProduceResult
+from kafka.protocol.consumer import IsolationLevel
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c
+
+from consumers.records import Outgoing
+from consumers.transports.kafka_batches import columns, one_by_one, written
+from consumers.transports.kafka_producer import Handed
+from consumers.transports.kafka_reader import _PartitionColumns
+
+PART = TopicPartition("topic", 3)
+CONTROL = 0x20
+GZIP = 1
+
+texts = st.one_of(st.none(), st.binary(max_size=300))
+records_of_a_partition = st.lists(
+    st.builds(
+        Outgoing,
+        st.just(PART.topic),
+        texts,
+        texts,
+        st.integers(-1, 2**62),
+        st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=90)), max_size=3).map(tuple),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+def closed(builder: MemoryRecordsBuilder, producer: int = 7, sequence: int = 11) -> bytes:
+    """The batch as it is sent."""
+    builder.set_producer_state(producer, 2, sequence, True)
+    builder.close()
+    return bytes(builder.buffer())
+
+
+def appended(records: Sequence[Outgoing], compression: int, size: int) -> Iterator[bytes]:
+    """The batches by the client's own `append`, a record a call."""
+    builder = MemoryRecordsBuilder(2, compression, size)
+    for _, key, value, timestamp, headers, _ in records:
+        if builder.append(timestamp, key, value, list(headers)) is None:
+            yield closed(builder)
+            builder = MemoryRecordsBuilder(2, compression, size)
+            builder.append(timestamp, key, value, list(headers))
+    yield closed(builder)
+
+
+def batches(records: Sequence[Outgoing], compression: int = 0, size: int = 2**18) -> list[bytes]:
+    """Ours."""
+    made = written(records, compression=compression, batch_size=size)
+    return [closed(builder) for builder, _ in made]
+
+
+@settings(max_examples=80, deadline=None)
+@given(records_of_a_partition, st.sampled_from([0, GZIP]), st.integers(61, 2000))
+def test_batches_are_those_the_client_builds(records, compression, size) -> None:
+    """Same bytes, same cuts, whatever keys, values, headers and clocks."""
+    assert batches(records, compression, size) == list(appended(records, compression, size))
+
+
+@settings(max_examples=80, deadline=None)
+@given(records_of_a_partition, st.sampled_from([0, GZIP]), st.booleans())
+def test_columns_are_the_records_the_client_reads(records, compression, appends) -> None:
+    """Also where the broker has set the time."""
+    for data in batches(records, compression):
+        log = bytearray(data)
+        if appends:
+            log[22] |= 8  # LogAppendTime, in the low byte of the attributes
+        found = columns(DefaultRecordBatch(log))
+
+        assert found == one_by_one(DefaultRecordBatch(log))
+        assert list(map(len, found)) == [len(records)] * 4
+
+
+def read_by_the_client(log: bytearray) -> object:
+    """The columns, or what is wrong."""
+    try:
+        return one_by_one(DefaultRecordBatch(log))
+    except CorruptRecordError as error:
+        return str(error)
+
+
+def test_damage_is_told_and_never_read_beyond() -> None:
+    """Any byte of the records changed or cut off: what the client reads, or an error."""
+    rng = random.Random(4)
+    records = [
+        Outgoing("t", rng.randbytes(i % 4) or None, rng.randbytes(40), 10**12 + i, (("h", b"v"),))
+        for i in range(20)
+    ]
+    (data,) = batches(records)
+    header = DefaultRecordBatch.HEADER_STRUCT.size
+    told = 0
+    for _ in range(600):
+        log = bytearray(data[: rng.choice([len(data), rng.randrange(header, len(data))])])
+        for _ in range(rng.choice([0, 1, 3])):
+            log[rng.randrange(header - 4, len(log))] = rng.choice([0, 1, 127, 128, 255])
+        try:
+            found = columns(DefaultRecordBatch(log))
+        except CorruptRecordError:
+            told += 1
+            continue
+        theirs = read_by_the_client(log)
+        # It reads the names of headers too, and stumbles over one that is no UTF-8.
+        assert found == theirs or "UnicodeDecodeError" in str(theirs)
+
+    assert told > 300
+
+
+def batch_at(offset: int, records: Sequence[Outgoing], producer: int) -> bytes:
+    """A batch as a broker keeps it."""
+    ((builder, _),) = written(records, compression=0, batch_size=2**18)
+    log = bytearray(closed(builder, producer, offset))
+    log[:8] = offset.to_bytes(8, "big")
+    return bytes(log)
+
+
+def marker_at(offset: int, producer: int, *, commit: bool) -> bytes:
+    """What ends a transaction in the log."""
+    key = (0).to_bytes(2, "big") + int(commit).to_bytes(2, "big")
+    log = bytearray(batch_at(offset, [Outgoing("t", key, b"123456", 5)], producer))
+    log[22] |= CONTROL
+    start = DefaultRecordBatch.ATTRIBUTES_OFFSET
+    log[start - 4 : start] = calc_crc32c(memoryview(log)[start:]).to_bytes(4, "big")
+    return bytes(log)
+
+
+def logged(rng: random.Random) -> tuple[bytes, list[SimpleNamespace], int]:
+    """A log of transactions of three producers, some aborted; those, and its end."""
+    out, aborted, offset = b"", [], 100
+    for turn in range(12):
+        producer, first = 1 + turn % 3, offset
+        for _ in range(rng.randrange(1, 3)):
+            count = rng.randrange(1, 9)
+            records = [Outgoing("t", b"k", rng.randbytes(9), 50 + i) for i in range(count)]
+            out += batch_at(offset, records, producer)
+            offset += count + rng.randrange(2)  # compaction leaves gaps
+        commit = rng.random() < 0.6
+        out += marker_at(offset, producer, commit=commit)
+        offset += 1
+        if not commit:
+            aborted.append(SimpleNamespace(producer_id=producer, first_offset=first))
+    return out, aborted, offset
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel))
+@pytest.mark.parametrize("seed", range(12))
+def test_partition_is_taken_as_the_client_takes_it(seed, level) -> None:
+    """The same records, calls and positions, from any offset, in pieces of any size."""
+    rng = random.Random(seed)
+    log, aborted, end = logged(rng)
+    start, sizes = rng.randrange(100, end), [rng.randrange(1, 12) for _ in range(200)]
+
+    def taken(kind: type) -> list[object]:
+        part = kind(
+            start,
+            PART,
+            MemoryRecords(log),
+            isolation_level=level,
+            aborted_transactions=aborted,
+        )
+        told: list[object] = []
+        for size in sizes:
+            found = part.take(size)
+            if kind is _PartitionColumns:
+                (chunk,) = found
+                rows = list(zip(chunk.offsets, chunk.timestamps, chunk.values, strict=True))
+            else:
+                rows = [(r.offset, r.timestamp, r.value) for r in found]
+            told.append((len(found), rows, part.next_fetch_offset, bool(part), part.leader_epoch))
+            if not part:
+                return told
+        raise AssertionError("it never ends")
+
+    assert taken(_PartitionColumns) == taken(Fetcher.PartitionRecords)
+
+
+def test_damaged_batch_is_told_after_the_records_before_it() -> None:
+    """And by each further call, so that nobody waits for what does not come."""
+    good = batch_at(0, [Outgoing("t", None, b"good", 5)], 1)
+    bad = bytearray(batch_at(1, [Outgoing("t", None, b"bad", 5)], 1))
+    bad[-2] ^= 1
+    part = _PartitionColumns(0, PART, MemoryRecords(good + bytes(bad)))
+
+    (chunk,) = part.take(10)
+    assert chunk.values == [b"good"]
+    with pytest.raises(CorruptRecordError, match="offset 1 failed crc check"):
+        part.take(10)
+
+
+def answered(value: object) -> Handed:
+    """A batch of three records that was answered so."""
+    future = FutureProduceResult(PART)
+    future.success(value)
+    return Handed(future, 3)
+
+
+def test_batch_that_was_written_tells_the_offset_of_its_last_record() -> None:
+    """The broker tells that of the first."""
+    handed = answered((40, -1, None))
+
+    assert handed.is_done
+    assert handed.exception is None
+    assert handed.last_offset == 42
+
+
+def test_batch_that_failed_tells_of_the_record_that_was_at_fault() -> None:
+    """The client says of the others only that they were beside it."""
+    beside = KafkaError("it was part of a batch with invalid records")
+    handed = answered((-1, -1, lambda n: InvalidTimestampError("far") if n == 1 else beside))
+    expired = answered((-1, -1, lambda _: KafkaTimeoutError("expired")))
+
+    assert isinstance(handed.exception, InvalidTimestampError)
+    assert isinstance(expired.exception, KafkaTimeoutError)
