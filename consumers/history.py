@@ -115,6 +115,7 @@ def replay(
     found: Sources,
     live: Live,
     end: int,
+    ahead: Course,
     progress: Progress = lambda done, total: None,
 ) -> None:
     """Bring the shard from its position to `end`, output muted.
@@ -123,10 +124,11 @@ def replay(
     ----------
     end
         A position of the journal.
+    ahead
+        What lies ahead of the shard up to there.
     progress
         Called with the records replayed and the records to replay.
     """
-    ahead = course(log, found.journal, live.position, end)
     total = live.replayed + ahead.records
     for _ in steps(log, found, live, end, ahead):
         progress(live.replayed, total)

@@ -18,7 +18,7 @@ from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
-from consumers.history import Live, Progress, Sources, course, replay
+from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition
 from consumers.shard import Shard
@@ -32,7 +32,6 @@ from stream.schema import Field, Schema
 
 __all__ = [
     "about_of",
-    "goes_on",
     "identity_in",
     "rebuild",
     "recover",
@@ -97,9 +96,9 @@ def recover(
     if origin is None:
         end = _first_start(config, log, owner, found, now)
         live = rebuild(config, log, found, store, end=end, progress=progress)
-    elif warm is not None and goes_on(config, origin, found, warm):
+    elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
         warm.replayed = 0
-        replay(log, found, warm, end, progress)
+        replay(log, found, warm, end, ahead, progress)
         live = warm
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
@@ -111,10 +110,12 @@ def recover(
     return live
 
 
-def goes_on(config: Config, origin: Origin, found: Sources, live: Live) -> bool:
-    """Whether the journal goes on where this shard stands."""
+def _ahead_of(config: Config, origin: Origin, found: Sources, live: Live) -> Course | None:
+    """What lies ahead of this shard; None where the journal does not go on where it stands."""
+    if origin.objection(about_of(config, live)) is not None:
+        return None
     ahead = course(origin.left.log, found.journal, live.position, origin.left.end)
-    return origin.objection(about_of(config, live)) is None and ahead.without(live.seq) is None
+    return ahead if ahead.without(live.seq) is None else None
 
 
 def rebuild(
@@ -144,40 +145,46 @@ def _rebuilt(
 ) -> Live:
     identity = origin.identity
     store = store.of(mark_of(identity)) if store is not None else None
-    live = _from_snapshot(config, origin, found, store)
-    if live is None:
-        refused = () if store is None else store.refused
-        live = _from_nothing(config, found, origin, refused)
+    live, ahead = _from_snapshot(config, origin, found, store) or _from_nothing(
+        config, found, origin, () if store is None else store.refused
+    )
     if store is not None:
         live.refused = tuple(store.refused)
     _fit_inputs(live.shard, found)
-    replay(log, found, live, end, progress)
+    replay(log, found, live, end, ahead, progress)
     return live
 
 
-def _from_nothing(config: Config, found: Sources, origin: Origin, refused: Sequence[str]) -> Live:
-    """The empty shard, if entry by entry it can become the one that ran."""
+def _from_nothing(
+    config: Config, found: Sources, origin: Origin, refused: Sequence[str]
+) -> tuple[Live, Course]:
+    """The empty shard and what lies ahead, if entry by entry it can become the one that ran."""
     identity, left = origin.identity, origin.left
     shard = _empty(config, identity, found)
     shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
     if not origin.whole:
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
-    gone = _gone(shard, found, origin, 0, 0)
+    ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, for {gone}", refused)
-    return Live(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
+    return Live(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity), ahead
 
 
-def _gone(shard: Shard, found: Sources, origin: Origin, seq: int, position: int) -> str | None:
-    """Why the entries from `position` on do not lead on from entry `seq`; None where they do."""
+def _course(
+    shard: Shard, found: Sources, origin: Origin, seq: int, position: int
+) -> tuple[Course, str | None]:
+    """What lies ahead from `position`; why it does not lead on from entry `seq`, None if it does.
+
+    The journal is read once for both; a long one takes its time.
+    """
     ahead = course(origin.left.log, found.journal, position, origin.left.end)
     reset = ahead.without(seq)
     if reset is not None:
-        return f"cut out of the history by entry {reset}, a rollback"
+        return ahead, f"cut out of the history by entry {reset}, a rollback"
     here = {p: at for p, at in shard.positions.items() if p in found.inputs}
     left = origin.left.entries(position, origin.left.end)
     needed = (e for _, e in left if isinstance(e, Entry) and ahead.without(e.seq) is None)
-    return expired(origin.left.log, here, needed)
+    return ahead, expired(origin.left.log, here, needed)
 
 
 def _fit_inputs(shard: Shard, found: Sources) -> None:
@@ -249,8 +256,9 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
 
 def _from_snapshot(
     config: Config, origin: Origin, found: Sources, store: SnapshotStore | None
-) -> Live | None:
-    """The newest good snapshot from which the journal can be followed, loaded."""
+) -> tuple[Live, Course] | None:
+    """The newest good snapshot from which the journal can be followed, loaded, and what lies
+    ahead of it."""
     if store is None:
         return None
     identity = origin.identity
@@ -263,14 +271,14 @@ def _from_snapshot(
             continue
         # A marker of Kafka right behind its entry may be gone too.
         position = max(about.position, origin.left.first)
-        gone = _gone(shard, found, origin, about.seq, position)
+        ahead, gone = _course(shard, found, origin, about.seq, position)
         if gone:
             store.refused.append(f"snapshot at {about.position}: {gone}")
             continue
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.snapshot, live.differs = about.now, difference(about)
-        return live
+        return live, ahead
     return None
 
 

@@ -97,11 +97,11 @@ class Standby:
                     self._config, transport, found, store, end=end, progress=self._go_on
                 )
         elif end > live.position:
-            if course(transport, found.journal, live.position, end).without(live.seq) is not None:
-                self._live = None  # rolled back behind it: rebuilt at the next look
-                return
             self._live = None  # half applied it is worth nothing
-            replay(transport, found, live, end, self._go_on)
+            ahead = course(transport, found.journal, live.position, end)
+            if ahead.without(live.seq) is not None:
+                return  # rolled back behind it: rebuilt at the next look
+            replay(transport, found, live, end, ahead, self._go_on)
             self._live = live
 
     def _tell(self, why: str) -> None:

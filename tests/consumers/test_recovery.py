@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from consumers import history, journal
+from consumers import history, journal, recovery
 from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition, Record
@@ -117,6 +117,25 @@ def test_replay_sees_the_clock_of_each_entry_and_not_its_own(make_service) -> No
     _, state = next(store_of(service).newest(lambda _: None))
 
     assert service.fingerprint() == state.fingerprint()
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_start_reads_the_journal_ahead_once(ran, warm, monkeypatch) -> None:
+    """To judge a snapshot by what lies behind it, and to know how much there is to replay."""
+    config, original, asked = ran.config(), history.course, []
+
+    def course(*where):
+        asked.append(where)
+        return original(*where)
+
+    found = sources(config, ran.log)
+    followed = ran.rebuilt(4) if warm else None
+    owner = ran.log.owner("svc", 0, found.inputs)
+    for room in (history, recovery):
+        monkeypatch.setattr(room, "course", course)
+    recover(config, ran.log, owner, found, base_of(ran), now=0, warm=followed)
+
+    assert len(asked) == 1
 
 
 def test_replay_writes_nothing(ran) -> None:
