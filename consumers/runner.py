@@ -83,6 +83,7 @@ class Runner:
         warm: Callable[[], Live | None] | None = None,
     ) -> None:
         self._shard, self._warm = shard, warm
+        self._owner: Owner | None = None  # the last one: asked before there is another
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._on_commit = on_commit
         self._view: ShardView | None = None
@@ -155,7 +156,12 @@ class Runner:
             sources(self._config, self._log, self._shard),
             largest_dead_letter=self._largest_dead_letter,
         )
-        owner = self._log.owner(self._config.name, self._shard, found.inputs)
+        if self._owner is not None and self._owner.overtaken():
+            raise FencedError(
+                f"expected to own shard {self._shard} of {self._config.name} still, another "
+                "process has taken over while the log could not be reached; stop this one"
+            )
+        owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
         try:
             live = self._recover(owner, found)
             writer = SnapshotWriter(

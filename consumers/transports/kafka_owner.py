@@ -13,19 +13,28 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
-from kafka.errors import ProducerFencedError
+from kafka.errors import (
+    AuthorizationError,
+    ProducerFencedError,
+    TransactionalIdNotFoundError,
+    UnsupportedVersionError,
+)
 from kafka.structs import OffsetAndMetadata
 
 from consumers.errors import FencedError, HeadwaterError, TransportError
 from consumers.failpoints import reach
 from consumers.records import Fetched, Outgoing, Partition
-from consumers.transports.kafka_errors import CONNECT, explain, within
+from consumers.transports.kafka_errors import CONNECT, explain, explained, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
 from consumers.transports.kafka_reader import column_consumer
 
 __all__ = ["KafkaOwner"]
+
+_ABORTED = ("PrepareAbort", "CompleteAbort")
+# A broker before 3.0, no right to ask, or nothing known of this id any more.
+_CANNOT_TELL = (UnsupportedVersionError, AuthorizationError, TransactionalIdNotFoundError)
 
 
 class KafkaOwner:
@@ -59,11 +68,13 @@ class KafkaOwner:
         self._dead: str | None = None
         self._consumer: Any = None
         self._producer: Any = None
+        self._identity: Any = None  # producer id and epoch
         with self._guarded(CONNECT):
             self._producer = BatchProducer(**options.producer(self._transactional_id))
             reach("in_fence")
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
+            self._identity = self._producer._transaction_manager.producer_id_and_epoch
             self._consumer = column_consumer(options.consumer())
             self._inputs = KafkaInputs(self._consumer, inputs)
 
@@ -180,7 +191,20 @@ class KafkaOwner:
                 raise
             raise explain(error, self._options.servers, doing) from error
 
+    def overtaken(self) -> bool:
+        """Whether another owner has taken over since, as the coordinator knows it."""
+        doing = "ask whose the shard is"
+        limit = self._options.seconds("request_timeout_ms")
+        with explained(self._options.servers, doing):
+            return bool(within(limit, doing, self._ask_owner))
+
     def _overtaken(self) -> bool:
+        """The same within a moment, or False: then the first error is the better answer."""
+        with suppress(Exception):
+            return within(4, "name the owner", self._ask_owner) is True
+        return False
+
+    def _ask_owner(self) -> bool:
         """Whether the coordinator knows a newer owner than this one.
 
         While another one takes over, a broker answers the end of our transaction with whatever
@@ -189,21 +213,22 @@ class KafkaOwner:
         """
         manager = getattr(self._producer, "_transaction_manager", None)
         ours = getattr(manager, "producer_id_and_epoch", None)
-        if ours is None or not ours.is_valid:
+        if ours is None or not ours.is_valid:  # while the client asks for a new one
+            ours = self._identity
+        if ours is None:
             return False
-
-        def ask() -> Any:
-            admin = KafkaAdminClient(**self._options.admin())
-            try:
-                told = admin.describe_transactions([self._transactional_id])
-            finally:
-                admin.close()
-            now = told[self._transactional_id]
-            return now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch
-
-        with suppress(Exception):  # it cannot be told: then the first error is the better answer
-            return within(4, "name the owner", ask) is True
-        return False
+        admin = KafkaAdminClient(**self._options.admin())
+        try:
+            told = admin.describe_transactions([self._transactional_id])
+        except _CANNOT_TELL:
+            return False
+        finally:
+            admin.close()
+        now = told[self._transactional_id]
+        if (now.producer_id, now.producer_epoch) == (ours.producer_id, ours.epoch + 1):
+            # The broker counts one on when it aborts a transaction of ours that took too long.
+            return str(now.state.value) not in _ABORTED
+        return bool(now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch)
 
     def _die(self, why: str) -> None:
         """Refuse every further call and let go of the clients, at their best within a moment."""

@@ -239,6 +239,11 @@ class MemoryOwner:
                 "taken it over: nothing was written, stop this one"
             )
 
+    def overtaken(self) -> bool:
+        """Whether another owner has taken over since."""
+        with self._store.changed:
+            return self._store.epochs[self._name, self._shard] != self._epoch
+
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""
         with self._store.changed:

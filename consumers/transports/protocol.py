@@ -136,6 +136,13 @@ class Owner(Protocol):
         `positions` are those of the last commit; they are told again. FencedError if it is not.
         """
 
+    def overtaken(self) -> bool:
+        """Whether another owner has taken over since; also of an owner that failed or was closed.
+
+        A process that lost sight of the log asks before it takes the shard again: to do so would
+        fence whoever has gone on in its place. False where the log cannot know.
+        """
+
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets, for cross-checking; the journal is the truth."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 
 from consumers.errors import FencedError, TransportError
 from consumers.records import Fetched, Outgoing, Partition, Record
@@ -223,6 +224,12 @@ class SqliteOwner:
                 f"expected to own shard {self._shard} of {self._name!r}, another owner has "
                 "taken it over: nothing was written, stop this one"
             )
+
+    def overtaken(self) -> bool:
+        """Whether another owner has taken over since."""
+        own = self._database
+        with closing(Database(own.path, own.clock, own.busy_seconds)) as database:
+            return database.epoch(self._name, self._shard) != self._epoch
 
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""

@@ -172,6 +172,28 @@ def test_failed_poll_is_recovered_from(make_service) -> None:
     assert told(service) == [(str(i), i) for i in range(300)]
 
 
+@pytest.mark.parametrize("kind", TRANSPORTS)
+def test_owner_that_lost_sight_of_the_log_does_not_fence_who_took_over(make_service, kind) -> None:
+    """It fails, somebody else takes the shard, and it would start over: it ends instead (I8)."""
+    service = make_service(kind)
+    fill(service.log, phishing(100))
+    successors = []
+
+    class Overtaken(Flaky):
+        def failing(self, call: str, after: bool) -> None:
+            try:
+                super().failing(call, after)
+            except TransportError:
+                successors.append(service.log.owner("svc", 0, []))
+                raise
+
+    with pytest.raises(FencedError, match="another process has taken over"):
+        service.run(Overtaken(service.log, "commit", 2, after=False), max_records=20)
+
+    (successor,) = successors
+    successor.confirm({})
+
+
 def test_failure_that_does_not_pass_ends_the_run(make_service, monkeypatch) -> None:
     """After some attempts in a row without a commit; a later start goes on."""
     monkeypatch.setattr(runner, "ATTEMPTS", 2)

@@ -368,3 +368,15 @@ def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal,
 
     with pytest.raises(FencedError):
         first.confirm({source: 0})
+
+
+def test_failed_owner_learns_whether_it_was_overtaken(connect, own, source, journal):
+    """So that it does not take the shard back from whoever went on in its place."""
+    first = own(source)
+    first.commit([], entry(journal), {source: 0})
+    first.close()
+    before = first.overtaken()
+    second = own(source, log=connect())
+
+    assert (before, first.overtaken(), second.overtaken()) == (False, True, False)
+    second.commit([], entry(journal), {source: 1})

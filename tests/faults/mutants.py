@@ -118,6 +118,16 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_owner_replaced_while_its_commit_hung_is_fenced",),
     ),
     Mutant(
+        "an owner that lost sight of the log asks before it takes the shard again",
+        "consumers/runner.py",
+        "        if self._owner is not None and self._owner.overtaken():\n",
+        "        if False:\n",
+        (
+            "tests/consumers/test_runner.py::"
+            "test_owner_that_lost_sight_of_the_log_does_not_fence_who_took_over",
+        ),
+    ),
+    Mutant(
         "options that exactly once depends on are fixed",
         OPTIONS,
         "    if name in _FIXED:\n",

@@ -119,11 +119,13 @@ def test_commit_the_broker_has_timed_out_writes_nothing(
         commit(owner, topics, b"lost", b"lost too")
     monkeypatch.undo()
     admin.close()
+    overtaken = owner.overtaken()
     successor = owned(make(), name, topics.source)
     positions = successor.committed()
     commit(successor, topics, b"kept")
 
     assert "\n" not in str(caught.value)
+    assert not overtaken  # the broker's own fence is nobody's takeover
     assert positions == {}
     until(lambda: visible(log, topics.out) == [b"kept"])
     until(lambda: visible(log, topics.journal) == [b"entry of kept"])
