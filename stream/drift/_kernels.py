@@ -1,0 +1,129 @@
+"""Kernels of adaptive windowing (ADWIN). Self-contained, so that none is ever stale.
+
+The additions are river's, in river's order: an alarm hangs on the last bit of a sum.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+from numba import njit
+from numpy import float64, int64
+from numpy.typing import NDArray
+
+WIDTH, TOTAL, VARIANCE, BEFORE, AFTER = range(5)
+ROWS, TICK = range(2)
+
+
+class Window(NamedTuple):
+    """A window as buckets, the oldest of the largest first: row r holds sums of 2**r values.
+
+    total, variance float64 (R, K + 1): sum of a bucket, and of its squared deviations; used int64
+    (R,): how many of a row are in use. sums float64 (5,): values in the window, their sum, their
+    squared deviations, and the means before and after the newest cut. clock int64 (2,): rows in
+    use, values since the beginning.
+    """
+
+    total: NDArray[float64]
+    variance: NDArray[float64]
+    used: NDArray[int64]
+    sums: NDArray[float64]
+    clock: NDArray[int64]
+
+
+@njit(cache=True)
+def drop(n: int, r: int, s: Any) -> None:
+    """Take the n oldest buckets out of row r."""
+    s.used[r] -= n
+    for k in range(s.used[r]):
+        s.total[r, k] = s.total[r, k + n]
+        s.variance[r, k] = s.variance[r, k + n]
+    for k in range(s.used[r], s.used[r] + n):
+        s.total[r, k] = s.variance[r, k] = 0.0
+
+
+@njit(cache=True)
+def insert(x: float, s: Any) -> None:
+    """One more value. Two buckets of a row that is full become one of the next."""
+    total, variance, used, sums = s.total, s.variance, s.used, s.sums
+    total[0, used[0]], variance[0, used[0]] = x, 0.0
+    used[0] += 1
+    sums[WIDTH] += 1.0
+    n = sums[WIDTH]
+    if n > 1.0:
+        d = x - sums[TOTAL] / (n - 1.0)
+        sums[VARIANCE] += (n - 1.0) * d * d / n
+    sums[TOTAL] += x
+    r, size = 0, 1.0
+    while used[r] == total.shape[1] and r + 1 < used.shape[0]:
+        d = total[r, 0] / size - total[r, 1] / size
+        k = used[r + 1]
+        total[r + 1, k] = total[r, 0] + total[r, 1]
+        variance[r + 1, k] = variance[r, 0] + variance[r, 1] + size * 0.5 * d * d
+        used[r + 1] += 1
+        s.clock[ROWS] = max(s.clock[ROWS], r + 2)
+        drop(2, r, s)
+        r, size = r + 1, 2.0 * size
+
+
+@njit(cache=True)
+def forget_oldest(s: Any) -> None:
+    """Let the oldest bucket go."""
+    r = s.clock[ROWS] - 1
+    n = 2.0**r
+    sums, total = s.sums, s.total[r, 0]
+    mean = total / n
+    sums[WIDTH] -= n
+    sums[TOTAL] -= total
+    rest = sums[TOTAL] / sums[WIDTH]
+    apart = n * sums[WIDTH] * (mean - rest) * (mean - rest) / (n + sums[WIDTH])
+    sums[VARIANCE] -= s.variance[r, 0] + apart
+    drop(1, r, s)
+    if s.used[r] == 0:
+        s.clock[ROWS] -= 1
+
+
+@njit(cache=True)
+def cut(delta: float, least: float, s: Any) -> bool:
+    """Whether there is a place at which the means before and after it differ."""
+    sums = s.sums
+    n0, n1, u0, u1 = 0.0, sums[WIDTH], 0.0, sums[TOTAL]
+    spread = sums[VARIANCE] / sums[WIDTH]
+    confidence = log(2.0 * log(sums[WIDTH]) / delta)
+    for r in range(s.clock[ROWS] - 1, -1, -1):
+        size = 2.0**r
+        for k in range(s.used[r]):
+            n0, n1 = n0 + size, n1 - size
+            u0, u1 = u0 + s.total[r, k], u1 - s.total[r, k]
+            if n0 < least or n1 < least or n1 <= 0.0:
+                continue
+            m = 1.0 / (n0 - least + 1.0) + 1.0 / (n1 - least + 1.0)
+            bound = sqrt(2.0 * m * spread * confidence) + 2.0 / 3.0 * confidence * m
+            if abs(u0 / n0 - u1 / n1) > bound:
+                return True
+    return False
+
+
+@njit(cache=True)
+def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any) -> int:
+    """Add values until the mean has changed; the index of that value, -1 where it has not.
+
+    values float64 (n,). The window is looked at for a cut at every so many values, with at least
+    `least` of them on either side, once it holds more than `grace`.
+    """
+    sums = s.sums
+    for i in range(values.shape[0]):
+        insert(values[i], s)
+        s.clock[TICK] += 1
+        if s.clock[TICK] % every != 0 or sums[WIDTH] <= grace:
+            continue
+        width, total, found = sums[WIDTH], sums[TOTAL], False
+        while cut(delta, float(least), s):
+            forget_oldest(s)
+            found = True
+        if found:
+            sums[BEFORE] = (total - sums[TOTAL]) / (width - sums[WIDTH])
+            sums[AFTER] = sums[TOTAL] / sums[WIDTH]
+            return i
+    return -1

@@ -1,0 +1,158 @@
+"""ADWIN: a window that grows while its mean stays, and is cut where it has changed."""
+
+from __future__ import annotations
+
+import numpy as np
+from river.base import DriftDetector
+
+from stream.block import Floats
+from stream.drift import _kernels as kernels
+from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, Window
+from stream.errors import StateError
+from stream.parameters import number, whole
+from stream.state import State
+
+__all__ = ["ADWIN"]
+
+MAX_ROWS = 64  # the last one's buckets stand for 2**63 values
+
+
+class ADWIN(DriftDetector):
+    """Adaptive windowing: drift where the means of two parts of the window differ.
+
+    Parameters
+    ----------
+    delta
+        Confidence: about the chance of a false alarm at one look at the window. Between 0 and 1.
+    clock
+        The window is looked at once in so many values; an alarm is late by less than that.
+    max_buckets
+        Buckets of a size, at least 2: more of them find the place of a change more exactly.
+    min_window_length
+        Values there must be on either side of a cut.
+    grace_period
+        Nothing is looked at before the window holds more values than this.
+
+    Attributes
+    ----------
+    width, total, variance : float
+        Values in the window, their sum, and the sum of their squared deviations.
+    estimation : float
+        Their mean; 0 of none.
+    before, after : float
+        At an alarm: the means of what was cut off and of what was left.
+
+    Notes
+    -----
+    Alarms, and the sums behind them, are those of river's `drift.ADWIN`, bit for bit. River's
+    state can be read by pickle only; this one's is a `State`. As in river, the window begins anew
+    after an alarm. The bound supposes values between 0 and 1: of larger ones it takes no harm, of
+    much smaller ones it sees no change.
+
+    O(log width) memory, 12 KiB at most; amortised O(log width / clock) a value, 0.2 µs. Source:
+    Bifet and Gavaldà 2007, "Learning from time-changing data with adaptive windowing" (ADWIN2),
+    with the variance in the bound.
+
+    Examples
+    --------
+    >>> from random import Random
+    >>> rng = Random(12345)
+    >>> adwin = ADWIN()
+    >>> for i, x in enumerate(rng.choices([0, 1], k=1000) + rng.choices(range(4, 8), k=1000)):
+    ...     adwin.update(x)
+    ...     if adwin.drift_detected:
+    ...         print(f"at {i}: from {adwin.before:.2f} to {adwin.after:.2f}")
+    at 1023: from 0.49 to 4.50
+    """
+
+    def __init__(
+        self,
+        delta: float = 0.002,
+        clock: int = 32,
+        max_buckets: int = 5,
+        min_window_length: int = 5,
+        grace_period: int = 10,
+    ) -> None:
+        super().__init__()
+        self.delta = number("delta", delta, 1e-300, 1 - 1e-9)
+        self.clock = whole("clock", clock, 1, 2**31 - 1)
+        self.max_buckets = whole("max_buckets", max_buckets, 2, 1000)
+        self.min_window_length = whole("min_window_length", min_window_length, 1, 2**31 - 1)
+        self.grace_period = whole("grace_period", grace_period, 1, 2**31 - 1)
+        self._reset()
+
+    def _reset(self) -> None:
+        super()._reset()
+        room = (MAX_ROWS, self.max_buckets + 1)
+        used, clock = np.zeros(MAX_ROWS, dtype=np.int64), np.array([1, 0], dtype=np.int64)
+        self._window = Window(np.zeros(room), np.zeros(room), used, np.zeros(5), clock)
+
+    def update(self, x: float) -> None:
+        """Take one more value, a finite number."""
+        self.update_many(np.array([float(x)]))
+
+    def update_many(self, values: Floats) -> int:
+        """Take values up to the first alarm.
+
+        Returns
+        -------
+        int
+            Index of the value that raised it, the last one taken; -1: all were, and none did.
+        """
+        if self.drift_detected:
+            self._reset()
+        at = kernels.adwin(
+            values, self.delta, self.clock, self.min_window_length, self.grace_period, self._window
+        )
+        self._drift_detected = at >= 0
+        return int(at)
+
+    @property
+    def width(self) -> float:
+        return float(self._window.sums[WIDTH])
+
+    @property
+    def total(self) -> float:
+        return float(self._window.sums[TOTAL])
+
+    @property
+    def variance(self) -> float:
+        return float(self._window.sums[VARIANCE])
+
+    @property
+    def estimation(self) -> float:
+        return self.total / self.width if self.width else 0.0
+
+    @property
+    def before(self) -> float:
+        return float(self._window.sums[BEFORE])
+
+    @property
+    def after(self) -> float:
+        return float(self._window.sums[AFTER])
+
+    def to_state(self) -> State:
+        """The window, as a copy."""
+        w = self._window
+        arrays = {name: array[: w.clock[ROWS]] for name, array in w._asdict().items()}
+        arrays |= {"sums": w.sums, "clock": w.clock}
+        return State({"drift_detected": self._drift_detected}, arrays).copy()
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved.
+
+        Raises
+        ------
+        StateError
+            It is damaged, or of other `max_buckets`.
+        """
+        self._reset()
+        w, dims = self._window, {"total": 2, "variance": 2}
+        for name, mine in w._asdict().items():
+            theirs = state.array(name, mine.dtype, dims.get(name, 1))
+            if len(theirs) > len(mine) or theirs.shape[1:] != mine.shape[1:]:
+                raise StateError(f"{name} of ADWIN: expected {mine.shape}, got {theirs.shape}")
+            mine[: len(theirs)] = theirs
+        if not (1 <= w.clock[ROWS] <= MAX_ROWS and (w.used <= self.max_buckets).all()):
+            raise StateError("the window of ADWIN is damaged")
+        self._drift_detected = bool(state.header["drift_detected"])

@@ -1,0 +1,100 @@
+"""The state of river's detectors, read from their attributes and set again: no pickle.
+
+Rule: what is a number, a queue of numbers or a generator's state is read; a constructor sets the
+rest. A kind of attribute nobody here has seen is an error, never left out: a detector that goes on
+from half of its state would raise other alarms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.errors import StateError
+from stream.state import State
+
+__all__ = ["read", "write"]
+
+
+def read(model: Any) -> State:
+    """Every number a detector of river holds.
+
+    Examples
+    --------
+    >>> from river.drift.binary import DDM
+    >>> ddm, other = DDM(), DDM()
+    >>> for x in (0, 1, 1):
+    ...     ddm.update(x)
+    >>> write(other, read(ddm))
+    >>> other._p.n, other._p.get() == ddm._p.get()
+    (3.0, True)
+    """
+    header: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    for path, owner, name in _leaves(model, ""):
+        value = getattr(owner, name)
+        if _is_mean(value):
+            header[path] = value.get() if owner._is_init else None
+        elif isinstance(value, deque):
+            arrays[path] = np.array(list(value), dtype=np.float64)
+        elif hasattr(value, "getstate"):
+            arrays[path] = np.array(value.getstate()[1], dtype=np.uint32)
+        elif isinstance(value, float):
+            header[path] = float(value) if isfinite(value) else str(float(value))
+        else:
+            header[path] = value
+    return State(header, arrays)
+
+
+def write(model: Any, state: State) -> None:
+    """Make a new detector, of the same parameters, the one that was read.
+
+    Raises
+    ------
+    StateError
+        It is another detector's, or damaged.
+    """
+    paths = set()
+    for path, owner, name in list(_leaves(model, "")):
+        paths.add(path)
+        if path not in state.header and path not in state.arrays:
+            raise StateError(f"the state of this {type(model).__name__} has no {path}")
+        mine, theirs = getattr(owner, name), state.header.get(path)
+        if _is_mean(mine):
+            if theirs is not None:
+                mine.update(theirs)  # its first value is its mean
+        elif isinstance(mine, deque):
+            mine.clear()
+            mine.extend(state.array(path, np.float64, 1).tolist())
+        elif hasattr(mine, "getstate"):
+            version, _, gauss = mine.getstate()
+            mine.setstate((version, tuple(state.array(path, np.uint32, 1).tolist()), gauss))
+        else:
+            setattr(owner, name, float(theirs) if isinstance(theirs, str) else theirs)
+    if more := (state.header.keys() | state.arrays.keys()) - paths:
+        raise StateError(f"{type(model).__name__} has no {sorted(more)[0]}")
+
+
+def _leaves(owner: Any, prefix: str) -> Iterator[tuple[str, Any, str]]:
+    """Path, owner and name of each attribute that holds numbers."""
+    for name, value in vars(owner).items():
+        path = prefix + name
+        if isinstance(value, str) or callable(value):
+            continue  # the constructor's
+        leaf = value is None or isinstance(value, bool | int | float | deque)
+        if leaf or hasattr(value, "getstate") or _is_mean(value):
+            yield path, owner, name
+        elif hasattr(value, "__dict__") and type(value).__module__.startswith("river."):
+            yield from _leaves(value, path + ".")
+        else:
+            raise StateError(f"{path}, a {type(value).__name__}, cannot be read back")
+
+
+def _is_mean(value: Any) -> bool:
+    """Whether it is river's EWMean: opaque, but all it holds is its mean."""
+    return hasattr(value, "_ewmean")

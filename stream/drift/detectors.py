@@ -1,0 +1,256 @@
+"""The detectors by name, with their parameters checked: river's, and ADWIN of our own.
+
+river.drift, which loads scipy, is imported when one of its detectors is made and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast
+
+from stream.block import Floats
+from stream.drift.adwin import ADWIN
+from stream.drift.attributes import read, write
+from stream.errors import SchemaError
+from stream.parameters import flag, number, one_of, whole
+from stream.state import State
+
+__all__ = ["DETECTORS", "Detector", "RiverDetector", "build"]
+
+LONGEST = 10_000  # values in a detector's window
+RECENT = 1 / 32  # weight of the newest value in the mean that stands for "after"
+
+share = partial(number, low=1e-300, high=1 - 1e-9)
+count = partial(whole, low=1, high=2**31 - 1)
+window = partial(whole, low=1, high=LONGEST)
+positive = partial(number, low=0.0, above=True)
+
+
+class Detector(Protocol):
+    """What a monitor needs of a detector."""
+
+    @property
+    def before(self) -> float:
+        """At an alarm: the mean before the change."""
+        ...
+
+    @property
+    def after(self) -> float:
+        """At an alarm: the mean behind it."""
+        ...
+
+    def update_many(self, values: Floats) -> int:
+        """Take values up to the first alarm: the index of the value that raised it, or -1."""
+        ...
+
+    def to_state(self) -> State:
+        """All it knows, as a copy."""
+        ...
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved; StateError where it is damaged."""
+        ...
+
+
+Check = Callable[[str, Any], Any]
+
+
+class Kind(NamedTuple):
+    """A kind of detector: whether it takes errors only, its parameters' checks, what it watches."""
+
+    binary: bool
+    parameters: Mapping[str, Check]
+    of: str
+
+
+_HDDM: Mapping[str, Check] = {
+    "drift_confidence": share,
+    "warning_confidence": share,
+    "two_sided_test": flag,
+}
+DETECTORS: Mapping[str, Kind] = {
+    "ADWIN": Kind(
+        False,
+        {
+            "delta": share,
+            "clock": count,
+            "max_buckets": partial(whole, low=2, high=1000),
+            "min_window_length": count,
+            "grace_period": count,
+        },
+        "the mean, over a window as long as it stays",
+    ),
+    "PageHinkley": Kind(
+        False,
+        {
+            "min_instances": count,
+            "delta": partial(number, low=0.0),
+            "threshold": positive,
+            "alpha": partial(number, low=0.0, high=1.0, above=True),
+            "mode": partial(one_of, known=("up", "down", "both")),
+        },
+        "the mean, by the sum of what is above or below it",
+    ),
+    "KSWIN": Kind(
+        False,
+        {
+            "alpha": share,
+            "window_size": window,
+            "stat_size": window,
+            "seed": partial(whole, low=0, high=2**32 - 1),
+        },
+        "the whole distribution, the newest values against a sample of those before",
+    ),
+    "DDM": Kind(
+        True,
+        {"warm_start": count, "warning_threshold": positive, "drift_threshold": positive},
+        "the error rate, against the best it ever was",
+    ),
+    "EDDM": Kind(
+        True,
+        {"warm_start": count, "alpha": share, "beta": share},
+        "how many records lie between two errors",
+    ),
+    "HDDM_A": Kind(True, _HDDM, "the error rate, by Hoeffding's bound"),
+    "HDDM_W": Kind(
+        True, {**_HDDM, "lambda_val": share}, "a fading error rate, by McDiarmid's bound"
+    ),
+    "FHDDM": Kind(
+        True,
+        {"sliding_window_size": window, "confidence_level": share, "short_window_size": window},
+        "the hits of a short window, against the most there ever were",
+    ),
+}
+
+
+class RiverDetector:
+    """A detector of river that can be saved, and says how far the mean moved.
+
+    Parameters
+    ----------
+    model
+        The detector, new.
+    falls
+        Whether it watches for a fall, as river's FHDDM does, whose documentation says otherwise:
+        it is then given 1 - x.
+
+    Attributes
+    ----------
+    before, after : float
+        The mean since the last alarm, and a fading one of about the last 32 values.
+
+    Notes
+    -----
+    About 0.5 µs a value; HDDM_A 4 µs, HDDM_W 6 µs, KSWIN 250 µs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from river.drift.binary import DDM
+    >>> ddm = RiverDetector(DDM())
+    >>> ddm.update_many(np.array([0.0, 0.0, 0.0, 1.0] * 50 + [1.0] * 50))
+    216
+    >>> round(ddm.before, 2), round(ddm.after, 2)
+    (0.31, 0.57)
+    """
+
+    def __init__(self, model: Any, falls: bool = False) -> None:
+        self._model = model
+        self._falls = falls
+        self._n = 0
+        self.before = self.after = 0.0
+
+    def update_many(self, values: Floats) -> int:
+        """Take values up to the first alarm: the index of the value that raised it, or -1."""
+        model, falls = self._model, self._falls
+        if model.drift_detected:
+            self._n, self.before, self.after = 0, 0.0, 0.0
+        for i, x in enumerate(values.tolist()):
+            model.update(1.0 - x if falls else x)
+            self._n += 1
+            self.before += (x - self.before) / self._n
+            self.after += (x - self.after) * max(1.0 / self._n, RECENT)
+            if model.drift_detected:
+                return i
+        return -1
+
+    def to_state(self) -> State:
+        """All it knows, as a copy."""
+        own = State({"n": self._n, "before": self.before, "after": self.after})
+        return State.join({"own": own, "model": read(self._model)})
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved.
+
+        Raises
+        ------
+        StateError
+            It is damaged, or of another detector.
+        """
+        own = state.nested("own").header
+        self._n, self.before, self.after = own["n"], own["before"], own["after"]
+        write(self._model, state.nested("model"))
+
+
+def build(name: str, parameters: Mapping[str, Any]) -> Detector:
+    """A new detector.
+
+    Parameters
+    ----------
+    name
+        One of `DETECTORS`.
+    parameters
+        By their names in river; what is left out is river's default. KSWIN's `seed` is 42.
+
+    Raises
+    ------
+    SchemaError
+        No such detector or parameter, or one out of its range.
+
+    Examples
+    --------
+    >>> build("KSWIN", {"alfa": 0.1})
+    Traceback (most recent call last):
+    stream.errors.SchemaError: KSWIN has no parameter 'alfa'; did you mean 'alpha'?
+    """
+    if name not in DETECTORS:
+        near = get_close_matches(name, DETECTORS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise SchemaError(f"expected a detector of {', '.join(DETECTORS)}, got {name!r}{hint}")
+    known = DETECTORS[name].parameters
+    for key in sorted(parameters.keys() - known.keys()):
+        near = get_close_matches(key, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+        raise SchemaError(f"{name} has no parameter {key!r}; {hint}")
+    checked = {key: known[key](key, value) for key, value in parameters.items()}
+    if name == "ADWIN":
+        return ADWIN(**checked)
+    return RiverDetector(_river(name, checked), falls=name == "FHDDM")
+
+
+def _river(name: str, parameters: dict[str, Any]) -> Any:
+    from river import drift
+
+    if name == "PageHinkley":
+        return drift.PageHinkley(**parameters)
+    if name == "KSWIN":
+        made = drift.KSWIN(**{"seed": 42, **parameters})
+        if 2 * made.stat_size > made.window_size:  # river draws the sample from what is before
+            raise SchemaError(
+                f"KSWIN: window_size must be at least twice stat_size, got {made.window_size} "
+                f"and {made.stat_size}"
+            )
+        return made
+    try:
+        made = getattr(drift.binary, name.replace("_", ""))(**parameters)
+    except ValueError as error:
+        raise SchemaError(f"{name}: {error}") from None
+    short = getattr(made, "short_window_size", None)
+    if short is not None and short > made.sliding_window_size:
+        raise SchemaError(
+            f"FHDDM: short_window_size must be at most sliding_window_size, got {short} and "
+            f"{made.sliding_window_size}"
+        )
+    return cast("Any", made)
