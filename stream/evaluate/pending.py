@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import Floats, Rows
-from stream.errors import StateError
-from stream.state import State, pack, unpack
+from stream.state import State
+from stream.stored import loaded, stored
 
 __all__ = ["Waiting"]
 
@@ -69,63 +67,11 @@ class Waiting:
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """What lies in the slots of `index`, in that order."""
-        rows = self.rows.take(index)
-        arrays = {
-            "numeric": rows.numeric,
-            "said": self.said[index],
-            "proba": self.proba[index, : self._classes],
-        }
-        for name, values in (("categorical", rows.categorical), ("text", rows.text)):
-            flat = values.ravel().tolist()
-            tokens = [v for v in flat if isinstance(v, np.ndarray)]
-            widths = [v.shape[1] if isinstance(v, np.ndarray) else -1 for v in flat]
-            arrays[f"{name}_widths"] = np.array(widths, dtype=np.int64)
-            arrays[f"{name}_tokens"] = (
-                np.concatenate(tokens, axis=1) if tokens else np.empty((2, 0), dtype=np.int64)
-            )
-            strings = pack(v if isinstance(v, str) else None for v in flat)
-            arrays |= {f"{name}_{k}": v for k, v in strings.items()}
-        return State({}, arrays)
+        said, proba = self.said[index], self.proba[index, : self._classes]
+        return State({}, {**stored(self.rows.take(index)), "said": said, "proba": proba})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
         """Become what `to_state` saved, with its rows back in the slots of `index`."""
-        numeric = state.array("numeric", np.float64, 2)
-        shape = (index.size, self.rows.numeric.shape[1])
-        if numeric.shape != shape:
-            raise StateError(f"waiting rows: expected shape {shape}, got {numeric.shape}")
-        columns = {}
-        for name, like in (("categorical", self.rows.categorical), ("text", self.rows.text)):
-            strings = unpack({k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")})
-            widths = state.array(f"{name}_widths", np.int64, 1).tolist()
-            tokens = state.array(f"{name}_tokens", np.int64, 2)
-            values = _restored(strings, widths, tokens)
-            column = np.empty(len(values), dtype=object)
-            for i, value in enumerate(values):
-                column[i] = value
-            columns[name] = column.reshape(index.size, like.shape[1])
-        names = self.rows
-        rows = Rows(
-            names.numeric_names,
-            numeric,
-            names.categorical_names,
-            columns["categorical"],
-            names.text_names,
-            columns["text"],
-            names.binary_names,
-        )
+        rows = loaded(state, index.size, self.rows)
         said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         self.put(slots, index, rows, said, proba)
-
-
-def _restored(
-    strings: Sequence[str | None], widths: list[int], tokens: NDArray[np.int64]
-) -> list[object]:
-    out: list[object] = []
-    at = 0
-    for string, width in zip(strings, widths, strict=True):
-        if width < 0:
-            out.append(string)
-            continue
-        out.append(np.ascontiguousarray(tokens[:, at : at + width]))
-        at += width
-    return out
