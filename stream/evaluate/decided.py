@@ -64,7 +64,7 @@ class DecidedProgressive(Progressive):
         here, slots = made[block.row[answered]], old[answered]
         fresh = slots < 0
 
-        waiting = self._waiting
+        waiting = self.waiting
         proba = np.zeros((answered.size, len(predictions.classes)))
         known = np.zeros(answered.size, dtype=np.bool_)
         proba[fresh] = predictions.proba[here[fresh]]

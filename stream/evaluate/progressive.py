@@ -32,7 +32,7 @@ from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
 
-__all__ = ["Events", "Progressive", "Result", "progressive"]
+__all__ = ["Events", "Progressive", "Result", "one_by_one", "progressive"]
 
 
 _Event = tuple[int, str, int, object, float, int, int]
@@ -95,7 +95,7 @@ class Progressive:
         self.join = join
         self.quality = Quality()
         self._breaker = breaker
-        self._waiting = Waiting(learner.prepare(like))
+        self.waiting = Waiting(learner.prepare(like))
         for label in learner.classes:
             join.labels.add(label)
 
@@ -105,22 +105,22 @@ class Progressive:
         With `raw`, the rows as they were before the learner prepared them, each prediction is
         explained too, step by step.
         """
-        stream = _one_by_one(events)
+        stream = one_by_one(events)
         parts: list[Result] = []
         while True:
-            plan = self._plan(stream)
+            plan = self.plan(stream)
             if plan.correction is None and not parts:
-                return self._run(plan, rows, raw)
+                return self.run(plan, rows, raw)
             part = plan.renumber()
             at = np.array(part, dtype=np.int64)
-            parts.append(self._run(plan, rows.take(at), None if raw is None else raw.take(at)))
+            parts.append(self.run(plan, rows.take(at), None if raw is None else raw.take(at)))
             if plan.correction is None:
                 return joined(parts, list(self.join.labels))
-            self._correct(plan.correction)
+            self.correct(plan.correction)
 
-    def _run(self, plan: Plan, rows: Rows, raw: Rows | None) -> Result:
-        """The steps of one plan."""
-        rows = self._waiting.align(self.learner.prepare(rows))
+    def run(self, plan: Plan, rows: Rows, raw: Rows | None) -> Result:
+        """Execute the steps of a plan whose rows are `rows`."""
+        rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
         why: list[Explanation | None] | None = None
         if raw is None:
@@ -135,7 +135,7 @@ class Progressive:
         learned = int(np.count_nonzero(learns))
         return Result(predictions, said, learned, before, plan.rejected, why)
 
-    def _plan(self, stream: Iterator[_Event]) -> Plan:
+    def plan(self, stream: Iterator[_Event]) -> Plan:
         """The plan of the next events, up to a correction or the last."""
         plan, join, breaker = Plan(), self.join, self._breaker
         for event, id_, row, label, w, time, dead in stream:
@@ -156,19 +156,25 @@ class Progressive:
                 break
         return plan
 
-    def _correct(self, due: Correction) -> None:
-        """Unlearn the old label and learn the new one, as old as it was; or let the old one be."""
-        row = self._waiting.rows.take(np.array([due.slot]))
+    def correct(self, due: Correction) -> None:
+        """Replace the label, or let the old one be."""
+        if self.relearn(due):
+            self.join.corrected(due)
+        else:
+            self.join.conflicted()
+
+    def relearn(self, due: Correction) -> bool:
+        """Unlearn the old label and learn the new one, as old as it was; whether that was done."""
+        row = self.waiting.rows.take(np.array([due.slot]))
         w = due.new_w * self.learner.faded(due.age + 1)  # to learn it is one record more
         try:
             if w == 0.0:
                 raise NotLearnedError("it has faded to nothing")
             self.learner.unlearn_rows(row, due.old, due.old_w, age=due.age)
         except (NotLearnedError, NotSupportedError):
-            self.join.conflicted()
-            return
+            return False
         self.learner.progressive_many(Block.of(row, LEARN, [due.new], w))
-        self.join.corrected(due)
+        return True
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
         """The steps over this call's rows and, behind them, those fetched from their slots.
@@ -187,7 +193,7 @@ class Progressive:
                 y[i] = codes.setdefault(label, len(codes))
         old = np.full(m, -1, dtype=np.int64)
         old[fetch] = slot[fetch]
-        every = rows.concat(self._waiting.rows.take(slot[fetch])) if fetch.size else rows
+        every = rows.concat(self.waiting.rows.take(slot[fetch])) if fetch.size else rows
         op = np.array(plan.op, dtype=np.int8)
         return Block(every, op, row, y, np.array(plan.w, dtype=np.float64), list(codes)), old
 
@@ -219,15 +225,15 @@ class Progressive:
         fresh = slots < 0
         scored = np.empty((true.size, 3), dtype=np.int64)
         scored[fresh] = every[here[fresh]]
-        scored[~fresh] = self._waiting.said[slots[~fresh]]
+        scored[~fresh] = self.waiting.said[slots[~fresh]]
         p_true = np.where(
-            fresh, _at(predictions.proba, here, true), _at(self._waiting.proba, slots, true)
+            fresh, _at(predictions.proba, here, true), _at(self.waiting.proba, slots, true)
         )
         self.quality.score(true, scored, p_true)
 
         keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
-        self._waiting.put(
+        self.waiting.put(
             self.join.slots,
             keep,
             block.rows.take(from_row),
@@ -246,7 +252,7 @@ class Progressive:
                 "learner": self.learner.to_state(),
                 "join": self.join.to_state(),
                 "quality": self.quality.to_state(),
-                "waiting": self._waiting.to_state(self.join.kept_slots()),
+                "waiting": self.waiting.to_state(self.join.kept_slots()),
             }
         )
 
@@ -261,7 +267,7 @@ class Progressive:
         self.learner.load_state(state.nested("learner"))
         self.join.load_state(state.nested("join"))
         self.quality.load_state(state.nested("quality"))
-        self._waiting.load_state(state.nested("waiting"), self.join.slots, self.join.kept_slots())
+        self.waiting.load_state(state.nested("waiting"), self.join.slots, self.join.kept_slots())
 
 
 def _at(
@@ -275,7 +281,7 @@ def _at(
     return np.where(inside, found, 0.0)
 
 
-def _one_by_one(events: Events) -> Iterator[_Event]:
+def one_by_one(events: Events) -> Iterator[_Event]:
     """Each event with its number and the dead letters before it; number -1 for those at the end."""
     n = len(events.ids)
     dead = events.dead or [0] * (n + 1)

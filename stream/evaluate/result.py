@@ -6,7 +6,8 @@ own classes may change between two parts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,15 @@ from stream.errors import Reason
 from stream.explain import Explanation
 from stream.schema import Dictionary, Label
 
-__all__ = ["Result", "by_code", "joined"]
+__all__ = ["Promotion", "Result", "by_code", "joined"]
+
+
+class Promotion(NamedTuple):
+    """A challenger became champion: from which prediction on, which one, by what evidence."""
+
+    prediction: int
+    name: str
+    e_value: float
 
 
 @dataclass(slots=True)
@@ -37,6 +46,10 @@ class Result:
         Event to the reason its label was refused; such an observation has no prediction.
     explanations
         One a prediction, where they were asked for.
+    speakers
+        From which prediction on who speaks, of several models; empty where there is but one.
+    promotions
+        Who became champion meanwhile.
     """
 
     predictions: Predictions
@@ -45,6 +58,8 @@ class Result:
     learned_before: NDArray[np.int64]
     rejected: dict[int, Reason]
     explanations: list[Explanation | None] | None = None
+    speakers: list[tuple[int, str]] = field(default_factory=list)
+    promotions: list[Promotion] = field(default_factory=list)
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
@@ -65,8 +80,12 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     before: list[NDArray[np.int64]] = []
     rejected: dict[int, Reason] = {}
     why: list[Explanation | None] | None = None
+    speakers: list[tuple[int, str]] = []
+    promotions: list[Promotion] = []
     for part in parts:
         made = part.predictions
+        speakers += [(at + first, name) for first, name in part.speakers]
+        promotions += [p._replace(prediction=at + p.prediction) for p in part.promotions]
         proba[at : at + len(made), : made.proba.shape[1]] = made.proba
         at += len(made)
         before.append(part.learned_before + learned)
@@ -77,4 +96,5 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     known = np.concatenate([part.predictions.known for part in parts])
     said = np.concatenate([part.said for part in parts])
     made = Predictions(labels, proba, known)
-    return Result(made, said, learned, np.concatenate(before), rejected, why)
+    learned_before = np.concatenate(before)
+    return Result(made, said, learned, learned_before, rejected, why, speakers, promotions)

@@ -117,15 +117,20 @@ def test_any_split_gives_the_same_bits_and_stops_at_the_same_record() -> None:
     drawn = stream(3000, seed=1)
     whole, single = Comparison(), Comparison()
     end = whole.advance(*drawn, threshold=20.0)
-    at = next(i + 1 for i in range(3000) if single.advance(*drawn, i, i + 1, 20.0) and over(single))
+    at = next(i for i in range(3000) if single.advance(*drawn, i, i + 1, 20.0) is not None)
 
     assert end == at < 3000
     assert whole.bits() == single.bits()
+    assert whole.e_value >= 20.0
 
 
-def over(comparison: Comparison) -> bool:
-    """Whether the evidence suffices, looked at from outside."""
-    return comparison.e_value >= 20.0
+def test_evidence_that_suffices_already_is_found_at_the_next_record_compared() -> None:
+    """As when a threshold was lowered: at a record, not wherever a block happens to end."""
+    comparison = compared(9, 0)
+    both, absent = np.ones(3, dtype=np.int8), np.array([-1, -1, 1], dtype=np.int8)
+
+    assert comparison.advance(absent, both, np.zeros(3), np.zeros(3), 0, 2, 20.0) is None
+    assert comparison.advance(absent, both, np.zeros(3), np.zeros(3), 2, 3, 20.0) == 2
 
 
 def test_restored_comparison_goes_on_bit_for_bit() -> None:
@@ -162,5 +167,7 @@ def test_challenger_that_is_better_is_promoted_soon() -> None:
     rng = np.random.default_rng(11)
     champion, challenger = (rng.random((2, 20_000)) < [[0.75], [0.8]]).astype(np.int8)
     zeros = np.zeros(20_000)
+    at = Comparison().advance(champion, challenger, zeros, zeros, threshold=20.0)
 
-    assert Comparison().advance(champion, challenger, zeros, zeros, threshold=20.0) < 5_000
+    assert at is not None
+    assert at < 5_000

@@ -80,11 +80,11 @@ def advance(
     counts: Any,
     sums: Any,
 ) -> int:
-    """Add scored records in order; the index after the last one added.
+    """Add scored records in order, up to one after which the evidence suffices; its index, or -1.
 
     champion, challenger int8 (k,): 1 right, 0 wrong, -1 the record is not compared; lost, spared
     float64 (k,): Brier score of champion and challenger; start, stop: which of them; threshold:
-    the e-value at which to stop early, inf for never; counts int64 (4,): compared, won, lost, power
+    the e-value that suffices, inf for none; counts int64 (4,): compared, won, lost, power
     of the evidence; sums float64 (3,): its mantissa, sum of the differences, sum of the squares of
     what was not foreseen of each; both updated.
     """
@@ -96,30 +96,25 @@ def advance(
         counts[0] += 1
         sums[1] += d
         sums[2] += off * off
-        if champion[i] == challenger[i]:
-            continue
-        won = challenger[i] == 1
-        n = counts[1] + counts[2]
-        same = counts[1] if won else counts[2]
-        sums[0] *= 2.0 * (same + 1.0) / (n + 2.0)
-        if won:
-            counts[1] += 1
-        else:
-            counts[2] += 1
-        if sums[0] > STEP:
-            sums[0] /= STEP
-            counts[3] += 1
-        elif sums[0] < 1.0 / STEP and counts[3] > 0:
-            sums[0] *= STEP
-            counts[3] -= 1
-        # What is taken off the two-sided form is below 1, so most records need no series.
-        if not won or counts[1] <= counts[2]:
-            continue
-        if counts[3] == 0 and 2.0 * sums[0] < threshold:
+        if champion[i] != challenger[i]:
+            same = counts[1] if challenger[i] == 1 else counts[2]
+            sums[0] *= 2.0 * (same + 1.0) / (counts[1] + counts[2] + 2.0)
+            if challenger[i] == 1:
+                counts[1] += 1
+            else:
+                counts[2] += 1
+            if sums[0] > STEP:
+                sums[0] /= STEP
+                counts[3] += 1
+            elif sums[0] < 1.0 / STEP and counts[3] > 0:
+                sums[0] *= STEP
+                counts[3] -= 1
+        # Most records need no series: it is only taken off the two-sided form.
+        if counts[1] <= counts[2] or (counts[3] == 0 and 2.0 * sums[0] < threshold):
             continue
         if evidence(counts[1], counts[2], sums[0], counts[3]) >= threshold:
-            return i + 1
-    return stop
+            return i
+    return -1
 
 
 @njit(cache=True)

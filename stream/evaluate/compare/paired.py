@@ -88,7 +88,6 @@ class Comparison:
     >>> comparison = Comparison()
     >>> right, wrong = np.ones(6, dtype=np.int8), np.zeros(6, dtype=np.int8)
     >>> comparison.advance(wrong, right, np.full(6, 0.5), np.full(6, 0.1))
-    6
     >>> comparison.view().won, round(comparison.e_value, 2)
     (6, 18.14)
     """
@@ -106,8 +105,8 @@ class Comparison:
         start: int = 0,
         stop: int | None = None,
         threshold: float = inf,
-    ) -> int:
-        """Add scored records in order, up to the one at which the e-value reaches a threshold.
+    ) -> int | None:
+        """Add scored records in order, up to one after which the e-value is at a threshold.
 
         Parameters
         ----------
@@ -118,17 +117,18 @@ class Comparison:
         start, stop
             Which of them; None: to the end.
         threshold
-            Where to stop.
+            What suffices, above 1.
 
         Returns
         -------
-        int
-            The index after the last record added.
+        int or None
+            That record's index; None: all were added.
         """
         end = len(champion) if stop is None else stop
         counts, sums = self._counts, self._sums
         given = (champion, challenger, lost, spared, start, end, float(threshold))
-        return int(kernels.advance(*given, counts, sums))
+        at = int(kernels.advance(*given, counts, sums))
+        return None if at < 0 else at
 
     @property
     def e_value(self) -> float:

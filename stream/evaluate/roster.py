@@ -1,0 +1,329 @@
+"""A model, its challengers on the same steps, and which of them is the champion that speaks.
+
+Rule: who is champion decides who speaks and nothing else. What is learned, refused, corrected and
+scored is the same with any challengers and any champion, so that adding, promoting and removing
+one leaves the others bit for bit what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf, isfinite
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Learner, Predictions
+from stream.block import Floats, Rows
+from stream.decision import BayesDecision, OverallRisk
+from stream.errors import SchemaError, StateError
+from stream.evaluate.compare import Comparison
+from stream.evaluate.decided import DecidedProgressive
+from stream.evaluate.progressive import Events, Progressive, Result, one_by_one
+from stream.evaluate.quality import Quality
+from stream.evaluate.result import Promotion, joined
+from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
+from stream.plan import Correction, Plan
+from stream.state import State
+
+__all__ = ["MODEL", "MOST", "Contestant", "Roster"]
+
+MODEL = ""  # the name of the model itself
+MOST = 8  # challengers
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One of a roster, as it stands.
+
+    Parameters
+    ----------
+    name
+        `MODEL` for the model itself.
+    learner, quality, risk
+        Its own; the risk is None where nothing is decided.
+    missed
+        Labels that the model learned and it did not.
+    skipped
+        What else it could not do, by what that was.
+    comparison
+        With the champion; None for the champion itself.
+    """
+
+    name: str
+    learner: Learner
+    quality: Quality
+    risk: OverallRisk | None
+    missed: int
+    skipped: dict[str, int]
+    comparison: Comparison | None
+
+
+class Roster:
+    """A champion and its challengers on one stream.
+
+    Parameters
+    ----------
+    machine
+        Of the model. It stays what decides about records, whoever is champion.
+    like
+        Rows of the stream's shape, as they come.
+    rule
+        What decides by risk; None: nothing does.
+
+    Attributes
+    ----------
+    champion : str
+        Name of the one that speaks.
+    threshold : float
+        e-value at which a challenger becomes champion, at the very record at which it is reached;
+        of several challengers each needs so many times as much, so that the chance of a wrong
+        promotion is 1 / threshold for all of them together. inf: none ever does.
+    promotions : int
+        How often that happened.
+
+    Notes
+    -----
+    Every model is run on every block, so the cost is that of the models one after another. The
+    comparisons begin anew with every champion.
+    """
+
+    def __init__(self, machine: Progressive, like: Rows, rule: BayesDecision | None = None) -> None:
+        self._machine, self._like, self._rule = machine, like, rule
+        self._shadows: dict[str, Shadow] = {}
+        self._comparisons: dict[str, Comparison] = {}
+        self.champion = MODEL
+        self.threshold = inf
+        self.promotions = 0
+
+    @property
+    def names(self) -> list[str]:
+        """Of the challengers to the model, in the order in which they came."""
+        return list(self._shadows)
+
+    def enroll(self, name: str, learner: Learner, learned: int) -> None:
+        """A new challenger, empty. `learned`: labels the model has learned so far.
+
+        Raises
+        ------
+        SchemaError
+            There is one of that name, or there are too many.
+        """
+        if name in (MODEL, *self._shadows):
+            raise SchemaError(f"there is a challenger {name!r} already")
+        if len(self._shadows) >= MOST:
+            raise SchemaError(f"expected at most {MOST} challengers, got {name!r} besides")
+        self._shadows[name] = Shadow(self._machine_of(learner), learned)
+        self._comparisons[name] = Comparison()
+
+    def dismiss(self, name: str) -> None:
+        """Take a challenger off.
+
+        Raises
+        ------
+        SchemaError
+            It is the champion.
+        """
+        if name == self.champion:
+            raise SchemaError(f"{name!r} is the champion; promote another one first")
+        del self._shadows[name], self._comparisons[name]
+
+    def promote(self, name: str) -> None:
+        """Make another one champion; the one before becomes its challenger.
+
+        Raises
+        ------
+        SchemaError
+            There is no such one.
+        """
+        if name not in (MODEL, *self._shadows):
+            raise SchemaError(f"expected one of {', '.join(self._shadows)}, got {name!r}")
+        if name != self.champion:
+            self.champion = name
+            rivals = (n for n in (MODEL, *self._shadows) if n != name)
+            self._comparisons = {rival: Comparison() for rival in rivals}
+
+    def process(self, rows: Rows, events: Events, raw: Rows, explain: bool = False) -> Result:
+        """Predict, score and learn, event by event; see `Progressive.process`.
+
+        Parameters
+        ----------
+        rows, raw
+            As the model takes them, and as they came.
+        explain
+            Whether each prediction is explained too.
+        """
+        if not self._shadows:
+            return self._machine.process(rows, events, raw if explain else None)
+        parts: list[Result] = []
+        # Only the champion explains, so it must be known before it is asked.
+        alone = explain and isfinite(self.threshold)
+        for some in _singly(events) if alone else [events]:
+            stream = one_by_one(some)
+            while True:
+                plan = self._machine.plan(stream)
+                at = np.array(plan.renumber(), dtype=np.int64)
+                parts.append(self._run(plan, rows.take(at), raw.take(at), explain))
+                if plan.correction is None:
+                    break
+                self._correct(plan.correction)
+        return joined(parts, list(self._machine.join.labels))
+
+    def _run(self, plan: Plan, rows: Rows, raw: Rows, explain: bool) -> Result:
+        """The steps of one plan, by everyone."""
+        asked = Asked(plan, self._machine.join.labels, len(rows))
+        earlier = Earlier(asked, self._machine.waiting)
+        why = raw if explain and self.champion == MODEL else None
+        own = self._machine.run(plan, rows, why)
+        answers = {MODEL: earlier.answers(own)}
+        for name, shadow in self._shadows.items():
+            told = explain and name == self.champion
+            answers[name] = shadow.follow(asked, plan, raw, told)
+        first, turns = self.champion, self._compare(answers)
+        return _spoken(asked, answers, first, turns, explain)
+
+    def _compare(self, answers: dict[str, Answers]) -> list[tuple[int, str, float]]:
+        """Add what was answered to the comparisons; who became champion at which answer."""
+        k, start = answers[MODEL].right.size, 0
+        turns: list[tuple[int, str, float]] = []
+        while True:
+            end, winner = self._first(answers, start, k)
+            for name, comparison in self._comparisons.items():
+                comparison.advance(*_pair(answers, self.champion, name), start, end)
+            if winner is None:
+                return turns
+            turns.append((end, winner, self._comparisons[winner].e_value))
+            self.promote(winner)
+            self.promotions += 1
+            start = end
+
+    def _first(self, answers: dict[str, Answers], start: int, stop: int) -> tuple[int, str | None]:
+        """Where the first challenger reaches the threshold, and which one."""
+        winner = None
+        needed = self.threshold * len(self._comparisons)
+        for name, comparison in self._comparisons.items() if isfinite(needed) else ():
+            trial = comparison.copy()
+            at = trial.advance(*_pair(answers, self.champion, name), start, stop, needed)
+            if at is not None and (winner is None or at + 1 < stop):
+                stop, winner = at + 1, name
+        return stop, winner
+
+    def _correct(self, due: Correction) -> None:
+        before = self._machine.join.outcomes["corrected"]
+        self._machine.correct(due)
+        if self._machine.join.outcomes["corrected"] > before:
+            for shadow in self._shadows.values():
+                shadow.correct(due)
+
+    def _machine_of(self, learner: Learner) -> Progressive:
+        join = self._machine.join
+        if self._rule is None:
+            return Progressive(learner, join, self._like)
+        return DecidedProgressive(learner, join, self._like, self._rule)
+
+    def contestants(self) -> Iterator[Contestant]:
+        """Everyone, the model first."""
+        everyone: dict[str, tuple[Progressive, int, dict[str, int]]] = {
+            MODEL: (self._machine, 0, {})
+        }
+        for name, shadow in self._shadows.items():
+            everyone[name] = (shadow.machine, shadow.missed, dict(shadow.skipped))
+        for name, (machine, missed, skipped) in everyone.items():
+            risk = machine.risk if isinstance(machine, DecidedProgressive) else None
+            with_champion = self._comparisons.get(name)
+            yield Contestant(
+                name, machine.learner, machine.quality, risk, missed, skipped, with_champion
+            )
+
+    def to_state(self) -> State:
+        """The challengers and how they stand, as a copy; not the model's own machine."""
+        order = list(self._comparisons)
+        header = {
+            "names": self.names,
+            "champion": self.champion,
+            "threshold": self.threshold if isfinite(self.threshold) else None,
+            "promotions": self.promotions,
+            "compared": order,
+        }
+        parts = {"roster": State(header)}
+        for i, shadow in enumerate(self._shadows.values()):
+            parts[f"shadow {i}"] = shadow.to_state()
+        for i, name in enumerate(order):
+            parts[f"comparison {i}"] = self._comparisons[name].to_state()
+        return State.join(parts)
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved: the same challengers must be enrolled, the join be loaded.
+
+        Raises
+        ------
+        StateError
+            It is damaged or of others; this object is then unusable.
+        """
+        header = state.nested("roster").header
+        names = header["names"]
+        unknown = {header["champion"], *header["compared"]} - {MODEL, *names}
+        if names != self.names or unknown:
+            raise StateError(f"expected challengers {self.names}, got {names}, {sorted(unknown)}")
+        for i, shadow in enumerate(self._shadows.values()):
+            shadow.load_state(state.nested(f"shadow {i}"))
+        self.champion, self.promotions = header["champion"], header["promotions"]
+        self.threshold = inf if header["threshold"] is None else header["threshold"]
+        self._comparisons = {name: Comparison() for name in header["compared"]}
+        for i, comparison in enumerate(self._comparisons.values()):
+            comparison.load_state(state.nested(f"comparison {i}"))
+
+
+def _pair(
+    answers: dict[str, Answers], champion: str, challenger: str
+) -> tuple[NDArray[np.int8], NDArray[np.int8], Floats, Floats]:
+    """What `Comparison.advance` takes of two."""
+    one, other = answers[champion], answers[challenger]
+    return one.right, other.right, one.brier, other.brier
+
+
+def _spoken(
+    asked: Asked,
+    answers: dict[str, Answers],
+    first: str,
+    turns: list[tuple[int, str, float]],
+    explain: bool,
+) -> Result:
+    """What the champions said, each in its time."""
+    own, spoke = answers[MODEL].result, answers[first].result
+    why = spoke.explanations
+    if explain and why is None:  # it has none to give
+        why = [None] * len(spoke.predictions)
+    made, n = spoke.predictions, len(spoke.predictions)
+    proba, known, said, learned = made.proba, made.known, spoke.said, spoke.learned_before
+    speakers, promotions = [(0, first)], []
+    for end, name, e_value in turns:
+        # The step that decided was the last of the one before.
+        at = int(np.searchsorted(asked.steps, asked.answered[end - 1], side="right"))
+        theirs, later = answers[name].result, np.arange(n) >= at
+        proba = np.where(later[:, None], theirs.predictions.proba, proba)
+        known = np.where(later, theirs.predictions.known, known)
+        said = np.where(later, theirs.said, said)
+        learned = np.where(later, theirs.learned_before, learned)
+        speakers.append((at, name))
+        promotions.append(Promotion(at, name, e_value))
+    predictions = Predictions(made.classes, proba, known)
+    whole = (own.learned, learned, own.rejected, why, speakers, promotions)
+    return Result(predictions, said, *whole)
+
+
+def _singly(events: Events) -> Iterator[Events]:
+    """The events one at a time."""
+    n = len(events.ids)
+    dead = events.dead or [0] * (n + 1)
+    for i in range(n):
+        after = dead[n] if i == n - 1 else 0
+        yield Events(
+            [events.ids[i]],
+            [events.row[i]],
+            [events.labels[i]],
+            [events.weights[i]],
+            [events.times[i]],
+            [dead[i], after],
+        )

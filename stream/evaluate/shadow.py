@@ -1,0 +1,262 @@
+"""A challenger in the shadow of a model: it is put to the same steps and keeps rows of its own.
+
+Rule: a shadow changes nothing but itself. Which records count, which are dead letters and what
+becomes of a label is the model's affair; a shadow that cannot take a row says nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Learner, Predictions
+from stream.block import LEARN, PREDICT, Floats, Rows
+from stream.evaluate.compare import brier
+from stream.evaluate.decided import DecidedProgressive
+from stream.evaluate.pending import Waiting
+from stream.evaluate.progressive import Progressive
+from stream.evaluate.result import Result
+from stream.explain import Explanation
+from stream.plan import Correction, Plan, Target
+from stream.schema import Dictionary
+from stream.state import State
+
+__all__ = ["Answers", "Asked", "Shadow"]
+
+ABSENT, HELD, REFUSED = 0, 1, 2  # of a slot: predicted before it came; its row is kept; it is not
+
+
+class Asked:
+    """The steps of a plan as columns: who is asked what, and what turned out to be true.
+
+    Attributes
+    ----------
+    steps : ndarray
+        int64, (p,): the steps that predict; `answered` (k,) those whose label came.
+    true : ndarray
+        int64, (k,): class codes.
+    here, slot : ndarray
+        int64, (k,): the prediction of this plan that is answered, else the slot of an older one;
+        -1 for the other of the two.
+    """
+
+    def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
+        m = len(plan.op)
+        op = np.array(plan.op, dtype=np.int8)
+        self.row = np.fromiter((t.row for t in plan.targets), dtype=np.int64, count=m)
+        slot = np.fromiter((t.slot for t in plan.targets), dtype=np.int64, count=m)
+        self.learns = op != PREDICT
+        self.steps = np.flatnonzero(op != LEARN)
+        self.answered = np.flatnonzero(self.learns)
+        told = (plan.y[i] for i in self.answered.tolist())
+        codes = (labels.codes[label] for label in told if label is not None)
+        self.true = np.fromiter(codes, dtype=np.int64, count=self.answered.size)
+        made = np.full(rows + 1, -1, dtype=np.int64)  # row -> its prediction; -1 -> -1
+        made[self.row[self.steps]] = np.arange(self.steps.size)
+        self.here = made[self.row[self.answered]]
+        self.slot = np.where(self.here < 0, slot[self.answered], -1)
+
+
+@dataclass(slots=True)
+class Answers:
+    """What one model said and how good it was.
+
+    Parameters
+    ----------
+    result
+        A prediction a predicting step.
+    right
+        int8, an answered step: 1 right, 0 wrong, -1 where it was not there to be asked.
+    brier
+        float64, an answered step: the Brier score.
+    """
+
+    result: Result
+    right: NDArray[np.int8]
+    brier: Floats
+
+
+class Earlier:
+    """What a model said of the rows in slots, before those are handed on to new observations."""
+
+    def __init__(
+        self, asked: Asked, waiting: Waiting, standing: NDArray[np.int8] | None = None
+    ) -> None:
+        self._asked = asked
+        self._at = np.flatnonzero(asked.slot >= 0)
+        slots = asked.slot[self._at]
+        held = np.full(slots.size, HELD, dtype=np.int8)
+        if standing is not None:
+            held = standing[slots]
+        self._held = held
+        there = held == HELD
+        self._said = np.full(slots.size, -1, dtype=np.int64)
+        self._said[there] = waiting.said[slots[there], 0]
+        row = np.where(there & (self._said >= 0), slots, -1)
+        self._brier = brier(waiting.proba, row, asked.true[self._at])
+
+    def answers(self, result: Result) -> Answers:
+        """With what it said since."""
+        asked, made = self._asked, result.predictions
+        fresh = np.flatnonzero(asked.here >= 0)
+        here, true = asked.here[fresh], asked.true[fresh]
+        said = np.full(asked.true.size, -1, dtype=np.int64)
+        cost = np.empty(asked.true.size)
+        said[self._at], cost[self._at] = self._said, self._brier
+        said[fresh] = result.said[here]
+        cost[fresh] = brier(made.proba, np.where(said[fresh] >= 0, here, -1), true)
+        right = (said == asked.true).astype(np.int8)
+        right[self._at[self._held == ABSENT]] = -1
+        return Answers(result, right, cost)
+
+
+class Shadow:
+    """A learner that runs beside a model on the model's own join.
+
+    Parameters
+    ----------
+    machine
+        Of the challenger; its join is the model's.
+    missed
+        Labels the model has learned already.
+
+    Attributes
+    ----------
+    missed : int
+        Labels that the model learned and this one did not: from before it came, or of rows it
+        could not take.
+    refused : int
+        Rows it could not take. It said nothing of them, which is wrong; they are in none of its
+        own scores.
+    uncorrected : int
+        Corrections of labels that it could not follow: it keeps the first one.
+    """
+
+    def __init__(self, machine: Progressive, missed: int = 0) -> None:
+        self.machine = machine
+        self.missed, self.refused, self.uncorrected = missed, 0, 0
+        self._standing = np.full(machine.join.slots, ABSENT, dtype=np.int8)
+
+    @property
+    def learner(self) -> Learner:
+        return self.machine.learner
+
+    def follow(self, asked: Asked, plan: Plan, raw: Rows, explain: bool = False) -> Answers:
+        """Execute the steps of the model's plan that it can.
+
+        Parameters
+        ----------
+        raw
+            The plan's rows as they came, before any learner prepared them.
+        explain
+            Whether each prediction is explained too, where the learner can.
+        """
+        self._grow()
+        earlier = Earlier(asked, self.machine.waiting, self._standing)
+        rows = self.learner.prepare(raw)
+        refused = sorted(self.learner.refusals(rows))
+        if refused:
+            rows = rows.take(np.arange(len(rows)))  # it may be the model's own
+            rows.blank(refused)
+        taken = self._taken(asked, refused)
+        own = plan if taken.all() else _part(plan, taken, set(refused))
+        explain = explain and type(self.learner).explain_rows is not Learner.explain_rows
+        result = self.machine.run(own, rows, raw if explain else None)
+        for slot, row in plan.kept.items():
+            self._standing[slot] = REFUSED if row in refused else HELD
+        self.refused += int(np.count_nonzero(~taken[asked.steps]))
+        return earlier.answers(self._whole(asked, taken, result))
+
+    def correct(self, due: Correction) -> None:
+        """Replace the label that the model has replaced."""
+        self._grow()
+        held = self._standing[due.slot] == HELD
+        if not (held and self.machine.relearn(due)):
+            self.uncorrected += 1
+
+    def _grow(self) -> None:
+        """A standing for every slot."""
+        if (more := self.machine.join.slots - self._standing.size) > 0:
+            more = max(more, self._standing.size)
+            self._standing = np.append(self._standing, np.zeros(more, dtype=np.int8))
+
+    def _taken(self, asked: Asked, refused: list[int]) -> NDArray[np.bool_]:
+        """Which steps it can execute."""
+        taken = ~np.isin(asked.row, refused)
+        old = asked.answered[asked.slot >= 0]
+        taken[old] = self._standing[asked.slot[asked.slot >= 0]] == HELD
+        return taken
+
+    def _whole(self, asked: Asked, taken: NDArray[np.bool_], result: Result) -> Result:
+        """The result with a prediction a step of the plan, those it could not make empty."""
+        dropped = asked.learns & ~taken
+        missed = self.missed + (np.cumsum(dropped) - dropped)[asked.steps]
+        self.missed += int(np.count_nonzero(dropped))
+        learned = (np.cumsum(asked.learns) - asked.learns)[asked.steps] - missed
+        if taken.all():
+            return replace(result, learned_before=learned)
+        there = np.flatnonzero(taken[asked.steps])
+        made, n = result.predictions, asked.steps.size
+        proba = np.zeros((n, made.proba.shape[1]))
+        known, said = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+        proba[there], known[there], said[there] = made.proba, made.known, result.said
+        why: list[Explanation | None] | None = None
+        if result.explanations is not None:
+            why = [None] * n
+            for i, one in zip(there.tolist(), result.explanations, strict=True):
+                why[i] = one
+        predictions = Predictions(made.classes, proba, known)
+        return Result(predictions, said, result.learned, learned, {}, why)
+
+    def to_state(self) -> State:
+        """All but the join, as a copy."""
+        self._grow()
+        slots = self.machine.join.kept_slots()
+        standing = self._standing[slots]
+        own = {"missed": self.missed, "refused": self.refused, "uncorrected": self.uncorrected}
+        parts = {
+            "shadow": State(own, {"standing": standing}),
+            "learner": self.learner.to_state(),
+            "quality": self.machine.quality.to_state(),
+            "waiting": self.machine.waiting.to_state(slots[standing == HELD]),
+        }
+        if isinstance(self.machine, DecidedProgressive):
+            parts["risk"] = self.machine.risk.to_state()
+        return State.join(parts)
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved; the join must have been loaded before.
+
+        Raises
+        ------
+        StateError
+            It is damaged or of another learner; this object is then unusable.
+        """
+        own, join = state.nested("shadow"), self.machine.join
+        self.missed, self.refused = own.header["missed"], own.header["refused"]
+        self.uncorrected = own.header["uncorrected"]
+        slots, standing = join.kept_slots(), own.array("standing", np.int8, 1)
+        self._standing = np.full(join.slots, ABSENT, dtype=np.int8)
+        self._standing[slots] = standing
+        self.learner.load_state(state.nested("learner"))
+        self.machine.quality.load_state(state.nested("quality"))
+        held = slots[standing == HELD]
+        self.machine.waiting.load_state(state.nested("waiting"), join.slots, held)
+        if isinstance(self.machine, DecidedProgressive) and "risk" in state.header:
+            self.machine.risk.load_state(state.nested("risk"))
+
+    @property
+    def skipped(self) -> Mapping[str, int]:
+        """What it could not do, by what that was."""
+        return {"refused": self.refused, "uncorrected": self.uncorrected}
+
+
+def _part(plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
+    """The steps of a plan that are taken."""
+    part = Plan(kept={slot: row for slot, row in plan.kept.items() if row not in refused})
+    for i in np.flatnonzero(taken).tolist():
+        part.step(plan.op[i], Target(*plan.targets[i]), plan.y[i], plan.w[i])
+    return part
