@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumers.records import Partition
+from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["Committed", "RiskView", "ShardView"]
+__all__ = ["Committed", "LabelView", "RiskView", "ShardView"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Committed:
     records, predictions, learned
         How many went in, were predicted, were learned.
     labels
-        Outcome (of `stream.join.OUTCOMES`) to count.
+        Outcome (of `stream.accounting.OUTCOMES`) to count.
     rejected
         Dead-letter reason to count.
     seconds
@@ -70,6 +71,31 @@ class RiskView:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelView:
+    """Which predictions got their label, how late, and how good those without one may be.
+
+    Parameters
+    ----------
+    delays
+        Labels by delay, see `stream.accounting.LabelAccounting`.
+    delay_ms
+        Sum of the delays.
+    coverage
+        Labelled share of the predictions that wait no longer; None before any.
+    waited_ms
+        How long the oldest pending observation has waited, in stream time; None: none waits.
+    estimate
+        Of the accuracy of what waits.
+    """
+
+    delays: Sequence[int]
+    delay_ms: int
+    coverage: float | None
+    waited_ms: int | None
+    estimate: EstimateView
+
+
+@dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard after its last commit. Every number is of all time, from the state itself.
 
@@ -97,6 +123,8 @@ class ShardView:
         Whether the dead-letter breaker is open, so that nothing is learned.
     recent_dead_letters
         How many of the last 1,000 records were dead letters.
+    labelling
+        Of predictions and their labels.
     """
 
     name: str
@@ -116,3 +144,4 @@ class ShardView:
     risk: RiskView | None = None
     held_back: bool = False
     recent_dead_letters: int = 0
+    labelling: LabelView | None = None

@@ -14,7 +14,7 @@ import numpy as np
 
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.errors import RecordError
-from consumers.events import RiskView, ShardView
+from consumers.events import LabelView, RiskView, ShardView
 from consumers.outcome import Outcome, Skip, Spec
 from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
@@ -211,7 +211,14 @@ class Shard:
             self._risk_view(),
             self._breaker.open,
             self._breaker.dead,
+            self._label_view(),
         )
+
+    def _label_view(self) -> LabelView:
+        join, account = self._machine.join, self._machine.join.account
+        estimate = self._machine.estimate.view()
+        delays = tuple(account.delays)
+        return LabelView(delays, account.delay_ms, account.coverage, join.waited, estimate)
 
     def _risk_view(self) -> RiskView | None:
         risk = self._risk

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.held import KEPT, Early, Held, Settled, Waiting, ids_of, keyed, older, repeated
 from stream.labels import AcceptedLabels
@@ -28,25 +29,9 @@ from stream.plan import Correction, Plan, Target
 from stream.schema import Dictionary, Label, plain_label
 from stream.state import State, pack
 
-__all__ = ["DAY_MS", "OUTCOMES", "LabelJoin"]
+__all__ = ["DAY_MS", "LabelJoin"]
 
 DAY_MS = 86_400_000
-
-OUTCOMES = (
-    "joined",  # learned, with its observation
-    "early",  # kept until its observation comes
-    "duplicate",  # the same label again for a settled id
-    "conflicting",  # another label for a settled id: the first one stands
-    "corrected",  # another label for a settled id: learned in place of the first one
-    "held_back",  # not learned because the dead-letter breaker was open
-    "late",  # for an observation that had expired or was evicted
-    "rejected",  # of another kind, or one class too many: a dead letter
-    "early_expired",  # an early label whose observation did not come
-    "expired",  # an observation whose label did not come within the horizon
-    "evicted",  # an observation or early label that went because the bound was reached
-    "forgotten",  # a settled id that went because the bound was reached
-    "duplicate_observation",  # an id seen before: predicted, not learned again
-)
 
 
 class LabelJoin:
@@ -87,6 +72,7 @@ class LabelJoin:
         self.corrections = corrections
         self._accepted = AcceptedLabels(max_classes)
         self.outcomes: Counter[str] = Counter()
+        self.account = LabelAccounting()
         self.time = 0
         # Ordered dicts: the first key of a plain one costs a scan over those deleted before it.
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
@@ -113,6 +99,12 @@ class LabelJoin:
         if self.corrections:
             slots += [v.slot for v in self._settled.values() if v.slot >= 0]
         return np.array(slots, dtype=np.int64)
+
+    @property
+    def waited(self) -> int | None:
+        """Milliseconds of stream time the oldest pending observation has waited; None: none."""
+        oldest = next(iter(self._waiting.values()), None)
+        return None if oldest is None else self.time - oldest.time
 
     @property
     def early(self) -> int:
@@ -146,6 +138,7 @@ class LabelJoin:
                 return
         if id in self._waiting or id in self._settled:
             self.outcomes["duplicate_observation"] += 1
+            self.account.gave_up()
             plan.step(PREDICT, here)
             return
         early = self._early.pop(id, None)
@@ -155,12 +148,15 @@ class LabelJoin:
                 self.outcomes[repeated(early.label, accepted)] += 1
             accepted, w = early.label, early.w
         if accepted is not None:
+            self.account.label_came(0)
             self._learn(plan, PREDICT_THEN_LEARN, here, id, accepted, w, learn)
             return
         plan.step(PREDICT, here)
         if len(self._waiting) >= self.max_pending:
             self._evict(plan)
-        self._waiting[id] = Waiting(self._keep(plan, row), self.time)
+        slot = self._keep(plan, row)
+        plan.began.add(slot)
+        self._waiting[id] = Waiting(slot, self.time)
 
     def answer(
         self,
@@ -187,6 +183,8 @@ class LabelJoin:
             self._keep_early(id, accepted, w)
             return
         del self._waiting[id]
+        plan.no_longer_waits(waiting.slot)
+        self.account.label_came(self.time - waiting.time)
         target = Target(plan.kept.get(waiting.slot, -1), waiting.slot)
         self._learn(plan, LEARN, target, id, accepted, w, learn)
 
@@ -282,7 +280,7 @@ class LabelJoin:
             return
         if len(self._early) >= self.max_pending:
             self._accepted.release(self._early.popitem(last=False)[1].label)
-            self.outcomes["evicted"] += 1
+            self.outcomes["early_evicted"] += 1
         self._early[id_] = Early(label, w, self.time)
         self._accepted.promise(label)
         self.outcomes["early"] += 1
@@ -320,7 +318,10 @@ class LabelJoin:
         self.outcomes["evicted"] += 1
 
     def _forget(self, plan: Plan, id_: str) -> None:
-        self._release(plan, self._waiting.pop(id_).slot)
+        slot = self._waiting.pop(id_).slot
+        plan.no_longer_waits(slot)
+        self.account.gave_up()
+        self._release(plan, slot)
         self._settle(plan, id_, Settled(None, self.time))
 
     def to_state(self) -> State:
@@ -329,6 +330,7 @@ class LabelJoin:
             "labels": list(self.labels),
             "overflow": self.labels.overflow,
             "outcomes": dict(self.outcomes),
+            "account": self.account.to_header(),
             "time": self.time,
             "slots": self._slots,
             "early_labels": [e.label for e in self._early.values()],
@@ -364,6 +366,9 @@ class LabelJoin:
         header = state.header
         self._accepted.load(header["labels"], header["overflow"])
         self.outcomes = Counter(header["outcomes"])
+        self.account = LabelAccounting()
+        if "account" in header:  # saved before there was one: it begins here
+            self.account.load_header(header["account"])
         self.time, self._slots = header["time"], header["slots"]
         self._oldest = 0
         self._free = state.array("free", np.int64, 1).tolist()

@@ -58,6 +58,9 @@ class Plan:
         One a step; `y` is None where it does not learn.
     kept
         Slot to row of this call, for rows that are kept at its end.
+    began, ended
+        Slots of the observations that wait for a label at its end and did not before it, and of
+        those that waited before it and do no longer.
     rejected
         Event to the reason it was refused.
     correction
@@ -69,6 +72,8 @@ class Plan:
     y: list[Label | None] = field(default_factory=list)
     w: list[float] = field(default_factory=list)
     kept: dict[int, int] = field(default_factory=dict)
+    began: set[int] = field(default_factory=set)
+    ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)
     correction: Correction | None = None
 
@@ -78,6 +83,13 @@ class Plan:
         self.targets.append(target)
         self.y.append(y)
         self.w.append(w)
+
+    def no_longer_waits(self, slot: int) -> None:
+        """The observation in this slot waits for a label no longer."""
+        if slot in self.began:
+            self.began.remove(slot)
+        else:
+            self.ended.append(slot)
 
     def renumber(self) -> list[int]:
         """The rows its steps name, in order; from now on it names them by their place there."""

@@ -41,6 +41,8 @@ class JoinTwin:
     steps: list[tuple[str, int, Any, float | None]] = field(default_factory=list)
     rejected: dict[int, str] = field(default_factory=dict)
     ages: list[int] = field(default_factory=list)
+    delays: list[int] = field(default_factory=list)
+    given_up: int = 0
 
     def observe(
         self, event: int, id_: str, time: int, label: Any, w: float, learn: bool = True
@@ -52,6 +54,7 @@ class JoinTwin:
             return
         if found(self.waiting, id_) or found(self.settled, id_):
             self.outcomes["duplicate_observation"] += 1
+            self.given_up += 1
             self.steps.append(("predict", number, None, None))
             return
         early = found(self.early, id_)
@@ -61,6 +64,7 @@ class JoinTwin:
                 self.outcomes[again(early.label, label)] += 1
             label, w = early.label, early.w
         if label is not None:
+            self.delays.append(0)
             if learn:
                 self.learn("predict then learn", number, id_, label, w)
             else:
@@ -70,6 +74,7 @@ class JoinTwin:
         self.steps.append(("predict", number, None, None))
         if len(self.waiting) == self.bound:
             self.outcomes["evicted"] += 1
+            self.given_up += 1
             self.settle(self.waiting.pop(0).id, None)
         self.waiting.append(Held(id_, self.time, observation=number))
 
@@ -97,6 +102,7 @@ class JoinTwin:
         waiting = found(self.waiting, id_)
         if waiting is not None:
             self.waiting.remove(waiting)
+            self.delays.append(self.time - waiting.time)
             if learn:
                 self.learn("learn", waiting.observation, id_, label, w)
             else:
@@ -107,7 +113,7 @@ class JoinTwin:
             self.outcomes[again(early.label, label)] += 1
             return
         if len(self.early) == self.bound:
-            self.outcomes["evicted"] += 1
+            self.outcomes["early_evicted"] += 1
             self.early.pop(0)
         self.outcomes["early"] += 1
         self.early.append(Held(id_, self.time, label, w))
@@ -186,6 +192,7 @@ class JoinTwin:
         for waiting in [v for v in self.waiting if time - v.time > self.horizon]:
             self.waiting.remove(waiting)
             self.outcomes["expired"] += 1
+            self.given_up += 1
             self.settle(waiting.id, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from consumers.errors import DEAD_LETTER_REASONS
-from stream.join import OUTCOMES
+from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 
 __all__ = ["BUCKETS", "MAX_CLASSES", "METRICS", "Spec", "page"]
 
@@ -49,6 +49,39 @@ METRICS = (
         "gauge",
         ("shard",),
         "Observations that were predicted and wait for their label.",
+    ),
+    Spec(
+        "headwater_pending_oldest_seconds",
+        "gauge",
+        ("shard",),
+        "How long the oldest of them has waited, in stream time; absent while none waits.",
+    ),
+    Spec(
+        "headwater_label_coverage_ratio",
+        "gauge",
+        ("shard",),
+        "Labelled share of the predictions that wait for a label no longer.",
+    ),
+    Spec(
+        "headwater_label_delay_seconds",
+        "histogram",
+        ("shard",),
+        "Stream time from an observation to its label; 0 where the label was there first. "
+        "Counts each prediction whose label came in time.",
+    ),
+    Spec(
+        "headwater_pending_accuracy_estimate_ratio",
+        "gauge",
+        ("shard", "model"),
+        "ESTIMATE, not a measurement: mean probability of the predicted class over predictions "
+        "that wait for a label, the accuracy they have if the model is calibrated.",
+    ),
+    Spec(
+        "headwater_pending_accuracy_estimate_error_ratio",
+        "gauge",
+        ("shard", "model", "window"),
+        "What the same estimate said of predictions that waited and were labelled since, less "
+        "their true accuracy; 0 where it can be trusted.",
     ),
     Spec(
         "headwater_breaker_open",
@@ -180,6 +213,7 @@ def page() -> str:
         reasons=", ".join(f"`{r}`" for r in DEAD_LETTER_REASONS),
         max_classes=MAX_CLASSES,
         buckets=", ".join(f"{b:g}" for b in BUCKETS),
+        delays=", ".join(f"{b / 1000:g}" for b in DELAY_BOUNDS_MS),
     )
 
 
@@ -203,7 +237,14 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   as `___other__`; a name is cut after 100 characters.
 - The series of decisions are there where `[decision]` is configured. When its losses change, risk
   and scored decisions start anew.
-- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
+- The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of
+  `headwater_label_delay_seconds` at {delays}.
+- Every prediction is labelled (`headwater_label_delay_seconds_count`), pending, `expired`,
+  `evicted` or a `duplicate_observation`; the last three will get no label. Before the first of them
+  can have expired, coverage says little: what waits longest is not yet counted.
+- `headwater_pending_accuracy_estimate_ratio` is an estimate. Its error has the windows `all` and
+  `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
+  one. When features go with classes differently than before, neither notices.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and

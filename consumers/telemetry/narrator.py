@@ -29,8 +29,9 @@ TROUBLE = {
     "held_back": "labels were not learned: too many of the last records were dead letters",
     "late": "labels came after their observation had expired",
     "expired": "observations got no label within [labels] horizon",
-    "evicted": "observations or early labels went because [labels] max_pending was reached",
+    "evicted": "observations went without a label because [labels] max_pending was reached",
     "early_expired": "labels whose observation never came",
+    "early_evicted": "early labels went because [labels] max_pending was reached",
 }
 
 
@@ -99,7 +100,8 @@ class Narrator:
 
     def _orphans(self, view: ShardView) -> None:
         """Tell that most labels find no observation: then the two do not meet, or are not one."""
-        orphans = view.early + view.labels.get("early_expired", 0)
+        gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
+        orphans = view.early + gone
         labels = orphans + view.labels.get("joined", 0)
         if labels >= LOOKED_AT and orphans > labels / 2 and self._due("orphans", REPEAT_SECONDS):
             log.warning(

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.utils import floatToGoString
 
 from consumers.errors import DEAD_LETTER_REASONS
-from consumers.events import Committed, RiskView, ShardView
+from consumers.events import Committed, LabelView, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import BUCKETS, MAX_CLASSES, METRICS
+from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
-from stream.join import OUTCOMES
 from stream.schema import Label
 
 __all__ = ["OTHER", "ShardCollector", "Telemetry", "class_names"]
@@ -88,6 +89,7 @@ class ShardCollector(Collector):
             of = (str(view.shard), view.model)
             yield from self._quality(of, view.quality)
             yield from _decisions(of, view.risk)
+            yield from _labelling(of, view.labelling)
 
     def _quality(self, of: tuple[str, str], quality: QualityView) -> Iterator[Metric]:
         names = class_names(quality.classes, self._max_classes)
@@ -205,14 +207,8 @@ class Telemetry(Collector):
         yield _family("headwater_build_info", [((self._version,), 1)])
 
     def _commit_seconds(self) -> Metric:
-        spec = _SPECS["headwater_commit_seconds"]
-        family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
         counts, total = self._commits
-        bounds = [*map(str, BUCKETS), "+Inf"]
-        family.add_metric(
-            (self._shard,), list(zip(bounds, accumulate(counts), strict=True)), sum_value=total
-        )
-        return family
+        return _histogram("headwater_commit_seconds", (self._shard,), BUCKETS, counts, total)
 
     def _lag(self) -> Iterator[Sample]:
         view, ends = self._view(), self._ends
@@ -252,6 +248,38 @@ def _decisions(of: tuple[str, str], risk: RiskView | None) -> Iterator[Metric]:
     names = ("risk", "scored_total", "rejected_total")
     for name, value in zip(names, made or (None,) * len(names), strict=True):
         yield _family(f"headwater_decision_{name}", [(of, value)])
+
+
+def _labelling(of: tuple[str, str], labels: LabelView | None) -> Iterator[Metric]:
+    if labels is None:
+        return
+    shard, estimate = of[:1], labels.estimate
+    waited = None if labels.waited_ms is None else labels.waited_ms / 1000
+    yield _family("headwater_pending_oldest_seconds", [(shard, waited)])
+    yield _family("headwater_label_coverage_ratio", [(shard, labels.coverage)])
+    yield _histogram(
+        "headwater_label_delay_seconds",
+        shard,
+        [bound / 1000 for bound in DELAY_BOUNDS_MS],
+        labels.delays,
+        labels.delay_ms / 1000,
+    )
+    yield _family("headwater_pending_accuracy_estimate_ratio", [(of, estimate.accuracy)])
+    yield _family(
+        "headwater_pending_accuracy_estimate_error_ratio",
+        (((*of, window), error) for window, error in estimate.errors.items()),
+    )
+
+
+def _histogram(
+    name: str, of: tuple[str, ...], bounds: Sequence[float], counts: Sequence[int], total: float
+) -> Metric:
+    """A histogram of counts by bucket, not yet added up; the last one is beyond all bounds."""
+    spec = _SPECS[name]
+    family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+    upto = zip([*map(floatToGoString, bounds), "+Inf"], accumulate(counts), strict=True)
+    family.add_metric(of, list(upto), sum_value=total)
+    return family
 
 
 def _by(

@@ -22,6 +22,7 @@ from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
+from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import explained_many
 from stream.evaluate.pending import Waiting
 from stream.evaluate.quality import Quality, QualityView
@@ -94,6 +95,7 @@ class Progressive:
         self.learner = learner
         self.join = join
         self.quality = Quality()
+        self.estimate = AccuracyEstimate()
         self._breaker = breaker
         self.waiting = Waiting(learner.prepare(like))
         for label in learner.classes:
@@ -129,6 +131,7 @@ class Progressive:
             predictions, why = explained_many(self.learner, block, raw)
         predictions = by_code(predictions, self.join.labels)
         said = predictions.best()
+        self.estimate.follow(plan, block, old, predictions, said, self._waiting)
         self._score(plan, block, old, predictions, said)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
@@ -252,6 +255,7 @@ class Progressive:
                 "learner": self.learner.to_state(),
                 "join": self.join.to_state(),
                 "quality": self.quality.to_state(),
+                "estimate": self.estimate.to_state(),
                 "waiting": self.waiting.to_state(self.join.kept_slots()),
             }
         )
@@ -267,7 +271,13 @@ class Progressive:
         self.learner.load_state(state.nested("learner"))
         self.join.load_state(state.nested("join"))
         self.quality.load_state(state.nested("quality"))
-        self.waiting.load_state(state.nested("waiting"), self.join.slots, self.join.kept_slots())
+        slots = self.join.kept_slots()
+        self.waiting.load_state(state.nested("waiting"), self.join.slots, slots)
+        self.estimate = AccuracyEstimate()
+        if "estimate" in state.header:
+            self.estimate.load_state(state.nested("estimate"))
+        else:  # saved before there was one: it begins with what waits
+            self.estimate.begin_all(self.waiting, slots[: self.join.pending])
 
 
 def _at(

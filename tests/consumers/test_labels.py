@@ -75,6 +75,26 @@ def test_metric_of_every_outcome_is_there_from_the_start(make_service) -> None:
     assert (count("held_back"), count("duplicate_observation")) == (0, 0)
 
 
+def test_account_of_labels_survives_stops_and_replays(make_service) -> None:
+    """Delays, coverage and the estimate are in the state: a restart changes none of them (I2)."""
+    more = '[labels]\nhorizon = "150ms"'
+    whole, cut = make_service(), make_service()
+    every = feed(phishing(200), 10)
+    # A third of the labels never come; those of the last 15 or so could still.
+    records = [r for r in every if r.topic != "ans" or json.loads(r.value)["id"][-1] not in "369"]
+    for service in (whole, cut):
+        fill(service.log, [])
+        service.log.append(records)
+    expected = whole.run(more=more).labelling
+    cut.run(more=more, max_records=13, stop_after=5)
+
+    found = cut.run(more=more).labelling
+    assert found == expected == whole.rebuilt(more=more).shard.view().labelling
+    assert found.estimate.accuracy is not None
+    assert sum(found.delays) == 140
+    assert found.coverage == 140 / (140 + 60 - found.estimate.waiting)
+
+
 def test_model_that_cannot_unlearn_is_refused_with_one_line(make_service) -> None:
     """At the start, not at the first correction."""
     service = make_service()

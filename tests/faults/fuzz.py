@@ -40,7 +40,7 @@ LIFE = 20_000  # records a shard, then the next model
 BATCH = 400
 START = 1_700_000_000_000
 # Outcomes that befall what waits, not the label that has come.
-PASSIVE = {"expired", "early_expired", "evicted", "forgotten"}
+PASSIVE = {"expired", "early_expired", "evicted", "early_evicted", "forgotten"}
 CONFIG = """
 name = "{name}"
 [input]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.join import OUTCOMES, LabelJoin
+from stream.join import LabelJoin
 from stream.plan import Plan
 from tests.oracles_join import JoinTwin
 
@@ -238,7 +239,7 @@ def test_beyond_max_pending_the_oldest_early_label_is_evicted() -> None:
     """The bound holds for early labels as well."""
     feed = Feed(max_pending=1).answer("a", "yes").answer("b", "no").observe("a").observe("b")
 
-    assert feed.outcomes == {"early": 2, "evicted": 1, "joined": 1}
+    assert feed.outcomes == {"early": 2, "early_evicted": 1, "joined": 1}
     assert [y for _, _, y in feed.steps] == [None, "no"]
 
 
@@ -308,7 +309,7 @@ def test_place_promised_to_an_early_label_is_free_again_when_it_goes() -> None:
 
     assert expired.observe("b", time=50, label="z").plan.rejected == {}
     assert evicted.answer("c", "z").plan.rejected == {}
-    assert evicted.outcomes == {"early": 3, "evicted": 2}
+    assert evicted.outcomes == {"early": 3, "early_evicted": 2}
 
 
 def test_rejected_label_inside_leaves_its_id_unknown() -> None:
@@ -371,6 +372,7 @@ class Calls:
         self.steps: list[tuple[str, int, object, float | None]] = []
         self.rejected: dict[int, str] = {}
         self.ages: list[int] = []
+        self.waiting: set[int] = set()
 
     def end(self) -> None:
         """Do what is planned, up to the correction at its end."""
@@ -381,6 +383,8 @@ class Calls:
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
         self.rejected |= plan.rejected
         assert set(plan.kept) <= set(self.join.kept_slots().tolist())
+        self.waiting = (self.waiting - set(plan.ended)) | plan.began
+        assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
         due = plan.correction
         if due is not None:
             self.ages.append(due.age)
@@ -457,6 +461,13 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     assert set(whole.join.outcomes) <= set(OUTCOMES)
     assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
     assert whole.join.pending == len(twin.waiting)
+    account = whole.join.account
+    bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
+    upto = [sum(delay <= bound for delay in twin.delays) for bound in bounds_ms]
+    assert list(accumulate(account.delays)) == upto
+    assert (account.delay_ms, account.unlabelled) == (sum(twin.delays), twin.given_up)
+    predictions = sum(what.startswith("predict") for what, *_ in whole.steps)
+    assert predictions == account.labelled + account.unlabelled + whole.join.pending
     kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
     assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
     assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)

@@ -24,9 +24,10 @@ from consumers.events import Committed, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
+from stream.accounting import OUTCOMES
+from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import Quality
-from stream.join import OUTCOMES
-from tests.telemetry.views import POSITIONS, quality, view
+from tests.telemetry.views import POSITIONS, labelling, quality, view
 
 SHARD = {"shard": "0"}
 OF = SHARD | {"model": "GaussianNB"}
@@ -83,6 +84,13 @@ def full() -> CollectorRegistry:
         ("headwater_dead_letters_total", {"reason": "wrong_kind"}, 1),
         ("headwater_overflow_total", {"bound": "max_pending"}, 4),
         ("headwater_pending_labels", {}, 7),
+        ("headwater_pending_oldest_seconds", {}, 2.5),
+        ("headwater_label_coverage_ratio", {}, 0.75),
+        ("headwater_label_delay_seconds_bucket", {"le": "0.1"}, 4),
+        ("headwater_label_delay_seconds_bucket", {"le": "60.0"}, 10),
+        ("headwater_label_delay_seconds_bucket", {"le": "+Inf"}, 15),
+        ("headwater_label_delay_seconds_count", {}, 15),
+        ("headwater_label_delay_seconds_sum", {}, 90.5),
         ("headwater_last_record_timestamp_seconds", {}, 1_700_000_000.5),
         ("headwater_committed_offset", {"topic": "observations", "partition": "1"}, 30),
         ("headwater_input_lag_records", {"topic": "observations", "partition": "0"}, 5),
@@ -166,6 +174,18 @@ def test_overall_risk_and_rejections_are_shown_where_decisions_are_made() -> Non
     assert shown(None) == [None, None, None]
 
 
+def test_accuracy_of_what_is_not_labelled_is_called_an_estimate_and_shows_its_error() -> None:
+    """In its name and its HELP, so that nobody takes it for a score."""
+    registry = full()
+    name = "headwater_pending_accuracy_estimate_ratio"
+    error = "headwater_pending_accuracy_estimate_error_ratio"
+
+    assert registry.get_sample_value(name, OF) == 0.9
+    assert registry.get_sample_value(error, OF | {"window": "all"}) == 0.05
+    assert registry.get_sample_value(error, OF | {"window": "last_1000"}) == -0.1
+    assert next(s.help for s in METRICS if s.name == name).startswith("ESTIMATE")
+
+
 def test_nothing_of_the_shard_is_shown_before_its_first_view() -> None:
     """A total that began at 0 and jumped to the recovered one would look like a burst."""
     told, registry = telemetry(None)
@@ -196,12 +216,14 @@ def test_a_scrape_shows_the_newest_view() -> None:
 def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) -> None:
     """Before anything was scored there is no accuracy, and NaN is never shown."""
     empty = quality(classes=(), confusion=(), accuracy=unknown)
-    _, registry = telemetry(view(quality=empty, stream_time=None))
+    none = labelling(coverage=None, waited_ms=None, estimate=EstimateView())
+    _, registry = telemetry(view(quality=empty, stream_time=None, labelling=none))
 
     found = samples(registry)
     assert not any(math.isnan(value) for value in found.values())
     names = {name for name, _ in found}
-    assert not [n for n in names if "accuracy" in n or "loss" in n or "timestamp" in n]
+    unknown_yet = ("accuracy", "loss", "timestamp", "coverage", "oldest")
+    assert not [n for n in names if any(part in n for part in unknown_yet)]
     assert "nan" not in generate_latest(registry).decode().lower()
 
 
@@ -258,7 +280,7 @@ def test_the_shard_is_named_on_every_series_but_the_build() -> None:
 
     assert {name for name, labels in found if "shard" not in labels} == {"headwater_build_info"}
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
-    assert len(scored) == 4 + 3 + 3 + 6
+    assert len(scored) == 4 + 3 + 3 + 6 + 1 + 2
     assert all(labels["model"] == "GaussianNB" for labels in scored)
 
 

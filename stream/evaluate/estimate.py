@@ -1,0 +1,216 @@
+"""How good the predictions are that nobody has labelled yet: an estimate, beside its own error.
+
+Rule: whole numbers only. A probability is counted in units of 2⁻³², so that what was added is taken
+away exactly, in any order: no rounding piles up, and any split of the stream gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Predictions
+from stream.block import LEARN, Block, Floats
+from stream.evaluate.pending import Waiting
+from stream.plan import Plan
+from stream.state import State
+
+__all__ = ["LAST", "AccuracyEstimate", "EstimateView"]
+
+LAST = 1000
+UNIT = 2.0**32
+
+Codes = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateView:
+    """A frozen copy of the estimate.
+
+    Parameters
+    ----------
+    accuracy
+        Estimated accuracy of the predictions that wait for a label; None where none waits.
+    waiting
+        How many those are.
+    errors
+        Window (`all`, `last_1000`) to the error the same estimate made on predictions that waited
+        and were labelled since: estimate minus share of right ones; None before any.
+    """
+
+    accuracy: float | None = None
+    waiting: int = 0
+    errors: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class AccuracyEstimate:
+    """The accuracy of predictions without a label, estimated from their own probabilities.
+
+    The estimate is the mean probability of the predicted class: of predictions said with 80 %, a
+    calibrated model has 80 % right. How far that holds is measured on those whose label has come
+    since: `errors` is what the estimate said of them less what turned out. A model that is too
+    sure of itself, such as naive Bayes on dependent features, shows an error far above 0.
+
+    Notes
+    -----
+    O(1) a prediction and a label; memory is a ring of 1,000 labelled predictions. Predictions
+    that named no class are left out, as they are of the scores.
+
+    The estimate assumes that what has no label yet resembles what got one, in the features and in
+    how features go with classes. When the latter changes it says nothing [1]_.
+
+    References
+    ----------
+    .. [1] Garg, Balakrishnan, Lipton, Neyshabur, Sedghi: Leveraging Unlabeled Data to Predict
+       Out-of-Distribution Performance, ICLR 2022 (there: average confidence).
+
+    Examples
+    --------
+    >>> estimate = AccuracyEstimate()
+    >>> estimate.begin(np.array([0, 1]), np.array([0.75, 0.5]))
+    >>> estimate.view().accuracy
+    0.625
+    >>> estimate.end(np.array([0]), np.array([0.75]))
+    >>> estimate.judge(np.array([1]), np.array([0]), np.array([0.75]))
+    >>> estimate.view().accuracy, estimate.view().errors["all"]
+    (0.5, 0.75)
+    """
+
+    def __init__(self) -> None:
+        self._sum = 0
+        self._waiting = 0
+        self._judged = [0, 0, 0]  # predictions, probability, right ones; since the beginning
+        self._ring = np.zeros((LAST, 3), dtype=np.int64)  # the same of each of the last
+        self._at = 0
+
+    def follow(
+        self,
+        plan: Plan,
+        block: Block,
+        old: Codes,
+        predictions: Predictions,
+        said: Codes,
+        waiting: Waiting,
+    ) -> None:
+        """Account for the steps of a plan, before the slots of what waited are used again.
+
+        Parameters
+        ----------
+        plan, block
+            The steps.
+        old
+            int64, one a step: the slot its row was fetched from; -1 for a row of this call.
+        predictions, said
+            What was said in this call, and its class codes.
+        waiting
+            What was said before it.
+        """
+        labelled = np.flatnonzero(block.op == LEARN)
+        if not (labelled.size or plan.began or plan.ended):
+            return
+        made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
+        made[block.row[block.op != LEARN]] = np.arange(said.size)
+        ended = np.array(plan.ended, dtype=np.int64)
+        began = made[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
+        self.end(*_sure(waiting.said[ended, 0], waiting.proba[ended]))
+        self.begin(*_sure(said[began], predictions.proba[began]))
+
+        codes = {label: code for code, label in enumerate(predictions.classes)}
+        code = np.array([codes.get(label, -1) for label in block.labels], dtype=np.int64)
+        here, slots = made[block.row[labelled]], old[labelled]
+        fresh = slots < 0
+        then, sure = np.empty(labelled.size, dtype=np.int64), np.empty(labelled.size)
+        then[fresh], sure[fresh] = _sure(said[here[fresh]], predictions.proba[here[fresh]])
+        before = slots[~fresh]
+        then[~fresh], sure[~fresh] = _sure(waiting.said[before, 0], waiting.proba[before])
+        self.judge(code[block.y[labelled]], then, sure)
+
+    def begin_all(self, waiting: Waiting, slots: Codes) -> None:
+        """What lies in these slots begins to wait."""
+        self.begin(*_sure(waiting.said[slots, 0], waiting.proba[slots]))
+
+    def begin(self, said: Codes, sure: Floats) -> None:
+        """Predictions begin to wait.
+
+        Parameters
+        ----------
+        said
+            int64, (k,): class codes; -1 for none.
+        sure
+            float64, (k,): the probability of that class.
+        """
+        units, named = _units(said, sure)
+        self._sum += int(units.sum())
+        self._waiting += int(np.count_nonzero(named))
+
+    def end(self, said: Codes, sure: Floats) -> None:
+        """They wait no longer, with a label or without; as they were when they began to."""
+        units, named = _units(said, sure)
+        self._sum -= int(units.sum())
+        self._waiting -= int(np.count_nonzero(named))
+
+    def judge(self, true: Codes, said: Codes, sure: Floats) -> None:
+        """Labels of predictions that had waited, in the order they came.
+
+        Parameters
+        ----------
+        true
+            int64, (k,): class codes of the labels.
+        said, sure
+            As for `begin`.
+        """
+        units, named = _units(said, sure)
+        new = np.column_stack((named, units, named & (true == said)))[named].astype(np.int64)
+        for i, total in enumerate(new.sum(axis=0).tolist()):
+            self._judged[i] += total
+        last = new[-LAST:]
+        at = (self._at + len(new) - len(last) + np.arange(len(last))) % LAST
+        self._ring[at] = last
+        self._at = (self._at + len(new)) % LAST
+
+    def view(self) -> EstimateView:
+        """A frozen copy. O(1,000)."""
+        accuracy = self._sum / UNIT / self._waiting if self._waiting else None
+        last = self._ring.sum(axis=0).tolist()
+        errors = {"all": _error(self._judged), "last_1000": _error(last)}
+        return EstimateView(accuracy, self._waiting, errors)
+
+    def to_state(self) -> State:
+        """The whole state, as a copy."""
+        header = {
+            "sum": self._sum,
+            "waiting": self._waiting,
+            "judged": list(self._judged),
+            "at": self._at,
+        }
+        return State(header, {"ring": self._ring}).copy()
+
+    def load_state(self, state: State) -> None:
+        """Become what `to_state` saved."""
+        header = state.header
+        self._sum, self._waiting, self._at = header["sum"], header["waiting"], header["at"]
+        self._judged = list(header["judged"])
+        self._ring = state.array("ring", np.int64, 2)
+
+
+def _sure(said: Codes, proba: Floats) -> tuple[Codes, Floats]:
+    """The class codes, and the probability of each; 0 where there was none."""
+    sure = np.zeros(said.size)
+    at = np.flatnonzero(said >= 0)
+    sure[at] = proba[at, said[at]]
+    return said, sure
+
+
+def _units(said: Codes, sure: Floats) -> tuple[Codes, NDArray[np.bool_]]:
+    """The probability in units of 2⁻³², 0 where no class was named, and where one was."""
+    named = said >= 0
+    # A power of two only moves the exponent, and rint is exact: the same units on every machine.
+    return np.rint(np.where(named, sure, 0.0) * UNIT).astype(np.int64), named
+
+
+def _error(judged: list[int]) -> float | None:
+    n, units, right = judged
+    return (units / UNIT - right) / n if n else None
