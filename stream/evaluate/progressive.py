@@ -131,7 +131,7 @@ class Progressive:
             predictions, why = explained_many(self.learner, block, raw)
         predictions = by_code(predictions, self.join.labels)
         said = predictions.best()
-        self.estimate.follow(plan, block, old, predictions, said, self._waiting)
+        self.estimate.follow(plan, block, old, predictions, said, self.waiting)
         self._score(plan, block, old, predictions, said)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
