@@ -14,7 +14,7 @@ from consumers import journal
 from consumers.events import Committed
 from consumers.history import Live, Sources, linked
 from consumers.poison import CrashGuard
-from consumers.records import Batch, Outgoing
+from consumers.records import Batch, Outgoing, Partition
 from consumers.shard import Outcome
 from consumers.transports.protocol import Owner
 
@@ -89,7 +89,17 @@ def advance(
         seconds=0.0,
         position=at,
         details=_details(outcome),
+        newest=_newest(outcome),
     )
+
+
+def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
+    """Where the last dead letter of each reason lies."""
+    batch = outcome.batch
+    return {
+        error.reason: (batch.partitions[batch.source[i]], int(batch.offsets[i]))
+        for i, error in sorted(outcome.rejected.items())
+    }
 
 
 def _details(outcome: Outcome) -> dict[str, str]:

@@ -31,6 +31,8 @@ class Committed:
         Offset of its journal entry.
     details
         Dead-letter reason to the first of them, in words.
+    newest
+        Dead-letter reason to the last of them: its partition and offset.
     """
 
     records: int
@@ -41,6 +43,7 @@ class Committed:
     seconds: float
     position: int
     details: Mapping[str, str] = field(default_factory=dict)
+    newest: Mapping[str, tuple[Partition, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from consumers.web.app import Health
 __all__ = ["Fleet", "Union", "united", "worst"]
 
 # The worst first: what one shard is, the service is.
-STATES = ("dead", "starting", "replaying", "degraded", "stopped", "standby", "live")
+STATES = ("dead", "stalled", "starting", "replaying", "degraded", "stopped", "standby", "live")
 
 
 class Fleet:

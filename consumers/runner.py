@@ -21,6 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.commit import advance
 from consumers.config import Config
+from consumers.config.units import duration_ms
 from consumers.errors import FencedError, RecordTooLargeError, SnapshotError, TransportError
 from consumers.events import Committed, ShardView
 from consumers.failpoints import reach
@@ -88,6 +89,7 @@ class Runner:
         self._on_commit = on_commit
         self._view: ShardView | None = None
         self._health = Health("starting")
+        self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
         self._narrator = Narrator(time.monotonic, config.decision.named, priors)
@@ -104,7 +106,14 @@ class Runner:
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
-        return self._health
+        now, idle = self._health, time.monotonic() - self._turned
+        if now.looping and idle > self._max_idle:
+            return Health(
+                "stalled",
+                f"the loop has not turned for {idle:.0f} s, longer than [http] max_idle = "
+                f"{self._config.http.max_idle}; the process should be restarted",
+            )
+        return now
 
     def view(self) -> ShardView | None:
         """The newest committed view; for the web."""
@@ -222,6 +231,7 @@ class Runner:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
         self._view = live.shard.view()
+        self._turn()
         self._health = _health(self._view)
         log.info(
             "live at journal entry %d, %d records replayed, %d observations known",
@@ -301,6 +311,7 @@ class Runner:
                 timeout=0.02 if waiting else IDLE_SECONDS,
                 skip=merge.full(2 * size),
             )
+            self._turn()
             merge.add(fetched)
             now = time.monotonic()
             if fetched:  # a backlog takes its time: only silence counts as waiting
@@ -311,6 +322,11 @@ class Runner:
                 if batch is not None or not len(merge):
                     return batch, clock
         return None, live.now
+
+    def _turn(self) -> None:
+        """The loop has turned: it has asked its inputs."""
+        self._turned = time.monotonic()
+        self._telemetry.polled()
 
     def _snapshot(self, live: Live, writer: SnapshotWriter) -> None:
         learner = live.shard.learner

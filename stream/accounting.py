@@ -12,7 +12,7 @@ from typing import Any
 
 from stream.errors import StateError
 
-__all__ = ["DELAY_BOUNDS_MS", "OUTCOMES", "LabelAccounting"]
+__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "LabelAccounting"]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -30,6 +30,9 @@ OUTCOMES = (
     "forgotten",  # a settled id that went because the bound was reached
     "duplicate_observation",  # an id seen before: predicted, not learned again
 )
+
+# A label came. The others tell what became of an observation, or of a label kept before.
+ARRIVED = frozenset(OUTCOMES[:8])
 
 DELAY_BOUNDS_MS = (
     100,

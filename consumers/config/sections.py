@@ -347,6 +347,13 @@ class Http(Section):
         description="TCP port; 0 takes any free one and prints it. 8321: no well-known service "
         "uses it.",
     )
+    max_idle: Duration = Field(
+        default="5m",
+        description="How long the loop may stand still before /healthz answers 503, for an "
+        "orchestrator to restart the process. 5m: Kafka's own timeouts end any call within a "
+        "minute, so that what hangs for longer hangs for ever; raise it where one commit of a slow "
+        "model takes longer.",
+    )
     web_config: Path | None = Field(
         default=None,
         strict=False,

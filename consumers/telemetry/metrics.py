@@ -7,9 +7,10 @@ from typing import Literal, NamedTuple
 from consumers.errors import DEAD_LETTER_REASONS
 from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 
-__all__ = ["BUCKETS", "MAX_CLASSES", "METRICS", "Spec", "page"]
+__all__ = ["BUCKETS", "EXEMPLAR_TOPIC", "MAX_CLASSES", "METRICS", "Spec", "page"]
 
 MAX_CLASSES = 20  # classes with series of their own, unless told otherwise
+EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numbers included
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -174,6 +175,25 @@ METRICS = (
         "Time from the end of a poll to its acknowledged commit.",
     ),
     Spec(
+        "headwater_poll_age_seconds",
+        "gauge",
+        ("shard",),
+        "Time since the loop last asked its inputs for records; it asks several times a second.",
+    ),
+    Spec(
+        "headwater_commit_age_seconds",
+        "gauge",
+        ("shard",),
+        "Time since the last commit; absent before the first since the process started.",
+    ),
+    Spec(
+        "headwater_label_age_seconds",
+        "gauge",
+        ("shard",),
+        "Time since the last commit with a label in it, whatever became of it; absent before the "
+        "first since the process started.",
+    ),
+    Spec(
         "headwater_snapshot_age_seconds",
         "gauge",
         ("shard",),
@@ -212,6 +232,7 @@ def page() -> str:
         outcomes=", ".join(f"`{o}`" for o in OUTCOMES),
         reasons=", ".join(f"`{r}`" for r in DEAD_LETTER_REASONS),
         max_classes=MAX_CLASSES,
+        topic=EXEMPLAR_TOPIC,
         buckets=", ".join(f"{b:g}" for b in BUCKETS),
         delays=", ".join(f"{b / 1000:g}" for b in DELAY_BOUNDS_MS),
     )
@@ -249,7 +270,11 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and
 `headwater_snapshot_failures_total` count since the process started. A score of which nothing is
-known yet has no series; it is never NaN.
+known yet has no series; it is never NaN. The series of a shard that another process took over end
+here and go on there.
+
+As OpenMetrics, each series of `headwater_dead_letters_total` carries the newest dead letter of its
+reason as an exemplar: `topic` (its first {topic} characters), `partition` and `offset`.
 
 How good is the model now, and how much better than the better baseline?
 

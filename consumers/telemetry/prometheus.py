@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
 from consumers.errors import DEAD_LETTER_REASONS
 from consumers.events import Committed, LabelView, RiskView, ShardView
 from consumers.records import Partition
-from consumers.telemetry.metrics import BUCKETS, MAX_CLASSES, METRICS
-from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
+from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES, METRICS
+from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
@@ -73,19 +74,26 @@ class ShardCollector(Collector):
         The newest committed view, None before the first. Called in the scraping thread.
     max_classes
         Classes with a name of their own.
+    exemplars
+        Dead-letter reason to the newest of them. Called in the scraping thread.
     """
 
     def __init__(
-        self, view: Callable[[], ShardView | None], max_classes: int = MAX_CLASSES
+        self,
+        view: Callable[[], ShardView | None],
+        max_classes: int = MAX_CLASSES,
+        exemplars: Callable[[], Mapping[str, Exemplar]] = dict,
     ) -> None:
         self._view = view
         self._max_classes = max_classes
+        self._exemplars = exemplars
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric; nothing before the first view."""
         view = self._view()
         if view is not None:
             yield from _totals(view)
+            yield _dead_letters(view, self._exemplars())
             of = (str(view.shard), view.model)
             yield from self._quality(of, view.quality)
             yield from _decisions(of, view.risk)
@@ -161,11 +169,13 @@ class Telemetry(Collector):
         self._version = version
         self._shard = str(shard)
         self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
+        self._last: Mapping[str, float] = {}  # poll, commit, label: when, by the clock
+        self._dead_letters: Mapping[str, Exemplar] = {}
         self._snapshot_at: float | None = None
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
         self._replay_remaining: int | None = None
-        registry.register(ShardCollector(view, max_classes))
+        registry.register(ShardCollector(view, max_classes, lambda: self._dead_letters))
         registry.register(self)
 
     def record(self, event: Committed) -> None:
@@ -174,6 +184,15 @@ class Telemetry(Collector):
         at = bisect_left(BUCKETS, event.seconds)
         raised = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
         self._commits = (raised, total + event.seconds)
+        now = self._clock()
+        labelled = any(event.labels.get(outcome) for outcome in ARRIVED)
+        self._last = {**self._last, "commit": now, **({"label": now} if labelled else {})}
+        newest = {reason: _exemplar(at, now) for reason, at in event.newest.items()}
+        self._dead_letters = {**self._dead_letters, **newest}
+
+    def polled(self) -> None:
+        """Remember that the loop has turned."""
+        self._last = {**self._last, "poll": self._clock()}
 
     def snapshot_written(self, at: float) -> None:
         """Remember when the newest snapshot was written, by `clock`."""
@@ -196,8 +215,10 @@ class Telemetry(Collector):
         """One family a metric."""
         shard = (self._shard,)
         yield self._commit_seconds()
-        age = None if self._snapshot_at is None else max(0.0, self._clock() - self._snapshot_at)
-        yield _family("headwater_snapshot_age_seconds", [(shard, age)])
+        for what in ("poll", "commit", "label"):
+            age = self._age(self._last.get(what))
+            yield _family(f"headwater_{what}_age_seconds", [(shard, age)])
+        yield _family("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
         failures = self._snapshot_failures.items()
         yield _family(
             "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)
@@ -205,6 +226,9 @@ class Telemetry(Collector):
         yield _family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
         yield _family("headwater_input_lag_records", self._lag())
         yield _family("headwater_build_info", [((self._version,), 1)])
+
+    def _age(self, at: float | None) -> float | None:
+        return None if at is None else max(0.0, self._clock() - at)
 
     def _commit_seconds(self) -> Metric:
         counts, total = self._commits
@@ -227,9 +251,6 @@ def _totals(view: ShardView) -> Iterator[Metric]:
     yield _family("headwater_labels_total", _by(shard, OUTCOMES, view.labels))
     yield _family("headwater_predictions_total", [(shard, view.predictions)])
     yield _family("headwater_learned_total", [(shard, view.learned)])
-    yield _family(
-        "headwater_dead_letters_total", _by(shard, DEAD_LETTER_REASONS, view.dead_letters)
-    )
     yield _family("headwater_overflow_total", _by(shard, (), view.overflows))
     yield _family("headwater_pending_labels", [(shard, view.pending)])
     yield _family("headwater_breaker_open", [(shard, int(view.held_back))])
@@ -241,6 +262,27 @@ def _totals(view: ShardView) -> Iterator[Metric]:
         "headwater_committed_offset",
         (((*shard, p.topic, str(p.number)), offset) for p, offset in view.positions.items()),
     )
+
+
+def _dead_letters(view: ShardView, exemplars: Mapping[str, Exemplar]) -> Metric:
+    """Each reason's count, with the newest of them as an exemplar."""
+    spec = _SPECS["headwater_dead_letters_total"]
+    family = CounterMetricFamily(spec.name, spec.help)
+    for reason, count in (dict.fromkeys(DEAD_LETTER_REASONS, 0) | dict(view.dead_letters)).items():
+        of = {"shard": str(view.shard), "reason": reason}
+        family.add_sample(spec.name, of, count, exemplar=exemplars.get(reason))
+    return family
+
+
+def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:
+    """Where a record lies, within what OpenMetrics allows."""
+    partition, offset = at
+    labels = {
+        "topic": partition.topic[:EXEMPLAR_TOPIC],
+        "partition": str(partition.number),
+        "offset": str(offset),
+    }
+    return Exemplar(labels, 1.0, now)
 
 
 def _decisions(of: tuple[str, str], risk: RiskView | None) -> Iterator[Metric]:

@@ -40,7 +40,8 @@ class Health:
     Parameters
     ----------
     state
-        `degraded`: it predicts and does not learn. `standby`: it follows the journal of shards that
+        `degraded`: it predicts and does not learn. `stalled`: the loop stands still, and the
+        process should be replaced. `standby`: it follows the journal of shards that
         others run, ready to take over. `dead`: the loop ended by a fault, the process
         should be replaced.
     detail
@@ -52,13 +53,20 @@ class Health:
     False
     """
 
-    state: Literal["starting", "replaying", "live", "degraded", "standby", "stopped", "dead"]
+    state: Literal[
+        "starting", "replaying", "live", "degraded", "stalled", "standby", "stopped", "dead"
+    ]
     detail: str = ""
 
     @property
     def alive(self) -> bool:
         """Whether to leave the process alone."""
-        return self.state != "dead"
+        return self.state not in ("dead", "stalled")
+
+    @property
+    def looping(self) -> bool:
+        """Whether its loop should turn."""
+        return self.state in ("live", "degraded")
 
     @property
     def ready(self) -> bool:

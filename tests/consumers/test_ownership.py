@@ -112,6 +112,7 @@ def test_what_is_given_is_run_and_what_is_taken_is_followed(host, url) -> None:
 
     one.group.given = frozenset()
     until(lambda: one.state == "standby")
+    assert list(one.shared.registry.collect()) == []  # what another process runs is told there
     two.group.given = frozenset({0})
     open_log(url).append([r for r in feed(phishing(400), 50) if int(r.key) >= 300])
     until(lambda: said(url) == 400)

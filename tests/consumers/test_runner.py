@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -217,6 +218,29 @@ def test_log_that_never_answered_is_told_at_once(make_service) -> None:
     assert flaky.calls == 1
 
 
+def test_loop_that_does_not_turn_is_told_by_health_until_it_does(make_service) -> None:
+    """A commit that hangs: /healthz says so once `[http] max_idle` is over, and no longer after."""
+    service = make_service()
+    fill(service.log, phishing(300))
+    states: list[str] = []
+
+    def hung(*_: object) -> None:
+        deadline = time.monotonic() + 30
+        while not states and going.health().alive:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        states.append(str(going.health()))
+
+    config = service.config()
+    http = config.http.model_copy(update={"max_idle": "300ms"})
+    config = config.model_copy(update={"http": http})
+    going = runner.Runner(config, service.log, threading.Event(), drain=True, on_commit=hung)
+    going.run()
+
+    assert states[0].startswith("stalled: the loop has not turned for 0 s, longer than [http] max_")
+    assert "live" in states
+
+
 def test_second_owner_fences_the_first(make_service) -> None:
     """The first one writes nothing more; together they predict everything once (I8)."""
     service = make_service()
@@ -249,6 +273,20 @@ def test_bad_records_become_dead_letters_and_the_run_goes_on(make_service) -> No
     assert [r.value for r in service.records("svc-dead-letters")] == [*bad, b'{"id":"3"}']
     assert view.dead_letters == {"unparsable": 2, "infinite": 1, "no_label": 1}
     assert len(service.predictions()) == 60
+
+
+def test_last_dead_letter_of_each_reason_is_told_with_its_place(make_service) -> None:
+    """Of each commit: the metrics name it as an exemplar."""
+    service, newest = make_service(), []
+    fill(service.log, phishing(3))
+    bad = [b"no json", b'{"id":"i","age_of_domain":1e999}', b"nor this"]
+    service.log.append([Outgoing("obs", b"k", v, NOW + 10**6) for v in bad])
+    service.runner(
+        threading.Event(), lambda event, _: newest.append(event.newest), None, max_records=1000
+    ).run()
+
+    place = Partition("obs", 0)
+    assert newest == [{"unparsable": (place, 5), "infinite": (place, 4)}]
 
 
 def test_run_without_labels_only_predicts(make_service) -> None:

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,11 @@ def telemetry(
     return Telemetry(registry, read, **given), registry
 
 
-def commit(seconds: float) -> Committed:
+def commit(
+    seconds: float = 0.1, newest: dict[str, tuple[Partition, int]] | None = None
+) -> Committed:
     """A commit that took so long."""
-    return Committed(10, 10, 5, {"joined": 5}, {}, seconds, 1)
+    return Committed(10, 10, 5, {"joined": 5}, {}, seconds, 1, {}, newest or {})
 
 
 def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -67,6 +70,7 @@ def series(registry: CollectorRegistry, name: str) -> list[dict[str, str]]:
 def full() -> CollectorRegistry:
     """A registry in which every metric has a value."""
     told, registry = telemetry(view())
+    told.polled()
     told.record(commit(0.3))
     told.snapshot_written(990.0)
     told.ends(dict.fromkeys(POSITIONS, 75))
@@ -272,6 +276,52 @@ def test_snapshot_age_follows_the_clock() -> None:
 
     assert first == 10
     assert registry.get_sample_value("headwater_snapshot_age_seconds", SHARD) == 0
+
+
+def test_ages_say_when_the_loop_last_polled_committed_and_saw_a_label() -> None:
+    """Each from its own event; what has not happened yet has no age."""
+    now = [50.0]
+    told, registry = telemetry(None, clock=lambda: now[0])
+
+    def ages() -> list[float | None]:
+        names = [f"headwater_{what}_age_seconds" for what in ("poll", "commit", "label")]
+        return [registry.get_sample_value(name, SHARD) for name in names]
+
+    assert ages() == [None, None, None]
+    told.polled()
+    told.record(commit())
+    now[0] = 60.0
+    told.polled()
+    told.record(replace(commit(), labels={"expired": 3, "joined": 0}))  # none of them is a label
+    now[0] = 61.0
+    told.polled()
+    now[0] = 61.5
+    assert ages() == [0.5, 1.5, 11.5]
+
+
+def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
+    """The newest, with topic, partition and offset; only where OpenMetrics is asked for."""
+    told, registry = telemetry(view(dead_letters={"no_id": 2, "infinite": 1}))
+    told.record(commit(newest={"no_id": (Partition("visits", 3), 17)}))
+    told.record(commit(newest={"no_id": (Partition("x" * 249, 2**31 - 1), 2**63 - 1)}))
+
+    families = parse_openmetrics(generate_openmetrics(registry).decode())  # raises beyond 128
+    found = {
+        s.labels["reason"]: s.exemplar
+        for family in families
+        for s in family.samples
+        if s.name == "headwater_dead_letters_total" and s.exemplar
+    }
+    assert list(found) == ["no_id"]
+    assert found["no_id"].labels == {
+        "topic": "x" * 79,
+        "partition": "2147483647",
+        "offset": "9223372036854775807",
+    }
+    assert (found["no_id"].value, float(found["no_id"].timestamp)) == (1.0, 1000.0)
+    assert "#" not in "".join(
+        line for line in generate_latest(registry).decode().splitlines() if line[:1] != "#"
+    )
 
 
 def test_the_shard_is_named_on_every_series_but_the_build() -> None:

@@ -79,11 +79,12 @@ def test_metrics_are_text_unless_openmetrics_is_asked_for(service: Service) -> N
         ("replaying", 200, 503),
         ("live", 200, 200),
         ("stopped", 200, 503),
+        ("stalled", 503, 503),
         ("dead", 503, 503),
     ],
 )
 def test_health_by_state(service: Service, state: str, alive: int, ready: int) -> None:
-    """Alive unless the loop is dead; ready only while live; the reason is in the body."""
+    """Alive unless the loop is dead or stands still, ready only while live; and why."""
     service.health = Health(state, "12 records remain")  # type: ignore[arg-type]
 
     body = f"{state}: 12 records remain\n"
