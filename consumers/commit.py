@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from consumers import journal
-from consumers.events import Committed
+from consumers.events import LATEST, Committed, Said
 from consumers.history import Live, Sources, linked
 from consumers.poison import CrashGuard
 from consumers.records import Batch, Outgoing, Partition
@@ -80,8 +80,14 @@ def advance(
         aside(outputs)  # should this fail, recovery says them again: the entry is the last
     live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
     guard.committed(live.shard.positions)
+    return _committed(outcome, predictions, dead_letters, at)
+
+
+def _committed(
+    outcome: Outcome, predictions: Sequence[Outgoing], dead_letters: Sequence[Outgoing], at: int
+) -> Committed:
     return Committed(
-        records=len(batch),
+        records=len(outcome.batch),
         predictions=len(predictions),
         learned=outcome.result.learned,
         labels=outcome.labels,
@@ -90,6 +96,8 @@ def advance(
         position=at,
         details=_details(outcome),
         newest=_newest(outcome),
+        latest=_latest(outcome, predictions),
+        dead=dead_letters[-LATEST:],
     )
 
 
@@ -100,6 +108,12 @@ def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
         error.reason: (batch.partitions[batch.source[i]], int(batch.offsets[i]))
         for i, error in sorted(outcome.rejected.items())
     }
+
+
+def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Said]:
+    batch = outcome.batch
+    last = zip(outcome.observed[-LATEST:], predictions[-LATEST:], strict=True)
+    return [Said(batch.keys[i], batch.values[i], made.value or b"") for i, made in last]
 
 
 def _details(outcome: Outcome) -> dict[str, str]:

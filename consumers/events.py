@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from consumers.records import Partition
+from consumers.records import Outgoing, Partition
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["Committed", "LabelView", "RiskView", "ShardView"]
+__all__ = ["LATEST", "Committed", "LabelView", "RiskView", "Said", "ShardView"]
+
+LATEST = 20  # predictions and dead letters a commit shows of itself
+
+
+class Said(NamedTuple):
+    """One prediction as it was published, and the observation it is of."""
+
+    key: bytes | None
+    observation: bytes | None
+    prediction: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,8 @@ class Committed:
         Dead-letter reason to the first of them, in words.
     newest
         Dead-letter reason to the last of them: its partition and offset.
+    latest, dead
+        The last predictions and dead letters, `LATEST` at most, as they were published.
     """
 
     records: int
@@ -44,6 +57,8 @@ class Committed:
     position: int
     details: Mapping[str, str] = field(default_factory=dict)
     newest: Mapping[str, tuple[Partition, int]] = field(default_factory=dict)
+    latest: Sequence[Said] = ()
+    dead: Sequence[Outgoing] = ()
 
 
 @dataclass(frozen=True, slots=True)

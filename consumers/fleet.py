@@ -17,6 +17,7 @@ from consumers.config import Config
 from consumers.runner import Runner
 from consumers.transports.protocol import Log
 from consumers.web.app import Health
+from consumers.web.board import Board
 
 __all__ = ["Fleet", "Union", "united", "worst"]
 
@@ -64,6 +65,10 @@ class Fleet:
     def health(self) -> Health:
         """The worst of the shards', and which they are in."""
         return worst({number: runner.health() for number, runner in self._runners.items()})
+
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows of each shard."""
+        return {number: runner.board for number, runner in self._runners.items()}
 
     def run(self) -> None:
         """Run until stopped or drained.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client.registry import CollectorRegistry
 
@@ -22,6 +22,7 @@ from consumers.runner import Runner
 from consumers.standby import Standby
 from consumers.transports.protocol import Log, Member
 from consumers.web.app import Health
+from consumers.web.board import Board
 
 __all__ = ["Shared"]
 
@@ -90,6 +91,10 @@ class Shared:
         told = ", ".join(f"shard {n} at entry {seq}" for n, seq in followed.items())
         ready = all(seq is not None for seq in followed.values())
         return Health("standby" if ready else "starting", told)
+
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows of each shard it runs."""
+        return {shard: run.runner.board for shard, run in dict(self._runs).items()}
 
     def run(self) -> None:
         """Run until stopped.

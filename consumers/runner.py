@@ -37,6 +37,7 @@ from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.app import Health
+from consumers.web.board import Board
 
 __all__ = ["Runner"]
 
@@ -103,6 +104,7 @@ class Runner:
             max_classes=config.telemetry.max_classes,
         )
         self.store = open_store(config, shard)
+        self.board = Board(time.time, self.health)
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
@@ -115,9 +117,9 @@ class Runner:
             )
         return now
 
-    def view(self) -> ShardView | None:
-        """The newest committed view; for the web."""
-        return self._view
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows; for the web."""
+        return {self._shard: self.board}
 
     def run(self) -> ShardView | None:
         """Run until stopped, drained or fenced.
@@ -223,6 +225,7 @@ class Runner:
             )
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
+            self.board.snapshot_written(live.snapshot / 1000)
         if not live.shard.learner.can_save:
             log.info(
                 "%s is not kept in snapshots: rebuilt from the journal", self._config.model.type
@@ -233,6 +236,7 @@ class Runner:
         self._view = live.shard.view()
         self._turn()
         self._health = _health(self._view)
+        self.board.recovered(self._view)
         log.info(
             "live at journal entry %d, %d records replayed, %d observations known",
             live.seq,
@@ -267,6 +271,8 @@ class Runner:
             size = guard.limit(self._config.commit.max_records)
             batch, clock = self._gather(owner, merge, live, size)
             self._telemetry.ends(owner.ends())
+            self.board.reached(owner.ends())
+            self.board.questions.answer(live.shard, time.monotonic)
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, owner.ends()):
                     break
@@ -282,6 +288,7 @@ class Runner:
             self._view = live.shard.view()
             self._health = _health(self._view)
             self._telemetry.record(event)
+            self.board.committed(event, self._view)
             self._narrator.committed(event, self._view)
             self._narrator.absent(absent.look(batch))
             if self._on_commit is not None:
@@ -336,6 +343,7 @@ class Runner:
 
     def _snapshot_done(self, position: int, at: float) -> None:
         self._telemetry.snapshot_written(at)
+        self.board.snapshot_written(at)
         log.debug("snapshot at journal position %d", position)
 
     def _snapshot_failed(self, error: SnapshotError) -> None:

@@ -64,6 +64,11 @@ class Shard:
     def learner(self) -> Learner:
         return self._machine.learner
 
+    @property
+    def learned(self) -> int:
+        """How many labels it has learned from."""
+        return self._counts["learned"]
+
     def process(
         self,
         batch: Batch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.transports.protocol import Log
     from consumers.web.app import Health
+    from consumers.web.board import Board
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
 
@@ -31,6 +32,9 @@ class Serving(Protocol):
 
     def health(self) -> Health:
         """Where it is in its life."""
+
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows of each shard it runs."""
 
 
 def run(
@@ -94,7 +98,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
             fleet = Shared(config, opened, member, stop)
         with served(config, fleet) as address:
             if address:
-                log.info("metrics on %s/metrics", address)
+                log.info("live page on %s, metrics on %s/metrics", address, address)
             fleet.run()
     finally:
         transport.close()
@@ -171,7 +175,7 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
         yield None
         return
     access = None if http.web_config is None else load_web_config(http.web_config)
-    app = application(runner.registry, runner.health, name=config.name)
+    app = application(runner.registry, runner.health, name=config.name, boards=runner.boards)
     server = Server(app, http.host, http.port, access)
     host, port = server.start()
     if not http.loopback and (access is None or not access.closed):

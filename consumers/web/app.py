@@ -1,4 +1,4 @@
-"""The HTTP server: `/metrics`, `/healthz`, `/readyz`, and an index that names them.
+"""The HTTP server: the live page, `/metrics`, `/healthz`, `/readyz`.
 
 It runs in one thread of its own, takes no signals, and sees of the service only a registry and a
 `Health`, both made of frozen values: no request can touch or delay a learner. Requests only read:
@@ -10,9 +10,8 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Literal
 
 import uvicorn
@@ -20,13 +19,15 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from consumers.errors import ConfigError
 from consumers.secrets import masked
 from consumers.web.access import BasicAuth, WebConfig
+from consumers.web.board import Board
 from consumers.web.limits import HEAD_BYTES, Limited
+from consumers.web.page import Page
 
 __all__ = ["Health", "Server", "application"]
 
@@ -78,7 +79,11 @@ class Health:
 
 
 def application(
-    registry: CollectorRegistry, health: Callable[[], Health], *, name: str = "headwater"
+    registry: CollectorRegistry,
+    health: Callable[[], Health],
+    *,
+    name: str = "headwater",
+    boards: Callable[[], Mapping[int, Board]] = dict,
 ) -> Starlette:
     """The application.
 
@@ -89,7 +94,9 @@ def application(
     health
         The present health; called once a request, in the server's thread.
     name
-        The service's name, for the index.
+        The service's name, for the page.
+    boards
+        What the page shows: the boards of the shards that this process runs, by number.
     """
 
     async def metrics(request: Request) -> Response:
@@ -104,33 +111,20 @@ def application(
         now = health()
         return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
 
-    async def index(_: Request) -> Response:
-        return HTMLResponse(_INDEX.format(name=escape(name), health=escape(str(health()))))
-
-    return Starlette(
+    page = Page(name, health, boards)
+    app = Starlette(
         routes=[
-            Route("/", index),  # a Route without methods takes GET and HEAD, and refuses others
+            *page.routes(),  # a Route without methods takes GET and HEAD, and refuses others
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ]
     )
+    app.state.page = page
+    return app
 
 
 _FRESH = {"cache-control": "no-store"}
-_INDEX = """\
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{name} · headwater</title>
-<h1>{name}</h1>
-<p>{health}</p>
-<ul>
-<li><a href="/metrics">/metrics</a> for Prometheus
-<li><a href="/healthz">/healthz</a> 200 while the process is alive
-<li><a href="/readyz">/readyz</a> 200 while it serves, 503 before and after
-</ul>
-"""
 
 
 class Server:
@@ -158,6 +152,7 @@ class Server:
     def __init__(
         self, app: Starlette, host: str, port: int, access: WebConfig | None = None
     ) -> None:
+        self._app = app
         self._host = host
         self._port = port
         users = {} if access is None else access.users
@@ -201,6 +196,7 @@ class Server:
     def stop(self) -> None:
         """Answer what is under way and end; nothing happens if it does not run."""
         if self._thread is not None:
+            self._app.state.page.close()  # its streams would never end by themselves
             self._uvicorn.should_exit = True
             self._thread.join(STOP_SECONDS)
             self._thread = None

@@ -92,7 +92,7 @@ def test_health_by_state(service: Service, state: str, alive: int, ready: int) -
     assert service.ask("/readyz") == (ready, "text/plain; charset=utf-8", body)
 
 
-def test_index_names_the_service_and_its_pages(service: Service) -> None:
+def test_page_names_the_service_and_the_other_pages(service: Service) -> None:
     """A person who opens the address finds the rest; a name cannot inject markup."""
     status, kind, body = service.ask("/")
 
@@ -100,7 +100,7 @@ def test_index_names_the_service_and_its_pages(service: Service) -> None:
     assert kind.startswith("text/html")
     assert "mail &lt;1&gt;" in body
     assert "<1>" not in body
-    assert all(f'href="{path}"' in body for path in ("/metrics", "/healthz", "/readyz"))
+    assert all(f'href="{path}"' in body for path in ("metrics", "healthz", "readyz", "status"))
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/healthz", "/readyz"])

@@ -1,0 +1,487 @@
+// The live page: draws the document that the service sends, at most once a second.
+//
+// Rule: what comes from records becomes text (textContent), never markup. Tables are changed cell by
+// cell, so that focus, selection and a screen reader's place survive; charts have a table beside them.
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const count = new Intl.NumberFormat("en");
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const known = (value) => value !== undefined && value !== null;
+
+  // Numbers as people read them; nothing known is a dash.
+  const number = (value) => (known(value) ? count.format(value) : "–");
+  const percent = (value) => (known(value) ? `${(100 * value).toFixed(1)} %` : "–");
+  const decimal = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
+  const clock = (ms) => (known(ms) ? new Date(ms).toLocaleTimeString("en-GB") : "–");
+  const moment = (ms) => (known(ms) ? new Date(ms).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "–");
+  const span = (seconds) => {
+    const s = Math.max(0, Math.round(seconds));
+    if (s < 100) return `${s} s`;
+    if (s < 6000) return `${Math.round(s / 60)} min`;
+    return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`;
+  };
+  const words = (name) => name.replaceAll("_", " ");
+  const windows = { all: "all time", fading: "fading" };
+  const windowName = (name) => windows[name] ?? name.replace(/^last_(\d+)$/, (_, n) => `last ${count.format(+n)}`);
+
+  function make(tag, properties = {}, ...children) {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  }
+  function write(node, text) {
+    if (node.textContent !== text) node.textContent = text;
+  }
+
+  // Tables. A cell is text, or {text, kind (class), share, button, head}.
+  function table(section, head, rows) {
+    const element = section.querySelector("table");
+    if (!element.tHead) {
+      element.append(make("thead", {}, make("tr")), make("tbody"));
+    }
+    fill(element.tHead.rows[0], head.map((cell) => ({ head: "col", ...of(cell) })));
+    const body = element.tBodies[0];
+    rows.forEach((cells, i) => fill(body.rows[i] ?? body.insertRow(), cells.map(of)));
+    while (body.rows.length > rows.length) body.deleteRow(-1);
+  }
+  const of = (cell) => (typeof cell === "object" && cell !== null ? cell : { text: String(cell) });
+  function fill(row, cells) {
+    cells.forEach((cell, i) => {
+      const tag = cell.head ? "TH" : "TD";
+      let node = row.cells[i];
+      if (!node || node.tagName !== tag) {
+        const fresh = make(tag);
+        if (cell.head) fresh.scope = cell.head;
+        node ? node.replaceWith(fresh) : row.append(fresh);
+        node = fresh;
+      }
+      if (node.className !== (cell.kind ?? "")) node.className = cell.kind ?? "";
+      if (cell.button) {
+        if (!node.firstElementChild) node.replaceChildren(make("button", { type: "button" }));
+        const button = node.firstElementChild;
+        write(button, cell.text);
+        button.setAttribute("aria-label", cell.label);
+        button.onclick = cell.button;
+      } else {
+        write(node, cell.text);
+      }
+      if (known(cell.share)) node.style.setProperty("--share", cell.share);
+    });
+    while (row.cells.length > cells.length) row.deleteCell(-1);
+  }
+  const right = (text) => ({ text, kind: "number" });
+  const minor = (cell) => ({ ...of(cell), kind: `${of(cell).kind ?? ""} minor` }); // not on a phone
+  const name = (text) => ({ text: text === "" ? "(empty)" : text, kind: "name", head: "row" });
+
+  // A list that moves is held still while somebody is in it.
+  const points = matchMedia("(hover: hover)");
+  const held = (section) =>
+    section.contains(document.activeElement) || (points.matches && section.querySelector(".scroll:hover"));
+
+  // Charts, where the library is there; otherwise their tables are open.
+  const drawn = typeof uPlot === "function";
+  const charts = new Map();
+  if (!drawn) {
+    for (const details of document.querySelectorAll("details")) details.open = true;
+    for (const chart of document.querySelectorAll(".chart")) chart.hidden = true;
+  }
+  const dashes = { solid: [], dashed: [8, 5], dotted: [2, 4] };
+
+  function draw(place, data, options) {
+    if (!drawn || !place.clientWidth) return;
+    let chart = charts.get(place);
+    if (!chart) {
+      chart = create(place, data, options);
+      charts.set(place, chart);
+    } else {
+      chart.marks = options.marks ?? [];
+      chart.plot.setData(data);
+    }
+    chart.read(null);
+  }
+  function create(place, data, options) {
+    const legend = make("ul", { className: "legend" });
+    legend.setAttribute("aria-hidden", "true"); // its numbers stand in the table
+    const chart = { marks: options.marks ?? [], options };
+    const values = options.lines.map((line) => {
+      const value = make("b");
+      legend.append(make("li", {}, sample(line), line.label, value));
+      return value;
+    });
+    chart.read = (at) => {
+      const i = at ?? chart.plot.data[0].length - 1;
+      options.lines.forEach((line, k) => write(values[k], line.value(chart.plot.data[k + 1][i])));
+    };
+    const axis = { stroke: style("--quiet"), font: "12px system-ui, sans-serif", ticks: { show: false } };
+    const grid = { stroke: style("--line"), width: 1 };
+    place.replaceChildren(legend);
+    chart.plot = new uPlot(
+      {
+        width: place.clientWidth,
+        height: options.height ?? 240,
+        legend: { show: false },
+        cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
+        scales: { x: { time: Boolean(options.time), ...options.x }, y: { range: options.range } },
+        axes: [
+          { ...axis, grid: { show: false }, size: 28, values: options.xs },
+          { ...axis, grid, size: 52, values: options.ys },
+        ],
+        series: [{}, ...options.lines.map(serie)],
+        hooks: {
+          setCursor: [(u) => chart.plot && chart.read(u.cursor.idx)],
+          draw: [(u) => chart.marks.forEach((x) => mark(u, x))],
+        },
+      },
+      data,
+      place,
+    );
+    return chart;
+  }
+  const serie = (line) => ({
+    stroke: style(line.color),
+    width: line.width ?? 2,
+    dash: dashes[line.dash ?? "solid"],
+    fill: line.fill ? `color-mix(in srgb, ${style(line.color)} 14%, transparent)` : undefined,
+    paths: line.bars ? uPlot.paths.bars({ size: [0.7, 60] }) : undefined,
+    points: { show: Boolean(line.points), size: 7, fill: style(line.color) },
+    spanGaps: true,
+  });
+  function sample(line) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    svg.setAttribute("width", "26");
+    svg.setAttribute("height", "10");
+    path.setAttribute("d", "M1 5h24");
+    path.setAttribute("stroke", style(line.color));
+    path.setAttribute("stroke-width", "2.5");
+    path.setAttribute("stroke-dasharray", dashes[line.dash ?? "solid"].join(" "));
+    svg.append(path);
+    return svg;
+  }
+  function mark(u, x) {
+    const at = u.valToPos(x, "x", true);
+    u.ctx.save();
+    u.ctx.strokeStyle = style("--bad");
+    u.ctx.lineWidth = 1.5 * devicePixelRatio;
+    u.ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    u.ctx.beginPath();
+    u.ctx.moveTo(at, u.bbox.top);
+    u.ctx.lineTo(at, u.bbox.top + u.bbox.height);
+    u.ctx.stroke();
+    u.ctx.restore();
+  }
+  function redraw() {
+    for (const [place, chart] of charts) {
+      chart.plot.destroy();
+      place.replaceChildren();
+    }
+    charts.clear();
+    if (newest) show(newest);
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  if (drawn) {
+    const fit = new ResizeObserver((entries) => {
+      for (const { target } of entries) {
+        const chart = charts.get(target);
+        if (chart && target.clientWidth && chart.plot.width !== target.clientWidth) {
+          chart.plot.setSize({ width: target.clientWidth, height: chart.plot.height });
+        }
+      }
+    });
+    for (const place of document.querySelectorAll(".chart")) fit.observe(place);
+  }
+
+  // Sections. Each is there while its facts are.
+  function section(id, facts, put) {
+    const element = $(id);
+    element.hidden = !known(facts) || facts.length === 0;
+    if (!element.hidden) put(element, facts);
+  }
+
+  let newest = null;
+  let offset = 0; // of the service's clock, in ms
+  const ago = (seconds) => (known(seconds) ? `${span((Date.now() + offset) / 1000 - seconds)} ago` : "not yet");
+
+  function show(document_) {
+    newest = document_;
+    const shard = document_.shard;
+    state(document_.state, document_.detail);
+    choose(document_.shards, shard);
+    $("empty").hidden = Boolean(shard);
+    if (!shard) {
+      write($("empty"), `Nothing to show yet: ${document_.detail}.`);
+      document.querySelector(".tiles").hidden = true;
+      for (const each of document.querySelectorAll(".card")) each.hidden = true;
+      return;
+    }
+    write($("about"), `${shard.model}, predicting before it learns · headwater`);
+    tiles(shard);
+    section("curve", shard.curve, curve);
+    section("scores", shard.scores, scores);
+    section("confusion", shard.confusion, confusion);
+    section("classes", shard.classes, classes);
+    section("throughput", shard.throughput, throughput);
+    section("labels", shard.labels, (s, labels) =>
+      table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
+    section("decisions", shard.decisions, decisions);
+    section("latest", shard.latest, latest);
+    section("dead", shard.dead, dead);
+    section("inputs", shard.inputs, inputs);
+  }
+
+  function state(now, detail) {
+    const element = $("state");
+    element.dataset.state = now;
+    write(element, detail);
+  }
+
+  function choose(shards, shard) {
+    const label = $("shards");
+    label.hidden = shards.length < 2;
+    const select = label.querySelector("select");
+    const texts = shards.map((s) => `${s.number} · ${s.state} · ${percent(s.accuracy)}`);
+    if (select.options.length !== shards.length) {
+      select.replaceChildren(...shards.map((s) => make("option", { value: s.number })));
+    }
+    texts.forEach((text, i) => write(select.options[i], text));
+    if (shard && document.activeElement !== select) select.value = shard.number;
+  }
+  $("shards").querySelector("select").onchange = (event) => {
+    history.replaceState(null, "", `?shard=${event.target.value}`);
+    redraw();
+    connect();
+  };
+
+  function tiles(shard) {
+    const last = shard.scores.find((s) => s.window.startsWith("last")) ?? {};
+    const best = Math.max(last.majority ?? 0, last.no_change ?? 0);
+    const gain = known(last.accuracy) ? (100 * (last.accuracy - best)).toFixed(1) : null;
+    const refused = (shard.refusals ?? []).reduce((sum, [, n]) => sum + n, 0);
+    const rates = (shard.throughput?.rate ?? []).slice(-5);
+    const rate = rates.length ? rates.reduce((a, b) => a + b) / rates.length : null;
+    const facts = [
+      ["Accuracy, last 1,000", percent(last.accuracy), gain === null ? "nothing scored yet" : `${gain >= 0 ? "+" : "−"}${Math.abs(gain)} points on the better baseline`],
+      ["Log loss, last 1,000", decimal(last.log_loss), "nats a prediction"],
+      ["Observations", number(shard.observations), known(rate) ? `${number(Math.round(rate))} a second` : "no rate yet"],
+      ["Learned", number(shard.learned), `${number(shard.pending)} wait for a label`],
+      ["Records behind", number(shard.lag), "not consumed yet"],
+      ["Dead letters", number(refused), shard.held_back ? "learning is held back" : "could not be used", shard.held_back],
+      ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", ago(shard.committed_at)],
+      ["Snapshot", known(shard.snapshot_at) ? span((Date.now() + offset) / 1000 - shard.snapshot_at) : "–", known(shard.snapshot_at) ? "old" : "none yet"],
+    ];
+    const list = $("tiles");
+    document.querySelector(".tiles").hidden = false;
+    facts.forEach(([title, value, note, bad], i) => {
+      if (!list.children[i]) {
+        list.append(make("div", {}, make("dt"), make("dd", { className: "value" }), make("dd", { className: "note" })));
+      }
+      const [dt, dd, small] = list.children[i].children;
+      write(dt, title);
+      write(dd, value);
+      write(small, note);
+      small.classList.toggle("bad", Boolean(bad));
+    });
+  }
+
+  const lines = [
+    { label: "model", color: "--model", width: 2.5, value: percent },
+    { label: "majority", color: "--majority", dash: "dashed", value: percent },
+    { label: "no-change", color: "--no-change", dash: "dotted", value: percent },
+  ];
+  function curve(element, { scored, model, majority, no_change }) {
+    const place = element.querySelector(".chart");
+    const end = scored.length - 1;
+    place.setAttribute(
+      "aria-label",
+      `Accuracy over ${number(scored[end])} scored predictions: now model ${percent(model[end])}, majority ${percent(majority[end])}, no-change ${percent(no_change[end])}. The same as a table below.`,
+    );
+    draw(place, [scored, model, majority, no_change], {
+      lines,
+      height: 280,
+      marks: (newest.shard.drift ?? []).map((alarm) => alarm.scored),
+      range: (u, low, high) => [Math.max(0, Math.floor((low ?? 0.5) * 10 - 0.001) / 10), Math.min(1, Math.ceil((high ?? 1) * 10) / 10)],
+      xs: (u, ticks) => ticks.map((x) => (Number.isInteger(x) ? number(x) : "")),
+      ys: (u, ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
+    });
+    const shown = 20;
+    const at = [...new Set(Array.from({ length: shown }, (_, k) => Math.round((end * k) / (shown - 1))))].reverse();
+    table(
+      element,
+      ["Scored", right("Model"), right("Majority"), right("No-change")],
+      at.map((i) => [name(number(scored[i])), right(percent(model[i])), right(percent(majority[i])), right(percent(no_change[i]))]),
+    );
+  }
+
+  function scores(element, list) {
+    table(
+      element,
+      ["Window", right("Accuracy"), right("Majority"), right("No-change"), right("Log loss"), right("Scored")],
+      list.map((s) => [
+        name(windowName(s.window)), right(percent(s.accuracy)), right(percent(s.majority)),
+        right(percent(s.no_change)), right(decimal(s.log_loss)), right(number(Math.round(s.scored))),
+      ]),
+    );
+  }
+
+  function confusion(element, { classes, counts, others = 0 }) {
+    const names = others ? [...classes, `${number(others)} others`] : classes;
+    table(
+      element,
+      ["true \\ said", ...names.map((text) => ({ text: text || "(empty)" }))],
+      counts.map((row, i) => {
+        const sum = row.reduce((a, b) => a + b, 0);
+        return [
+          name(names[i]),
+          ...row.map((n, k) => ({ text: number(n), share: sum ? n / sum : 0, kind: k === i ? "right" : "" })),
+        ];
+      }),
+    );
+  }
+
+  const bar = (value) => ({ text: percent(value), share: value ?? 0, kind: "number bar" });
+  function classes(element, list) {
+    table(
+      element,
+      ["Class", right("Precision"), right("Recall"), right("F1"), right("True"), right("Said")],
+      list.map((c) => [name(c.name), bar(c.precision), bar(c.recall), bar(c.f1), right(number(c.support)), right(number(c.predicted))]),
+    );
+  }
+
+  function throughput(element, { at, rate, lag }) {
+    const [first, second] = element.querySelectorAll(".chart");
+    const options = (line, whole) => ({
+      lines: [{ fill: true, width: 1.5, ...line }],
+      height: 120,
+      time: true,
+      range: (u, low, high) => [0, Math.max(whole, (high ?? 0) * 1.15)],
+      xs: (u, ticks) => ticks.map((x) => new Date(1000 * x).toLocaleTimeString("en-GB").slice(0, 8)),
+      ys: (u, ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
+    });
+    draw(first, [at, rate], options({ label: "observations a second", color: "--model", value: number }, 5));
+    second.hidden = !lag.some(known);
+    if (!second.hidden) draw(second, [at, lag], options({ label: "records behind", color: "--majority", value: number }, 5));
+    const tens = at.map((_, i) => i).filter((i) => i % 10 === 0 || i === at.length - 1).reverse();
+    table(
+      element,
+      ["Time", right("Observations a second"), right("Records behind")],
+      tens.map((i) => [name(clock(1000 * at[i])), right(number(rate[i])), right(number(lag[i]))]),
+    );
+  }
+  const short = (y) => (y >= 1e6 ? `${y / 1e6} M` : y >= 1e4 ? `${y / 1e3} k` : number(y));
+
+  function decisions(element, facts) {
+    const always = known(facts.always_risk) ? `; always “${facts.always}” would have cost ${decimal(facts.always_risk)}` : "";
+    write(element.querySelector(".quiet"), `Mean loss ${decimal(facts.risk)} over ${number(facts.scored)} scored decisions${always}.`);
+    const made = facts.actions.reduce((sum, [, n]) => sum + n, facts.rejected);
+    const rows = [...facts.actions, ["rejected", facts.rejected]];
+    table(
+      element,
+      ["Action", right("Decided"), right("Share")],
+      rows.map(([action, n]) => [name(action), right(number(n)), bar(made ? n / made : null)]),
+    );
+  }
+
+  function latest(element, list) {
+    if (held(element)) return;
+    table(
+      element,
+      ["Id", "Said", right("Probability"), minor("Runners-up"), minor("Time of the record"), minor(right("Labels learned")), "Explanation"],
+      list.map((p) => [
+        name(p.id), { text: p.said || "nothing yet", kind: "name" }, right(percent(p.probabilities[0]?.[1])),
+        minor({ text: p.probabilities.slice(1, 3).map(([label, q]) => `${label} ${percent(q)}`).join(", "), kind: "long" }),
+        minor({ text: moment(p.at), kind: "still" }), minor(right(number(p.learned))),
+        { text: "Why?", label: `Why ${p.said} for ${p.id}?`, button: () => why(p) },
+      ]),
+    );
+  }
+
+  async function why(prediction) {
+    const panel = $("why");
+    const [title, note] = [panel.querySelector("h3"), panel.querySelector(".quiet")];
+    panel.hidden = false;
+    panel.querySelector(".scroll").hidden = true;
+    write(title, prediction.id);
+    write(note, "Asking the model …");
+    panel.focus({ preventScroll: true });
+    panel.scrollIntoView({ block: "nearest" });
+    const asked = new URLSearchParams({ shard: newest.shard.number, place: prediction.place });
+    let found;
+    try {
+      found = await (await fetch(`explain?${asked}`)).json();
+    } catch {
+      found = { error: "the service did not answer; is it still there?" };
+    }
+    if (found.error) {
+      write(note, `No explanation: ${found.error}.`);
+      return;
+    }
+    write(title, `${prediction.id}: why “${found.said}” rather than “${found.against}”`);
+    const when = found.as_made
+      ? "As it was published with the prediction"
+      : `By the model of now, ${number(found.learned - found.then)} labels after the prediction (headwater audit ${prediction.place} tells it as it was)`;
+    write(note, `${when}. Log-odds ${decimal(found.log_odds, 2)}: the sum of all shares, in nats.`);
+    const most = Math.max(...found.shares.map(([, share]) => Math.abs(share)), 1e-9);
+    panel.querySelector(".scroll").hidden = false;
+    table(
+      panel,
+      ["Feature", right("Share"), "Against, for"],
+      found.shares.map(([feature, share]) => [
+        name(feature), right((share > 0 ? "+" : "") + decimal(share, 2)),
+        { text: "", share: share / most, kind: share < 0 ? "sway against" : "sway" },
+      ]),
+    );
+  }
+  $("why").querySelector("button").onclick = () => {
+    $("why").hidden = true;
+    $("latest").querySelector(".scroll").focus();
+  };
+
+  function dead(element, list) {
+    if (held(element)) return;
+    table(
+      element,
+      ["Record", "Reason", "What was wrong", "As it came", "Time"],
+      list.map((d) => [
+        name(d.place), { text: words(d.reason), kind: "still" }, { text: d.detail, kind: "long" },
+        { text: d.value, kind: "long" }, { text: moment(d.at), kind: "still" },
+      ]),
+    );
+  }
+
+  function inputs(element, list) {
+    table(
+      element,
+      ["Topic", right("Partition"), right("Next offset"), right("Behind")],
+      list.map((i) => [name(i.topic), right(number(i.partition)), right(number(i.offset)), right(number(i.lag))]),
+    );
+  }
+
+  // The stream: none while the page is hidden or paused.
+  let source = null;
+  let paused = false;
+  function connect() {
+    source?.close();
+    source = null;
+    if (paused || document.hidden) return;
+    source = new EventSource(`events${location.search}`);
+    source.onmessage = (event) => {
+      const document_ = JSON.parse(event.data);
+      offset = 1000 * document_.now - Date.now();
+      show(document_);
+    };
+    source.onerror = () => {
+      state("lost", "connection lost; trying again");
+      if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // refused: come back
+    };
+  }
+  $("pause").onclick = () => {
+    paused = !paused;
+    write($("pause"), paused ? "Go on" : "Pause");
+    if (paused) state("paused", "paused");
+    connect();
+  };
+  document.addEventListener("visibilitychange", connect);
+  setInterval(() => newest?.shard && !paused && tiles(newest.shard), 1000);
+  connect();
+})();

@@ -1,0 +1,179 @@
+"""The document that the page shows: its shape, and nothing else. `status` makes it.
+
+Rule: None says that a fact is not known, and its section hides. Times are seconds since the epoch
+where they are of the service's clock, milliseconds where they are of records.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+__all__ = [
+    "ClassScore",
+    "Confusion",
+    "Curve",
+    "DeadLetter",
+    "Decisions",
+    "Input",
+    "Prediction",
+    "Score",
+    "ShardLine",
+    "ShardStatus",
+    "Status",
+    "Throughput",
+    "Why",
+]
+
+
+class Score(Struct, frozen=True):
+    """Scores over one window."""
+
+    window: str
+    scored: float
+    accuracy: float | None
+    log_loss: float | None
+    majority: float | None
+    no_change: float | None
+
+
+class Curve(Struct, frozen=True):
+    """Accuracies over the last scored predictions, by how many had been scored."""
+
+    scored: list[int]
+    model: list[float]
+    majority: list[float]
+    no_change: list[float]
+
+
+class Confusion(Struct, frozen=True):
+    """Counts of [true][predicted], the most frequent classes first, the others as one."""
+
+    classes: list[str]
+    counts: list[list[int]]
+    others: int = 0
+
+
+class ClassScore(Struct, frozen=True):
+    """One class against the rest, over all time; a ratio of nothing is None."""
+
+    name: str
+    support: int
+    predicted: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class Throughput(Struct, frozen=True):
+    """Observations a second and records behind, one a second up to now."""
+
+    at: list[int]
+    rate: list[float]
+    lag: list[int | None]
+
+
+class Decisions(Struct, frozen=True):
+    """What decisions cost, and what doing always the same would have cost."""
+
+    risk: float | None
+    scored: int
+    rejected: int
+    actions: list[tuple[str, int]]
+    always: str | None = None
+    always_risk: float | None = None
+
+
+class Input(Struct, frozen=True):
+    """One partition of an input."""
+
+    topic: str
+    partition: int
+    offset: int
+    lag: int | None
+
+
+class Prediction(Struct, frozen=True):
+    """One prediction as it was published."""
+
+    place: str
+    id: str
+    said: str
+    probabilities: list[tuple[str, float]]
+    at: int
+    learned: int
+
+
+class DeadLetter(Struct, frozen=True):
+    """One record that could not be used, and why."""
+
+    place: str
+    at: int | None
+    reason: str
+    detail: str
+    value: str
+
+
+class Why(Struct, frozen=True):
+    """Why one class rather than another: shares of the log-odds, the largest first.
+
+    `learned` labels had been learned by the model that explains, `then` by the one that said it.
+    """
+
+    said: str
+    against: str
+    log_odds: float
+    shares: list[tuple[str, float]]
+    learned: int
+    then: int
+    as_made: bool
+
+
+class ShardStatus(Struct, frozen=True):
+    """One shard in full."""
+
+    number: int
+    model: str
+    observations: int
+    predictions: int
+    learned: int
+    pending: int
+    early: int
+    unscored: int
+    held_back: bool
+    labels: list[tuple[str, int]]
+    refusals: list[tuple[str, int]]
+    overflows: list[tuple[str, int]]
+    scores: list[Score]
+    confusion: Confusion | None
+    classes: list[ClassScore]
+    inputs: list[Input]
+    curve: Curve | None = None
+    throughput: Throughput | None = None
+    decisions: Decisions | None = None
+    latest: list[Prediction] = []
+    dead: list[DeadLetter] = []
+    stream_time: int | None = None
+    committed_at: float | None = None
+    commit_seconds: float | None = None
+    snapshot_at: float | None = None
+    lag: int | None = None
+
+
+class ShardLine(Struct, frozen=True):
+    """One shard among several."""
+
+    number: int
+    state: str
+    observations: int = 0
+    accuracy: float | None = None
+
+
+class Status(Struct, frozen=True):
+    """The whole document."""
+
+    service: str
+    state: str
+    detail: str
+    now: float
+    shards: list[ShardLine]
+    shard: ShardStatus | None = None

@@ -1,0 +1,278 @@
+"""The live page: a shell, a script, and a stream of documents it draws. Only ever read.
+
+Rule: what comes from records reaches the browser as text in JSON, never as markup; nothing is
+loaded from elsewhere, so the page works without a network. Streams are bounded, counted, and end
+with the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from hashlib import blake2b
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from consumers.events import LATEST, Said
+from consumers.web.board import Board
+from consumers.web.document import Why
+from consumers.web.status import explained, observed, published, status, told
+
+if TYPE_CHECKING:
+    from consumers.web.app import Health
+
+__all__ = ["MAX_STREAMS", "Page"]
+
+MAX_STREAMS = 128  # open pages; one more is asked to come back later
+EVERY_SECONDS = 1.0  # between two documents of one page
+QUIET_SECONDS = 15.0  # without news before a line that says nothing: whoever is gone is noticed
+REMEMBERED = 60 * LATEST  # predictions that were shown: those of a minute at least
+ANSWER_SECONDS = 3.0  # that an explanation may take; the loop turns five times a second or more
+
+_ASSETS = Path(__file__).parent / "assets"
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+class Page:
+    """The page of a service.
+
+    Parameters
+    ----------
+    name
+        The service's name.
+    health
+        Where it is in its life.
+    boards
+        Those of the shards this process runs, by number.
+
+    Attributes
+    ----------
+    open
+        Streams that are open now.
+    refused
+        How many were refused because `MAX_STREAMS` were open.
+
+    Examples
+    --------
+    >>> sorted(route.path for route in Page("mail", lambda: None, dict).routes())
+    ['/', '/assets/{key}/{file}', '/events', '/explain', '/status']
+    """
+
+    def __init__(
+        self, name: str, health: Callable[[], Health], boards: Callable[[], Mapping[int, Board]]
+    ) -> None:
+        self._name, self._health, self._boards = name, health, boards
+        self._files = _files()
+        digest = blake2b(b"".join(self._files.values()), digest_size=6)
+        self._key = digest.hexdigest()  # in every address: a new version is never an old file
+        self._made: dict[int, tuple[object, float, bytes]] = {}
+        self._shown: dict[int, OrderedDict[str, Said]] = {}
+        self.open = 0
+        self.refused = 0
+        self._closing = False
+
+    def routes(self) -> list[BaseRoute]:
+        """What it answers."""
+        return [
+            Route("/", self._shell),
+            Route("/assets/{key}/{file}", self._asset),
+            Route("/events", self._events),
+            Route("/explain", self._explain),
+            Route("/status", self._status),
+        ]
+
+    def close(self) -> None:
+        """End the streams: each within `EVERY_SECONDS`."""
+        self._closing = True
+
+    # What is asked for.
+
+    async def _shell(self, _: Request) -> Response:
+        shell = Template((_ASSETS / "page.html").read_text(encoding="utf-8"))
+        charts = "" if "uPlot.iife.js" in self._files else _NO_CHARTS
+        library = _LIBRARY.format(key=self._key) if not charts else ""
+        now = self._health()
+        text = shell.substitute(
+            name=escape(self._name),
+            key=self._key,
+            library=library,
+            no_charts=charts,
+            state=escape(now.state),
+            health=escape(str(now)),
+        )
+        return HTMLResponse(text, headers=_HEADERS)
+
+    async def _asset(self, request: Request) -> Response:
+        name, key = request.path_params["file"], request.path_params["key"]
+        if key != self._key or name not in self._files:
+            return Response("not found\n", 404, media_type="text/plain")
+        headers = _HEADERS | {"cache-control": "public, max-age=31536000, immutable"}
+        return Response(self._files[name], headers=headers, media_type=_TYPES[Path(name).suffix])
+
+    async def _status(self, request: Request) -> Response:
+        return Response(
+            self._document(_shard(request)), headers=_HEADERS, media_type="application/json"
+        )
+
+    async def _events(self, request: Request) -> Response:
+        if self.open >= MAX_STREAMS:
+            self.refused += 1
+            return Response(
+                f"{MAX_STREAMS} pages are open; close one, or come back later\n",
+                503,
+                headers=_HEADERS | {"retry-after": "30"},
+                media_type="text/plain",
+            )
+        if request.method == "HEAD":
+            return Response(headers=_HEADERS, media_type="text/event-stream")
+        return _Stream(self, _shard(request))
+
+    async def _explain(self, request: Request) -> Response:
+        shard = _shard(request)
+        board = self._boards().get(shard)
+        place = request.query_params.get("place", "")
+        said = None if shard not in self._shown else self._shown[shard].get(place)
+        if board is None or said is None:
+            return _refusal(404, "shown too long ago; headwater audit tells it all the same")
+        document = told(said)
+        if (why := published(document)) is not None:
+            return _answer(why)
+        if said.observation is None:
+            return _refusal(413, "the record is too large to be kept; see headwater audit")
+        waiting = board.questions.ask(said)
+        if waiting is None:
+            return _refusal(503, "too many questions wait; ask again")
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                found = await asyncio.wrap_future(waiting)
+        except TimeoutError:
+            return _refusal(503, "the loop is busy or does not run; ask again")
+        except Exception as error:  # told to whoever asked, and to nobody else
+            return _refusal(500, f"the model could not explain it ({type(error).__name__})")
+        if found is None:
+            return _refusal(404, "this model has no shares of features to tell")
+        return _answer(explained(*found, document))
+
+    # Documents.
+
+    def _document(self, shard: int) -> bytes:
+        """The newest document, made once a second for all who look at the shard."""
+        boards, health = self._boards(), self._health()
+        versions = tuple((number, board.version) for number, board in sorted(boards.items()))
+        key = (str(health), versions)
+        now = time.monotonic()
+        shown = shard if shard in boards else min(boards, default=0)
+        made = self._made.get(shown)
+        if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
+            return made[2]
+        document = status(self._name, (health.state, str(health)), boards, shown, time.time())
+        text = msgspec.json.encode(document)
+        for of in (self._made, self._shown):
+            for gone in of.keys() - boards.keys():
+                del of[gone]
+        self._made[shown] = (key, now, text)
+        if shown in boards:
+            self._remember(shown, boards[shown].latest)
+        return text
+
+    def _remember(self, shard: int, latest: Sequence[Said]) -> None:
+        """Keep what is being shown, so that it can be asked about for a while."""
+        kept = self._shown.setdefault(shard, OrderedDict())
+        for said in latest:
+            place = observed(told(said))
+            kept[place] = said
+            kept.move_to_end(place)
+        while len(kept) > REMEMBERED:
+            kept.popitem(last=False)
+
+    async def _texts(self, shard: int) -> AsyncIterator[bytes]:
+        """What one page is sent."""
+        yield b"retry: 3000\n\n"
+        last, quiet = b"", 0.0
+        while not self._closing:
+            text = self._document(shard)
+            if text is not last:
+                yield b"data: " + text + b"\n\n"
+                last, quiet = text, 0.0
+            elif quiet >= QUIET_SECONDS:
+                yield b":\n\n"
+                quiet = 0.0
+            await asyncio.sleep(EVERY_SECONDS)
+            quiet += EVERY_SECONDS
+
+
+class _Stream(StreamingResponse):
+    """One open page."""
+
+    def __init__(self, page: Page, shard: int) -> None:
+        super().__init__(page._texts(shard), headers=_HEADERS, media_type="text/event-stream")
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._page.open += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._page.open -= 1
+
+
+def _files() -> dict[str, bytes]:
+    """What is served beside the shell, by name."""
+    found = {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
+    for path in _library():
+        found[path.name] = path.read_bytes()
+    return found
+
+
+def _library() -> list[Path]:
+    """uPlot's script and style in the installed package that carries them; none without it."""
+    spec = find_spec("uplot")  # which is found and not imported: it would load a whole notebook
+    for place in () if spec is None else spec.submodule_search_locations or ():
+        files = [Path(place, "static", name) for name in ("uPlot.iife.js", "uPlot.min.css")]
+        if all(path.is_file() for path in files):
+            return files
+    return []
+
+
+def _shard(request: Request) -> int:
+    number = request.query_params.get("shard", "")
+    return int(number) if number.isdecimal() and len(number) < 5 else 0
+
+
+def _answer(why: Why) -> Response:
+    return Response(msgspec.json.encode(why), headers=_HEADERS, media_type="application/json")
+
+
+def _refusal(code: int, why: str) -> Response:
+    return JSONResponse({"error": why}, code, headers=_HEADERS)
+
+
+_LIBRARY = (
+    '<link rel="stylesheet" href="assets/{key}/uPlot.min.css">\n'
+    '<script defer src="assets/{key}/uPlot.iife.js"></script>'
+)
+_NO_CHARTS = (
+    '<p class="hint">Charts are shown as tables: <code>pip install '
+    "'headwater[page]'</code> draws them.</p>"
+)

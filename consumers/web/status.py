@@ -1,0 +1,295 @@
+"""The one document the page shows, made in one place from what the loop posted. Pure.
+
+Rule: a part whose facts are not there is None and its section hides. Every list is bounded, and
+all that comes from records is text, cut to a length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from consumers.events import RiskView, Said, ShardView
+from consumers.records import Outgoing
+from consumers.telemetry.prometheus import class_names
+from consumers.web.board import SECONDS, Board, Point
+from consumers.web.document import (
+    ClassScore,
+    Confusion,
+    Curve,
+    DeadLetter,
+    Decisions,
+    Input,
+    Prediction,
+    Score,
+    ShardLine,
+    ShardStatus,
+    Status,
+    Throughput,
+    Why,
+)
+from stream.decision.risk import named
+from stream.evaluate.quality import QualityView
+from stream.explain import Explanation
+
+__all__ = ["CLASSES", "explained", "observed", "published", "status", "told"]
+
+CLASSES = 10  # in the confusion matrix; a wider one fits no screen
+INPUTS = 20  # partitions listed: those furthest behind
+PROBABILITIES = 5  # of a prediction
+SHARES = 12  # of an explanation
+LONGEST = 200  # characters of any text from a record
+
+
+def status(
+    service: str, health: tuple[str, str], boards: Mapping[int, Board], shown: int, now: float
+) -> Status:
+    """The document.
+
+    Parameters
+    ----------
+    service
+        The service's name.
+    health
+        State and detail.
+    boards
+        Of the shards this process runs, by number.
+    shown
+        The shard that is told in full; the first where it is not here.
+    now
+        Seconds since the epoch.
+    """
+    lines = [_line(number, board) for number, board in sorted(boards.items())]
+    board = boards.get(shown) or next((boards[n] for n in sorted(boards)), None)
+    view = None if board is None else board.view
+    full = None if board is None or view is None else _shard(board, view, now)
+    return Status(service, *health, now, lines, full)
+
+
+def told(said: Said) -> Mapping[str, Any]:
+    """A published prediction as its reader sees it."""
+    document: Mapping[str, Any] = msgspec.json.decode(said.prediction)
+    return document
+
+
+def observed(document: Mapping[str, Any]) -> str:
+    """TOPIC:PARTITION:OFFSET of the observation a prediction is of; `headwater audit` takes it."""
+    position = document["position"]
+    return f"{position['topic']}:{position['partition']}:{position['offset']}"
+
+
+def published(document: Mapping[str, Any]) -> Why | None:
+    """The explanation that was written with a prediction; None where it has none."""
+    why = document.get("explanation")
+    if why is None:
+        return None
+    learned = document["model"]["learned"]
+    shares = [(_text(name), share) for name, share in why["top"][:SHARES]]
+    return Why(
+        _text(document["prediction"]),
+        _text(why["against"]),
+        why["log_odds"],
+        shares,
+        learned,
+        learned,
+        as_made=True,
+    )
+
+
+def explained(why: Explanation, learned: int, document: Mapping[str, Any]) -> Why:
+    """The explanation of a prediction by the model that has learned `learned` labels."""
+    return Why(
+        _text(why.label),
+        _text(why.against),
+        why.log_odds,
+        [(_text(name), share) for name, share in why.top(SHARES)],
+        learned,
+        document["model"]["learned"],
+        as_made=False,
+    )
+
+
+def _line(number: int, board: Board) -> ShardLine:
+    state, view = board.health().state, board.view
+    if view is None:
+        return ShardLine(number, state)
+    accuracy = view.quality.scores["all"].accuracy
+    return ShardLine(number, state, view.observations, _short(accuracy))
+
+
+def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
+    quality = view.quality
+    order = _frequent(quality)
+    return ShardStatus(
+        number=view.shard,
+        model=view.model,
+        observations=view.observations,
+        predictions=view.predictions,
+        learned=view.learned,
+        pending=view.pending,
+        early=view.early,
+        unscored=quality.unscored,
+        held_back=view.held_back,
+        labels=_counts(view.labels),
+        refusals=_counts(view.dead_letters),
+        overflows=_counts(view.overflows),
+        scores=_scores(quality),
+        confusion=_confusion(quality, order),
+        classes=_classes(quality, order),
+        inputs=_inputs(board, view),
+        curve=_curve(board.curve),
+        throughput=_throughput(board, now),
+        decisions=_decisions(view.risk),
+        latest=[_prediction(said) for said in reversed(board.latest)],
+        dead=[_dead_letter(out) for out in reversed(board.dead)],
+        stream_time=view.stream_time,
+        committed_at=board.committed_at,
+        commit_seconds=_short(board.commit_seconds),
+        snapshot_at=board.snapshot_at,
+        lag=board.lag(),
+    )
+
+
+def _scores(quality: QualityView) -> list[Score]:
+    return [
+        Score(
+            window,
+            round(s.scored, 1),
+            _short(s.accuracy),
+            _short(s.log_loss),
+            _short(s.baselines["majority"]),
+            _short(s.baselines["no_change"]),
+        )
+        for window, s in quality.scores.items()
+    ]
+
+
+def _curve(curve: Sequence[Point]) -> Curve | None:
+    if not curve:
+        return None
+    scored, *rest = zip(*curve, strict=True)
+    model, majority, no_change = ([round(v, 4) for v in line] for line in rest)
+    return Curve(list(scored), model, majority, no_change)
+
+
+def _frequent(quality: QualityView) -> list[int]:
+    """Codes of the classes that are shown: the most frequent, then the first learned."""
+    true = quality.confusion.sum(axis=1).tolist()  # integers, and only shown: any order will do
+    return sorted(range(len(true)), key=lambda c: -true[c])[:CLASSES]
+
+
+def _confusion(quality: QualityView, order: Sequence[int]) -> Confusion | None:
+    counts, shown = quality.confusion, len(order)
+    if not shown:
+        return None
+    to = np.full(len(counts), shown)
+    to[list(order)] = np.arange(shown)
+    size = shown + (len(counts) > shown)
+    folded = np.zeros((size, size), dtype=np.int64)
+    np.add.at(folded, (to[:, None], to[None, :]), counts)
+    return Confusion(_names(quality, order), folded.tolist(), len(counts) - shown)
+
+
+def _classes(quality: QualityView, order: Sequence[int]) -> list[ClassScore]:
+    counts = quality.confusion
+    true, said = counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
+    hits = counts.diagonal().tolist()
+    return [
+        ClassScore(
+            name,
+            true[c],
+            said[c],
+            _ratio(hits[c], said[c]),
+            _ratio(hits[c], true[c]),
+            _ratio(2 * hits[c], true[c] + said[c]),
+        )
+        for c, name in zip(order, _names(quality, order), strict=True)
+    ]
+
+
+def _names(quality: QualityView, order: Sequence[int]) -> list[str]:
+    return class_names([quality.classes[c] for c in order], len(order))
+
+
+def _throughput(board: Board, now: float) -> Throughput | None:
+    """The last five minutes; a second without a commit consumed nothing."""
+    seconds = {second.at: second for second in board.seconds}
+    if len(seconds) < 2:
+        return None
+    last = int(now)
+    first = max(min(seconds), last - SECONDS)
+    out = Throughput([], [], [])
+    before = seconds.get(first)
+    for at in range(first + 1, last):  # the present second is not over
+        after = seconds.get(at, before)
+        rate = after.observations - before.observations if after and before else 0
+        out.at.append(at)
+        out.rate.append(max(rate, 0))
+        out.lag.append(None if after is None else after.lag)
+        before = after
+    return out if out.at else None
+
+
+def _decisions(risk: RiskView | None) -> Decisions | None:
+    if risk is None:
+        return None
+    actions = sorted(risk.actions.items(), key=lambda done: -done[1])[:CLASSES]
+    shown = [(_text(name), n) for name, n in actions]
+    if risk.constant is None:
+        return Decisions(_short(risk.overall), risk.scored, risk.rejected, shown)
+    action, mean = risk.constant
+    always = "reject" if action is None else _text(action)
+    return Decisions(_short(risk.overall), risk.scored, risk.rejected, shown, always, _short(mean))
+
+
+def _inputs(board: Board, view: ShardView) -> list[Input]:
+    ends = board.ends
+    every = [
+        Input(p.topic, p.number, at, max(0, ends[p] - at) if p in ends else None)
+        for p, at in view.positions.items()
+    ]
+    return sorted(every, key=lambda i: (-(i.lag or 0), i.topic, i.partition))[:INPUTS]
+
+
+def _prediction(said: Said) -> Prediction:
+    document = told(said)
+    top = [(_text(label), round(p, 4)) for label, p in document["probabilities"][:PROBABILITIES]]
+    return Prediction(
+        observed(document),
+        _text(document["id"]),
+        _text(document["prediction"]),
+        top,
+        document["ts"],
+        document["model"]["learned"],
+    )
+
+
+def _dead_letter(out: Outgoing) -> DeadLetter:
+    headers = {name: value.decode("utf-8", "replace") for name, value in out.headers}
+    place = f"{headers['topic']}:{headers['partition']}:{headers['offset']}"
+    value = (out.value or b"")[: 4 * LONGEST].decode("utf-8", "backslashreplace")[:LONGEST]
+    return DeadLetter(place, out.timestamp, headers["reason"], headers["detail"][:LONGEST], value)
+
+
+def _text(label: object) -> str:
+    """A label as it is read; "" for none."""
+    if label is None:
+        return ""
+    text = named(label) if isinstance(label, str | int) else str(label)
+    # JSON may hold half a surrogate pair, which UTF-8 cannot.
+    return text[:LONGEST].encode("utf-8", "backslashreplace").decode()
+
+
+def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(name, n) for name, n in counts.items() if n]
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, 5)
