@@ -211,6 +211,18 @@ METRICS = (
         ("shard",),
         "Journaled records still to be replayed before the service is live, 0 once it is.",
     ),
+    Spec(
+        "headwater_http_open_pages",
+        "gauge",
+        (),
+        "Live pages that are open now; more than 128 are not served.",
+    ),
+    Spec(
+        "headwater_http_refused_total",
+        "counter",
+        ("reason",),
+        "Askers that were refused because too many were there, by what there was too much of.",
+    ),
     Spec("headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."),
 )
 
@@ -266,6 +278,8 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `headwater_pending_accuracy_estimate_ratio` is an estimate. Its error has the windows `all` and
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
+- `reason` of `headwater_http_refused_total` is `pages` or `connections`.
+- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and
@@ -275,6 +289,7 @@ here and go on there.
 
 As OpenMetrics, each series of `headwater_dead_letters_total` carries the newest dead letter of its
 reason as an exemplar: `topic` (its first {topic} characters), `partition` and `offset`.
+known yet has no series; it is never NaN. Those of HTTP are the process's, of all its shards.
 
 How good is the model now, and how much better than the better baseline?
 

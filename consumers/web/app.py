@@ -26,8 +26,8 @@ from consumers.errors import ConfigError
 from consumers.secrets import masked
 from consumers.web.access import BasicAuth, WebConfig
 from consumers.web.board import Board
-from consumers.web.limits import HEAD_BYTES, Limited
-from consumers.web.page import Page
+from consumers.web.limits import HEAD_BYTES, limited
+from consumers.web.page import Page, PageCollector
 
 __all__ = ["Health", "Server", "application"]
 
@@ -112,6 +112,7 @@ def application(
         return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
 
     page = Page(name, health, boards)
+    registry.register(PageCollector(page))
     app = Starlette(
         routes=[
             *page.routes(),  # a Route without methods takes GET and HEAD, and refuses others
@@ -160,7 +161,7 @@ class Server:
             uvicorn.Config(
                 BasicAuth(app, users) if users else app,
                 loop="asyncio",
-                http=Limited,
+                http=limited(app.state.page.refused),
                 h11_max_incomplete_event_size=HEAD_BYTES,
                 ws="none",
                 lifespan="off",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from html import escape
 from importlib.util import find_spec
@@ -19,12 +20,16 @@ from string import Template
 from typing import TYPE_CHECKING
 
 import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from consumers.events import LATEST, Said
+from consumers.telemetry.metrics import METRICS
 from consumers.web.board import Board
 from consumers.web.document import Why
 from consumers.web.status import explained, observed, published, status, told
@@ -32,7 +37,7 @@ from consumers.web.status import explained, observed, published, status, told
 if TYPE_CHECKING:
     from consumers.web.app import Health
 
-__all__ = ["MAX_STREAMS", "Page"]
+__all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
 MAX_STREAMS = 128  # open pages; one more is asked to come back later
 EVERY_SECONDS = 1.0  # between two documents of one page
@@ -71,7 +76,7 @@ class Page:
     open
         Streams that are open now.
     refused
-        How many were refused because `MAX_STREAMS` were open.
+        How many were refused: "pages" beyond `MAX_STREAMS`, "connections" beyond all bounds.
 
     Examples
     --------
@@ -89,8 +94,9 @@ class Page:
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, Said]] = {}
         self.open = 0
-        self.refused = 0
-        self._closing = False
+        self.refused: Counter[str] = Counter({"pages": 0, "connections": 0})
+        self._closed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def routes(self) -> list[BaseRoute]:
         """What it answers."""
@@ -103,8 +109,10 @@ class Page:
         ]
 
     def close(self) -> None:
-        """End the streams: each within `EVERY_SECONDS`."""
-        self._closing = True
+        """End the streams; from another thread than that of the server."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the server has ended, and all with it
+                self._loop.call_soon_threadsafe(self._closed.set)
 
     # What is asked for.
 
@@ -137,7 +145,7 @@ class Page:
 
     async def _events(self, request: Request) -> Response:
         if self.open >= MAX_STREAMS:
-            self.refused += 1
+            self.refused["pages"] += 1
             return Response(
                 f"{MAX_STREAMS} pages are open; close one, or come back later\n",
                 503,
@@ -208,9 +216,10 @@ class Page:
 
     async def _texts(self, shard: int) -> AsyncIterator[bytes]:
         """What one page is sent."""
+        self._loop = asyncio.get_running_loop()
         yield b"retry: 3000\n\n"
         last, quiet = b"", 0.0
-        while not self._closing:
+        while not self._closed.is_set():
             text = self._document(shard)
             if text is not last:
                 yield b"data: " + text + b"\n\n"
@@ -218,7 +227,9 @@ class Page:
             elif quiet >= QUIET_SECONDS:
                 yield b":\n\n"
                 quiet = 0.0
-            await asyncio.sleep(EVERY_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_SECONDS):
+                    await self._closed.wait()
             quiet += EVERY_SECONDS
 
 
@@ -235,6 +246,30 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._page.open -= 1
+
+
+class PageCollector(Collector):
+    """How many look at a page, and how many were refused, since the process started."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    def collect(self) -> Iterator[Metric]:
+        """One family a metric."""
+        yield GaugeMetricFamily(
+            "headwater_http_open_pages", _HELP["headwater_http_open_pages"], self._page.open
+        )
+        refused = CounterMetricFamily(
+            "headwater_http_refused_total",
+            _HELP["headwater_http_refused_total"],
+            labels=("reason",),
+        )
+        for reason, n in self._page.refused.items():
+            refused.add_metric((reason,), n)
+        yield refused
+
+
+_HELP = {spec.name: spec.help for spec in METRICS}
 
 
 def _files() -> dict[str, bytes]:

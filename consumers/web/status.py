@@ -278,9 +278,7 @@ def _text(label: object) -> str:
     """A label as it is read; "" for none."""
     if label is None:
         return ""
-    text = named(label) if isinstance(label, str | int) else str(label)
-    # JSON may hold half a surrogate pair, which UTF-8 cannot.
-    return text[:LONGEST].encode("utf-8", "backslashreplace").decode()
+    return (named(label) if isinstance(label, str | int) else str(label))[:LONGEST]
 
 
 def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:

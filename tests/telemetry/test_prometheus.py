@@ -27,6 +27,8 @@ from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
 from stream.accounting import OUTCOMES
 from stream.evaluate.estimate import EstimateView
+from consumers.web.app import Health
+from consumers.web.page import Page, PageCollector
 from stream.evaluate.quality import Quality
 from tests.telemetry.views import POSITIONS, labelling, quality, view
 
@@ -75,6 +77,7 @@ def full() -> CollectorRegistry:
     told.snapshot_written(990.0)
     told.ends(dict.fromkeys(POSITIONS, 75))
     told.replay_remaining(0)
+    registry.register(PageCollector(Page("mail", lambda: Health("live"), dict)))
     return registry
 
 
@@ -325,10 +328,15 @@ def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
 
 
 def test_the_shard_is_named_on_every_series_but_the_build() -> None:
+def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     """Every shard series has `shard`, every quality series `model` too."""
     found = [(name, dict(labels)) for name, labels in samples(full())]
 
-    assert {name for name, labels in found if "shard" not in labels} == {"headwater_build_info"}
+    assert {name for name, labels in found if "shard" not in labels} == {
+        "headwater_build_info",
+        "headwater_http_open_pages",
+        "headwater_http_refused_total",
+    }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
     assert len(scored) == 4 + 3 + 3 + 6 + 1 + 2
     assert all(labels["model"] == "GaussianNB" for labels in scored)

@@ -1,0 +1,142 @@
+"""A service that lives while a test looks at its page: the real loop, log and server.
+
+Rule: nothing sleeps without a condition it waits for, and nothing outlives its `with`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from consumers.commands.run import make_own_topics, served
+from consumers.config import parse
+from consumers.records import Outgoing
+from consumers.runner import Runner
+from consumers.transports import open_log
+
+__all__ = ["NOW", "Living", "living", "until"]
+
+NOW = 1_700_000_000_000
+Found = TypeVar("Found")
+
+CONFIG = """
+name = "{name}"
+[input]
+transport = "{transport}"
+observations = "obs"
+labels = "ans"
+[features]
+a = "numeric"
+b = "numeric"
+[model]
+type = "{model}"
+[commit]
+max_records = {max_records}
+max_delay_ms = 10
+[http]
+port = 0
+{more}
+"""
+
+
+def until(look: Callable[[], Found], seconds: float = 20) -> Found:
+    """What it finds, once that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"waited {seconds} s; the last look found {found!r}"
+        time.sleep(0.02)
+    return found
+
+
+class Living:
+    """A running service, and the log that feeds it."""
+
+    def __init__(self, runner: Runner, feed: Any, url: str) -> None:
+        self.runner, self._feed, self.url = runner, feed, url
+        self._sent = 0
+
+    @property
+    def board(self):
+        return self.runner.board
+
+    def send(self, n: int, *, classes: tuple[Any, ...] = ("left", "right")) -> None:
+        """n more observations with their labels, and wait until all are committed."""
+        start, self._sent = self._sent, self._sent + n
+        self._feed.append(list(_records(range(start, self._sent), classes)))
+        until(lambda: self.board.view is not None and self.board.view.learned >= self._sent)
+
+    def spoil(self, *values: bytes) -> None:
+        """Observations that cannot be used."""
+        before = sum(self.board.view.dead_letters.values()) if self.board.view else 0
+        self._feed.append([Outgoing("obs", b"k", value, NOW) for value in values])
+        until(
+            lambda: (
+                (view := self.board.view) is not None
+                and sum(view.dead_letters.values()) == before + len(values)
+            )
+        )
+
+    @contextmanager
+    def asked(self, path: str, method: str = "GET") -> Iterator[http.client.HTTPResponse]:
+        """The answer, unread; the connection ends with the `with`."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        try:
+            connection.request(method, path)
+            with connection.getresponse() as answer:
+                yield answer
+        finally:
+            connection.close()
+
+    def json(self, path: str) -> Any:
+        """The answer's document."""
+        with self.asked(path) as answer:
+            return json.load(answer)
+
+
+def _records(numbers: Iterable[int], classes: tuple[Any, ...]) -> Iterator[Outgoing]:
+    for i in numbers:
+        label = classes[i % len(classes)]
+        x = {"id": f"r{i}", "a": i % len(classes) + (i % 7) / 10, "b": (i * 37 % 11) / 11}
+        yield Outgoing("obs", None, json.dumps(x).encode(), NOW + 10 * i, (), 0)
+        told = json.dumps({"id": f"r{i}", "label": label}).encode()
+        yield Outgoing("ans", None, told, NOW + 10 * i + 5, (), 0)
+
+
+@contextmanager
+def living(
+    directory: Path,
+    *,
+    name: str = "svc",
+    model: str = "GaussianNB",
+    more: str = "",
+    max_records: int = 50,
+    transport: str = "memory",
+) -> Iterator[Living]:
+    """A service that runs, with its page."""
+    where = f"sqlite:{directory / 'log.db'}" if transport == "sqlite" else f"memory:{uuid4()}"
+    text = CONFIG.format(
+        name=name, model=model, transport=where, max_records=max_records, more=more
+    )
+    config = parse(text, directory=directory)
+    stop = threading.Event()
+    with closing(open_log(where)) as feed, closing(open_log(where)) as log:
+        for topic in config.input_topics:
+            feed.create_topic(topic, 1)
+        make_own_topics(config, feed)
+        runner = Runner(config, log, stop)
+        thread = threading.Thread(target=runner.run, name="living")
+        with served(config, runner) as url:
+            thread.start()
+            try:
+                until(lambda: runner.health().ready)
+                yield Living(runner, feed, str(url))
+            finally:
+                stop.set()
+                thread.join(20)

@@ -1,0 +1,253 @@
+"""The live page as a browser asks for it, without a browser: shell, streams, explanations."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.web import limits, page
+from consumers.web.app import Health, Server, application
+from consumers.web.board import Board
+from tests.telemetry.views import view
+from tests.web.living import Living, living, until
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+    """One service for the tests that only look."""
+    with living(tmp_path_factory.mktemp("page")) as running:
+        running.send(120)
+        yield running
+
+
+def events(answer, n: int) -> list[dict]:
+    """The next n documents of a stream."""
+    found: list[dict] = []
+    while len(found) < n:
+        line = answer.readline()
+        assert line, "the stream ended"
+        if line.startswith(b"data: "):
+            found.append(json.loads(line[6:]))
+    return found
+
+
+def text(service: Living, path: str) -> str:
+    """The answer's body."""
+    with service.asked(path) as answer:
+        return answer.read().decode()
+
+
+def test_shell_allows_no_script_but_its_own(service: Living) -> None:
+    """The policy, and markup that keeps to it: nothing inline, nothing from elsewhere."""
+    with service.asked("/") as answer:
+        policy, body = answer.getheader("content-security-policy"), answer.read().decode()
+
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<script(?![^>]* src=)|\son\w+=|style=|https?://", body)
+
+
+def test_assets_of_the_shell_are_there_and_kept_for_ever(service: Living) -> None:
+    """Each address has the contents' hash in it, so that a new version is a new address."""
+    with service.asked("/") as answer:
+        named = re.findall(r'(?:src|href)="(assets/[^"]+)"', answer.read().decode())
+    for path in named:
+        with service.asked(f"/{path}") as answer:
+            assert answer.status == 200
+            assert "immutable" in answer.getheader("cache-control")
+            assert answer.read()
+    kinds = sorted(path.rpartition("/")[2] for path in named)
+
+    assert kinds == ["icon.svg", "page.css", "page.js", "uPlot.iife.js", "uPlot.min.css"]
+    for path in (f"/{named[0].replace('assets/', 'assets/0')}", "/assets/../page.py"):
+        with service.asked(path) as answer:
+            assert answer.status == 404
+
+
+def test_stream_tells_the_document_and_what_is_new(tmp_path) -> None:
+    """The first at once, the next after a commit; both are what /status shows."""
+    with living(tmp_path) as service, service.asked("/events") as stream:
+        (empty,) = events(stream, 1)
+        service.send(60)
+        later = events(stream, 1)[0]
+        while later["shard"]["learned"] < 60:
+            (later,) = events(stream, 1)
+        status = service.json("/status")
+
+    assert stream.getheader("content-type").startswith("text/event-stream")
+    assert empty["shard"]["observations"] == 0
+    assert later["shard"]["observations"] == 60
+    assert {**status, "now": 0} == {**later, "now": 0}
+
+
+def test_nothing_new_is_not_said_again(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is merely open costs a line now and then."""
+    monkeypatch.setattr(page, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(page, "QUIET_SECONDS", 0.03)
+    with living(tmp_path) as service, service.asked("/events") as stream:
+        service.send(20)
+        lines = [stream.readline() for _ in range(40)]
+    documents = [line for line in lines if line.startswith(b"data: ")]
+
+    assert lines[-2:] == [b":\n", b"\n"] or lines[-2:] == [b"\n", b":\n"]
+    assert len(set(documents)) == len(documents) < 10
+
+
+def test_stream_answers_head_without_a_body(service: Living) -> None:
+    """Whoever only asks what it is does not hold a stream open."""
+    with service.asked("/events", "HEAD") as answer:
+        assert (answer.status, answer.read()) == (200, b"")
+
+
+def test_one_page_too_many_is_told_to_come_back(tmp_path, monkeypatch) -> None:
+    """503 with a time to wait, counted; when one is closed there is room again."""
+    monkeypatch.setattr(page, "MAX_STREAMS", 2)
+    with living(tmp_path) as service:
+        with service.asked("/events"), service.asked("/events"):
+            with service.asked("/events") as refused:
+                refused.read()
+            metrics = text(service, "/metrics")
+
+        def admitted() -> bool:
+            with service.asked("/events") as stream:
+                return stream.status == 200
+
+        until(admitted)
+        counted = text(service, "/metrics")
+
+    assert (refused.status, refused.getheader("retry-after")) == (503, "30")
+    assert "headwater_http_open_pages 2.0" in metrics
+    assert 'headwater_http_refused_total{reason="pages"} 1.0' in metrics
+    assert 'headwater_http_refused_total{reason="connections"} 0.0' in counted
+
+
+def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
+    """It holds no more than a buffer, and that not for long."""
+    monkeypatch.setattr(limits, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(page, "EVERY_SECONDS", 0.0)
+    board = Board(time.time, lambda: Health("live"))
+    board.recovered(view())
+    long = Health("live", "x" * 1_000_000)  # fills what the system buffers in a few documents
+    app = application(CollectorRegistry(), lambda: long, boards=lambda: {0: board})
+    server = Server(app, "127.0.0.1", 0)
+    with socket.create_connection(server.start(), 10) as lazy:
+        lazy.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        until(lambda: app.state.page.open == 1)
+
+        def posted() -> bool:
+            board.recovered(view())  # always something new to say
+            return app.state.page.open == 0
+
+        until(posted)
+    server.stop()
+
+
+def test_open_pages_end_with_the_server_and_silently(tmp_path, capfd) -> None:
+    """A stream would never end by itself; Ctrl-C waits for none."""
+    before = set(threading.enumerate())
+    board = Board(time.time, lambda: Health("live"))
+    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    server = Server(app, "127.0.0.1", 0)
+    address = server.start()
+    streams = [socket.create_connection(address, 10) for _ in range(3)]
+    for stream in streams:
+        stream.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert stream.recv(100).startswith(b"HTTP/1.1 200")
+    began = time.monotonic()
+    server.stop()
+    took = time.monotonic() - began
+    for stream in streams:
+        stream.close()
+
+    assert took < 0.9, "it waits a second for what does not end by itself"
+    assert set(threading.enumerate()) <= before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_explanation_is_made_by_the_loop(service: Living) -> None:
+    """Of a prediction that was shown: shares that add up, by the model as it is now."""
+    shown = service.json("/status")["shard"]["latest"][0]
+    why = service.json(f"/explain?shard=0&place={shown['place']}")
+
+    assert why["said"] == shown["said"]
+    assert {why["said"], why["against"]} == {"left", "right"}
+    assert sum(share for _, share in why["shares"]) == pytest.approx(why["log_odds"])
+    assert {name for name, _ in why["shares"]} == {"(prior)", "a", "b"}
+    assert (why["learned"], why["then"], why["as_made"]) == (120, shown["learned"], False)
+
+
+def test_published_explanation_is_shown_as_it_was_made(tmp_path) -> None:
+    """With [output] explain nobody has to be asked."""
+    with living(tmp_path, more="[output]\nexplain = 2") as service:
+        service.send(60)
+        shown = service.json("/status")["shard"]["latest"][0]
+        why = service.json(f"/explain?shard=0&place={shown['place']}")
+
+    assert why["as_made"]
+    assert why["then"] == why["learned"] == shown["learned"]
+    assert len(why["shares"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/explain?shard=0&place=obs:0:999999", 404, "headwater audit"),
+        ("/explain?shard=7&place=obs:0:1", 404, "headwater audit"),
+        ("/explain", 404, "headwater audit"),
+    ],
+)
+def test_question_about_what_was_not_shown_is_refused(service, path, status, words) -> None:
+    """In one line that says what to do instead."""
+    with service.asked(path) as answer:
+        assert answer.status == status
+        assert words in json.load(answer)["error"]
+
+
+def test_model_without_shares_says_so(tmp_path) -> None:
+    """A river model is no sum over features."""
+    with living(tmp_path, model="river:tree.HoeffdingTreeClassifier") as service:
+        service.send(40)
+        shown = service.json("/status")["shard"]["latest"][0]
+        answer = service.json(f"/explain?shard=0&place={shown['place']}")
+
+    assert answer == {"error": "this model has no shares of features to tell"}
+
+
+def test_too_many_questions_are_refused_and_an_idle_loop_is_not_waited_for(monkeypatch) -> None:
+    """A board without a loop answers nobody: the asker hears it after its time."""
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 0.1)
+    said = page.Said(None, b"{}", json.dumps(PREDICTION).encode())
+    board = Board(time.time, lambda: Health("live"))
+    board.recovered(view())
+    board.latest = (said,)
+    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    server = Server(app, "127.0.0.1", 0)
+    address = server.start()
+    asked = Living(None, None, f"http://{address[0]}:{address[1]}")
+    asked.json("/status")
+    slow = asked.json("/explain?place=obs:0:3")
+    while board.questions.ask(said) is not None:
+        pass
+    refused = asked.json("/explain?place=obs:0:3")
+    server.stop()
+
+    assert slow == {"error": "the loop is busy or does not run; ask again"}
+    assert refused == {"error": "too many questions wait; ask again"}
+
+
+PREDICTION = {
+    "id": "x",
+    "prediction": "ham",
+    "probabilities": [["ham", 0.9], ["spam", 0.1]],
+    "model": {"name": "mail", "type": "GaussianNB", "learned": 5},
+    "position": {"topic": "obs", "partition": 0, "offset": 3},
+    "ts": 1_700_000_000_000,
+}

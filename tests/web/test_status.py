@@ -1,0 +1,163 @@
+"""The document of the page against what it is made of, computed the slow, obvious way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import precision_recall_fscore_support
+
+from consumers.events import RiskView, Said
+from consumers.records import Outgoing, Partition
+from consumers.web.app import Health
+from consumers.web.board import Board, Second
+from consumers.web.document import Status
+from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from tests.telemetry.views import quality, view
+from tests.web.test_page import PREDICTION
+
+
+def board(**changed: Any) -> Board:
+    posted = Board(lambda: 1000.0, lambda: Health("live"))
+    posted.recovered(view(**changed))
+    return posted
+
+
+def document(posted: Board, now: float = 1000.0) -> Status:
+    return status("mail", ("live", "live"), {0: posted}, 0, now)
+
+
+def counts(classes: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 50, (classes, classes))
+
+
+def said(**changed: Any) -> Said:
+    return Said(None, b"{}", json.dumps({**PREDICTION, **changed}).encode())
+
+
+def test_nothing_is_shown_before_anything_is_known() -> None:
+    """A shard that starts has a state and no more; a standby has no shard."""
+    fresh = Board(lambda: 0.0, lambda: Health("starting"))
+
+    assert document(fresh).shard is None
+    assert document(fresh).shards[0].state == "starting"
+    assert status("mail", ("standby", "standby"), {}, 0, 0.0).shards == []
+
+
+@pytest.mark.parametrize("classes", [0, 1, 2, CLASSES, CLASSES + 1, 40])
+def test_confusion_shows_the_most_frequent_classes_and_loses_no_count(classes: int) -> None:
+    """The others are one row and one column, which hold all that was counted there."""
+    confusion = counts(classes, 1)
+    names = [f"c{i}" for i in range(classes)]
+    shown = document(board(quality=quality(names, confusion))).shard.confusion
+    if not classes:
+        assert shown is None
+        return
+    order = sorted(names, key=lambda n: -confusion[names.index(n)].sum())[:CLASSES]
+    for i, true in enumerate(order):
+        for k, label in enumerate(order):
+            assert shown.counts[i][k] == confusion[names.index(true), names.index(label)]
+
+    assert shown.classes == order
+    assert shown.others == classes - len(order)
+    assert sum(map(sum, shown.counts)) == confusion.sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
+    """Precision, recall and F1 from the counts, to the digits that are shown."""
+    confusion = counts(4, seed)
+    true, predicted = np.repeat(np.indices((4, 4)).reshape(2, -1), confusion.ravel(), axis=1)
+    by_class = zip(*precision_recall_fscore_support(true, predicted), strict=True)
+    expected = dict(zip("abcd", by_class, strict=True))
+
+    for shown in document(board(quality=quality("abcd", confusion))).shard.classes:
+        precision, recall, f1, support = expected[shown.name]
+        assert (shown.precision, shown.recall, shown.f1) == pytest.approx(
+            (precision, recall, f1), abs=5e-5
+        )
+        assert shown.support == support
+
+
+def test_ratio_of_nothing_is_unknown_and_not_zero() -> None:
+    """A class that was never said has no precision; one that never came no recall."""
+    shown = document(board(quality=quality("ab", [[3, 0], [0, 0]]))).shard.classes
+
+    assert [(c.precision, c.recall, c.f1) for c in shown] == [(1.0, 1.0, 1.0), (None,) * 3]
+
+
+def test_throughput_is_zero_in_a_second_without_a_commit() -> None:
+    """Each second of the clock up to the one that runs; a restart does not count as a burst."""
+    posted = board()
+    posted.seconds = (Second(990, 100, 5), Second(991, 150, 4), Second(994, 180, 0))
+    shown = document(posted, now=996.5).shard.throughput
+
+    assert shown.at == [991, 992, 993, 994, 995]
+    assert shown.rate == [50, 0, 0, 30, 0]
+    assert shown.lag == [4, 4, 4, 0, 0]
+
+
+def test_labels_are_text_that_json_and_a_screen_can_hold() -> None:
+    """Truth values as they are configured, numbers whole, long text cut, none at all empty."""
+    posted = board()
+    labels = [True, 2**60, "x" * 1000, "<script>alert(1)</script>", None]
+    posted.latest = tuple(said(prediction=label, id=str(label)) for label in labels)
+    shown = [p.said for p in reversed(document(posted).shard.latest)]
+
+    assert shown[:2] == ["true", str(2**60)]
+    assert shown[2] == "x" * LONGEST
+    assert shown[3:] == ["<script>alert(1)</script>", ""]
+    assert msgspec.json.encode(document(posted))
+
+
+def test_dead_letter_is_told_with_place_reason_and_a_beginning() -> None:
+    """Bytes that are no text are shown as escapes."""
+    posted = board()
+    names = ("reason", "detail", "topic", "partition", "offset", "version")
+    values = (b"unparsable", b"not JSON", b"obs", b"3", b"17", b"1.0")
+    headers = tuple(zip(names, values, strict=True))
+    posted.dead = (Outgoing("dead", None, b"\xff<b>" + b"y" * 1000, 5, headers, 0),)
+    (shown,) = document(posted).shard.dead
+
+    assert (shown.place, shown.reason, shown.detail) == ("obs:3:17", "unparsable", "not JSON")
+    assert shown.value == ("\\xff<b>" + "y" * 1000)[:LONGEST]
+
+
+def test_inputs_are_those_furthest_behind() -> None:
+    """Few enough for a screen, whatever the number of partitions."""
+    positions = {Partition("obs", n): 10 for n in range(100)}
+    posted = board(positions=positions)
+    posted.reached({p: 10 + p.number for p in positions})
+    shown = document(posted).shard.inputs
+
+    assert len(shown) == INPUTS
+    assert [i.lag for i in shown] == list(range(99, 99 - INPUTS, -1))
+
+
+def test_decisions_stand_beside_the_best_constant_one() -> None:
+    """Sections without facts are absent."""
+    risk = RiskView(0.25, 12, 3, {"keep": 40, "call": 2}, (True, 0.5))
+    shown = document(board(risk=risk)).shard.decisions
+
+    assert (shown.risk, shown.always, shown.always_risk) == (0.25, "true", 0.5)
+    assert shown.actions == [("keep", 40), ("call", 2)]
+    assert document(board(risk=None)).shard.decisions is None
+
+
+def test_document_is_small_however_much_there_is() -> None:
+    """It is sent once a second to each open page: 300 classes, long labels, full rings."""
+    names = [f"{i}" + "é" * 300 for i in range(300)]
+    posted = board(
+        quality=quality(names, counts(300, 2)),
+        positions={Partition("t" * 249, n): n for n in range(1000)},
+    )
+    for scored in range(1000):
+        posted._extend(quality(names))
+        posted.seconds = (*posted.seconds, Second(scored, 10**9 + scored, 10**6))[-300:]
+    top = [[name, 0.01] for name in names]
+    posted.latest = (said(prediction=names[0], probabilities=top),) * 20
+
+    assert len(msgspec.json.encode(document(posted))) < 150_000
