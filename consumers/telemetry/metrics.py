@@ -279,17 +279,15 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
 - `reason` of `headwater_http_refused_total` is `pages` or `connections`.
-- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and
 `headwater_snapshot_failures_total` count since the process started. A score of which nothing is
 known yet has no series; it is never NaN. The series of a shard that another process took over end
-here and go on there.
+here and go on there. Those of HTTP are the process's, of all its shards.
 
 As OpenMetrics, each series of `headwater_dead_letters_total` carries the newest dead letter of its
 reason as an exemplar: `topic` (its first {topic} characters), `partition` and `offset`.
-known yet has no series; it is never NaN. Those of HTTP are the process's, of all its shards.
 
 How good is the model now, and how much better than the better baseline?
 

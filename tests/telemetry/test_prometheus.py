@@ -327,7 +327,6 @@ def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
     )
 
 
-def test_the_shard_is_named_on_every_series_but_the_build() -> None:
 def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     """Every shard series has `shard`, every quality series `model` too."""
     found = [(name, dict(labels)) for name, labels in samples(full())]
