@@ -1,4 +1,4 @@
-"""kill -9 of the broker: python -m tests.long.broker_restarts [--restarts 20] [--write FILE]."""
+"""kill -9 of the broker: python -m tests.long.broker_restarts [--restarts 20] [--print]."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PER_ROUND = 10
 def main() -> int:
     """Rounds of both data sets; 1 where one has a violation."""
     options = arguments(__doc__, "restarts", 20)
-    row, ended, left = Row("broker SIGKILL and restart", options.restarts), 0, options.restarts
+    row = Row("broker SIGKILL and restart, `tests.long.broker_restarts`", options.restarts)
+    ended, left = 0, options.restarts
     turn = 0
     while left > 0:
         with OwnBroker() as broker, tempfile.TemporaryDirectory() as directory:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.faults.fuzz import Fuzzed, fuzz_broker, fuzz_shard
 from tests.kafka.broker import running_broker
-from tests.long.table import Row, report, say
+from tests.long.table import Row, add_write, report, say
 
 
 def main() -> int:
@@ -18,16 +18,16 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--broker", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="append the rows to this file")
+    add_write(parser)
     options = parser.parse_args()
     code = 0
     if options.records:
         done = fuzz_shard(options.records, options.seed, say=say)
-        code |= _told(options, "fuzzed records, codec and shard", done)
+        code |= _told(options, "hostile records through codec and shard, `tests.long.fuzz`", done)
     if options.broker:
         with running_broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
             done = fuzz_broker(bootstrap, Path(directory), options.broker, options.seed)
-        code |= _told(options, "fuzzed records, through the broker", done)
+        code |= _told(options, "hostile records through the broker, `tests.long.fuzz`", done)
     return code
 
 

@@ -1,4 +1,4 @@
-"""kill -9 on a real broker: python -m tests.long.kills [--kills 500] [--seed 1] [--write FILE]."""
+"""kill -9 on a real broker: python -m tests.long.kills [--kills 500] [--seed 1] [--print]."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def main() -> int:
         for i in range(rounds)
     ]
     done: list[Round] = side_by_side(jobs, 2)
-    row = Row("SIGKILL at failpoints and random times", sum(r.killed.total() for r in done))
+    row = Row(
+        "SIGKILL at 15 failpoints and at random times, `tests.long.kills`",
+        sum(r.killed.total() for r in done),
+    )
     for each in done:
         row.add(each.violations, each.recoveries)
     where = sum((r.killed for r in done), start=type(done[0].killed)())

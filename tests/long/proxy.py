@@ -1,4 +1,4 @@
-"""Faults on the way to the broker: python -m tests.long.proxy [--faults 100] [--write FILE]."""
+"""Faults on the way to the broker: python -m tests.long.proxy [--faults 100] [--print]."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ PER_ROUND = 25
 def main() -> int:
     """Rounds of both data sets; 1 where one has a violation."""
     options = arguments(__doc__, "faults", 100)
-    row = Row("TCP proxy: drop, delay, half-open, EndTxn late or unanswered", options.faults)
+    row = Row(
+        "TCP proxy: drop, delay, half-open, EndTxn late or unanswered, `tests.long.proxy`",
+        options.faults,
+    )
     ended, left, turn = 0, options.faults, 0
     which: Counter[str] = Counter()
     with OwnBroker() as broker:

@@ -1,11 +1,13 @@
 """What the long runs share: their options, running side by side on one broker, a row of the table.
 
-A row is what `docs/reliability.md` shows: fault, count, lost, doubled, state mismatches, recovery.
+A row is what `docs/reliability.md` shows: the day, the date of the code, fault, count, lost,
+doubled, state mismatches, recovery. Each run adds its own there, also one that found something.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +22,14 @@ import numpy as np
 
 from tests.kafka.broker import running_broker
 
-__all__ = ["HEAD", "Row", "arguments", "report", "say", "side_by_side"]
+__all__ = ["HEAD", "PAGE", "Row", "add_row", "arguments", "report", "say", "side_by_side"]
 
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reliability.md"
 HEAD = (
-    "| date | fault | count | lost | doubled | state mismatches | others | recovery p50/p99 |\n"
-    "|---|---|---|---|---|---|---|---|\n"
+    "| date | code of | fault | count | lost | doubled | state mismatches | others "
+    "| recovery p50/p99 |\n"
+    "|---|---|---|---|---|---|---|---|---|\n"
 )
 
 
@@ -40,6 +45,7 @@ class Row:
     others: int = 0
     recoveries: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    code: str = field(default_factory=lambda: code_of())
 
     def add(self, violations: Sequence[str], recoveries: Sequence[float] = ()) -> None:
         """Count one run's."""
@@ -63,8 +69,18 @@ class Row:
             recovery = f"{p50:.2f} s / {p99:.2f} s"
         cells = [self.lost, self.doubled, self.mismatches, self.others]
         figures = " | ".join(map(str, cells))
-        today = date.today().isoformat()
-        return f"| {today} | {self.fault} | {self.count:,} | {figures} | {recovery} |\n"
+        days = f"{date.today().isoformat()} | {self.code}"
+        return f"| {days} | {self.fault} | {self.count:,} | {figures} | {recovery} |\n"
+
+
+def code_of() -> str:
+    """When the code under test was last changed: a hash would not outlive a rebase."""
+    rooms = ["--", "consumers", "stream"]
+    told = [
+        subprocess.run(["git", *command, *rooms], cwd=ROOT, capture_output=True, text=True)
+        for command in (["log", "-1", "--format=%ad", "--date=format:%Y-%m-%d %H:%M"], ["diff"])
+    ]
+    return told[0].stdout.strip() + (", changed" if told[1].stdout else "")
 
 
 def arguments(description: str | None, what: str, count: int) -> argparse.Namespace:
@@ -72,8 +88,14 @@ def arguments(description: str | None, what: str, count: int) -> argparse.Namesp
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(f"--{what}", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="append the row to this file")
+    add_write(parser)
     return parser.parse_args()
+
+
+def add_write(parser: argparse.ArgumentParser) -> None:
+    """Where the row goes."""
+    parser.add_argument("--write", type=Path, default=PAGE, help="the page with the table")
+    parser.add_argument("--print", action="store_true", help="write no row, only print it")
 
 
 def say(line: str) -> None:
@@ -102,12 +124,19 @@ def side_by_side(jobs: Sequence[Job], n: int) -> list[Any]:
 
 
 def report(options: argparse.Namespace, row: Row, notes: str) -> int:
-    """Print the row, append it where asked; 1 where anything was violated."""
+    """Print the row and write it; 1 where anything was violated."""
     for line in row.violations:
         say(f"VIOLATED {line}")
     sys.stdout.write(f"{HEAD}{row.text()}\n{row.fault}: {notes}\n")
-    if options.write:
-        new = not options.write.exists()
-        with options.write.open("a") as file:
-            file.write((HEAD if new else "") + row.text())
+    sys.stdout.flush()
+    if not options.print:
+        options.write.write_text(add_row(options.write.read_text(), row))
     return 1 if row.violations else 0
+
+
+def add_row(page: str, row: Row) -> str:
+    """The page with one more row at the end of its table of faults."""
+    before, head, after = page.partition(HEAD)
+    assert head, "the page has no table of faults"
+    rows, blank, rest = after.partition("\n\n")
+    return f"{before}{head}{rows}\n{row.text().rstrip()}{blank}{rest}"

@@ -1,4 +1,4 @@
-"""Stopped, replaced, woken: python -m tests.long.zombies [--zombies 50] [--write FILE]."""
+"""Stopped, replaced, woken: python -m tests.long.zombies [--zombies 50] [--print]."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def main() -> int:
         if share
     ]
     done: list[Zombies] = side_by_side(jobs, AT_ONCE)
-    row = Row("SIGSTOP past the transaction timeout", sum(z.count for z in done))
+    row = Row(
+        "SIGSTOP past the transaction timeout, replaced, SIGCONT, `tests.long.zombies`",
+        sum(z.count for z in done),
+    )
     for each in done:
         row.add(each.violations, each.recoveries)
     return report(options, row, f"{len(jobs)} services, recovery is that of the replacement")
