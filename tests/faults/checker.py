@@ -2,21 +2,22 @@
 
 Rule: it shares no code with `consumers`; it decodes JSON, knows the wire format from its
 documentation, and takes the order of an entry from the slow twin of the merge. Every violation is
-one line; an empty list is a proof for this run.
+one line; an empty list is a proof for this run. Each shard has a journal of its own: it is checked
+alone, and all of them together must have taken everything.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.faults.seen import Log, Seen
 from tests.oracles_merge import merge_heads
 
-__all__ = ["Names", "Place", "check"]
+__all__ = ["Entry", "Names", "Place", "check", "cut_out"]
 
 MOST = 5  # places named in a violation
 
@@ -48,25 +49,32 @@ class Names:
         return self.predictions, self.dead_letters, self.journal
 
 
-Oracle = Callable[[list[Seen], Collection[Place]], Mapping[Place, Mapping[str, Any]]]
-
-
 @dataclass
-class _Entry:
+class Entry:
     """One journal entry and what it should have brought."""
 
+    shard: int
     seq: int
     now: int
-    predictions: int
-    dead_letters: int
-    records: list[Seen]  # in the order it consumed them
+    predictions: int = 0
+    dead_letters: int = 0
+    records: list[Seen] = field(default_factory=list)  # in the order it consumed them
     skips: set[Place] = field(default_factory=set)
+    back_to: int | None = None  # a rollback to that entry
+
+    def __str__(self) -> str:
+        return f"entry {self.seq} of shard {self.shard}"
+
+
+# The entries of one shard, and the dead letters, to what each prediction must say.
+Oracle = Callable[[Sequence[Entry], Collection[Place]], Mapping[Place, Mapping[str, Any]]]
 
 
 def check(
     log: Log,
     names: Names,
     *,
+    shards: int = 1,
     watched: Log | None = None,
     committed: Mapping[tuple[str, int], int] | None = None,
     bad: Callable[[Seen], bool] | None = None,
@@ -78,6 +86,8 @@ def check(
     ----------
     log
         Everything in its topics, read afterwards.
+    shards
+        How many it has.
     watched
         What a reader saw that ran during the faults.
     committed
@@ -85,10 +95,10 @@ def check(
     bad
         Which input records must be dead letters, and no others; None: those that are.
     oracle
-        What the predictions must say, from the records in order and the dead ones.
+        What the predictions of a shard must say, from its entries in order and the dead letters.
     """
     told: list[str] = []
-    entries = list(_entries(log, names, told))
+    entries = [e for shard in range(shards) for e in _entries(log, names, shard, shards, told)]
     predictions = _predictions(log, names, told)
     dead = _dead_letters(log, names, told)
     skips = {place for entry in entries for place in entry.skips}
@@ -102,9 +112,20 @@ def check(
     if watched is not None:
         told += _as_watched(log, names, watched)
     if oracle is not None:
-        records = [record for entry in entries for record in entry.records]
-        told += _as_told(predictions, oracle(records, dead.keys() | skips))
+        for shard in range(shards):
+            mine = [entry for entry in entries if entry.shard == shard]
+            told += _as_told(predictions, oracle(mine, dead.keys() | skips))
     return told
+
+
+def cut_out(log: Log, names: Names, shard: int) -> set[int]:
+    """Numbers of the entries that rollbacks cut out of the history of a shard."""
+    cut: set[int] = set()
+    for record in reversed(log.get((names.journal, shard), ())):
+        entry = json.loads(record.value or b"null")
+        if entry["kind"] == "reset" and entry["seq"] not in cut:  # else it was cut out itself
+            cut |= set(range(entry["to"] + 1, entry["seq"]))
+    return cut
 
 
 def _all(log: Log, topic: str) -> Iterator[Seen]:
@@ -131,47 +152,66 @@ def _difference(what: str, found: set[Place], expected: set[Place]) -> list[str]
     return told
 
 
-def _entries(log: Log, names: Names, told: list[str]) -> Iterator[_Entry]:
-    """The journal's entries with their records in order; what is wrong with it goes to `told`."""
-    journal = [json.loads(record.value or b"null") for record in _all(log, names.journal)]
+def _entries(log: Log, names: Names, shard: int, shards: int, told: list[str]) -> Iterator[Entry]:
+    """A journal's entries with their records in order; what is wrong with it goes to `told`."""
+    journal = [json.loads(r.value or b"null") for r in log.get((names.journal, shard), ())]
     if not journal or journal[0]["kind"] != "identity":
-        told.append("journal: it does not begin with an identity")
+        told.append(f"journal: that of shard {shard} does not begin with an identity")
         return
     at = {(topic, number): start for topic, number, start in journal[0]["starts"]}
     clock = 0
     for expected, entry in enumerate(journal[1:], 1):
         if entry["kind"] == "identity":
-            told.append(f"journal: a second identity at entry {expected}")
+            told.append(f"journal: a second identity at entry {expected} of shard {shard}")
             continue
-        if entry["seq"] != expected:
-            told.append(f"journal: entry {entry['seq']} where {expected} should be")
-        if entry["now"] < clock:
-            told.append(f"journal: the clock of entry {entry['seq']} goes back")
-        clock = entry["now"]
-        heads: dict[tuple[str, int], list[Seen]] = {}
-        for topic, number, first, end, count, *_ in entry["ranges"]:
-            part = (topic, number)
-            if first != at.get(part, 0):
-                told.append(
-                    f"journal: entry {entry['seq']} takes {part} from {first}, "
-                    f"the one before ended at {at.get(part, 0)}"
-                )
-            at[part] = end
-            heads[part] = [r for r in log.get(part, ()) if first <= r.offset < end]
-            if len(heads[part]) != count:
-                told.append(
-                    f"journal: entry {entry['seq']} counts {count} records of {part}, "
-                    f"{len(heads[part])} are there"
-                )
-        skips = {Place(*skip[:3]) for skip in entry.get("skips") or ()}
-        yield _Entry(
-            entry["seq"],
-            entry["now"],
-            entry["predictions"],
-            entry["dead_letters"],
-            list(_in_order(heads, names)),
-            skips,
-        )
+        made = _entry(log, names, shard, entry)
+        if made.seq != expected:
+            told.append(f"journal: {made} where {expected} should be")
+        if made.now < clock:
+            told.append(f"journal: the clock of {made} goes back")
+        clock = made.now
+        if made.back_to is not None and not 0 <= made.back_to < made.seq:
+            told.append(f"journal: {made} goes back to {made.back_to}")
+        told += _ranges(made, entry.get("ranges", ()), at, shards)
+        yield made
+
+
+def _entry(log: Log, names: Names, shard: int, told: Mapping[str, Any]) -> Entry:
+    """What an entry says, and its records."""
+    if told["kind"] == "reset":
+        return Entry(shard, told["seq"], told["now"], back_to=told["to"])
+    heads = {
+        (topic, number): [r for r in log.get((topic, number), ()) if first <= r.offset < end]
+        for topic, number, first, end, *_ in told["ranges"]
+    }
+    return Entry(
+        shard,
+        told["seq"],
+        told["now"],
+        told["predictions"],
+        told["dead_letters"],
+        list(_in_order(heads, names)),
+        {Place(*skip[:3]) for skip in told.get("skips") or ()},
+    )
+
+
+def _ranges(
+    entry: Entry, ranges: Sequence[Any], at: dict[tuple[str, int], int], shards: int
+) -> Iterator[str]:
+    """Whether an entry goes on where the one before ended, and counts what is there."""
+    counts = Counter((record.topic, record.partition) for record in entry.records)
+    for topic, number, first, end, count, *_ in ranges:
+        part = (topic, number)
+        if number % shards != entry.shard:
+            yield f"journal: {entry} takes {part}, which is another shard's"
+        if first != at.get(part, 0):
+            yield (
+                f"journal: {entry} takes {part} from {first}, "
+                f"the one before ended at {at.get(part, 0)}"
+            )
+        at[part] = end
+        if counts[part] != count:
+            yield f"journal: {entry} counts {count} records of {part}, {counts[part]} are there"
 
 
 def _in_order(heads: Mapping[tuple[str, int], list[Seen]], names: Names) -> Iterator[Seen]:
@@ -219,7 +259,7 @@ def _dead_letters(log: Log, names: Names, told: list[str]) -> dict[Place, Seen]:
 def _tiled(
     log: Log,
     names: Names,
-    entries: list[_Entry],
+    entries: list[Entry],
     committed: Mapping[tuple[str, int], int] | None,
 ) -> list[str]:
     """Each input record is in exactly one entry; the group stands where the journal ends."""
@@ -254,22 +294,26 @@ def _complete(
     return told
 
 
-def _ordered(log: Log, names: Names, entries: list[_Entry]) -> list[str]:
-    """Each partition of the predictions has the order in which the journal consumed them."""
+def _ordered(log: Log, names: Names, entries: list[Entry]) -> list[str]:
+    """In a partition of the predictions each shard's have the order in which it consumed them."""
     told = []
-    rank = {_place(r): i for i, r in enumerate(r for e in entries for r in e.records)}
+    rank = {
+        _place(r): (entry.shard, i)
+        for i, (entry, r) in enumerate((e, r) for e in entries for r in e.records)
+    }
     originals = {_place(r): r for r in _all(log, names.observations)}
     for (topic, number), records in sorted(log.items()):
         if topic != names.predictions:
             continue
-        before = -1
+        before: dict[int, int] = {}
         for record in records:
             said = json.loads(record.value or b"null")
             place = Place(*(said["position"][k] for k in ("topic", "partition", "offset")))
-            here = rank.get(place, before)
-            if here < before:
-                told.append(f"order: partition {number} tells {tuple(place)} too late")
-            before = max(before, here)
+            if place in rank:
+                shard, here = rank[place]
+                if here < before.get(shard, -1):
+                    told.append(f"order: partition {number} tells {tuple(place)} too late")
+                before[shard] = max(before.get(shard, -1), here)
             original = originals.get(place)
             if original is not None and said["ts"] != original.timestamp:
                 told.append(f"predictions: {tuple(place)} has another time than its observation")
@@ -277,7 +321,7 @@ def _ordered(log: Log, names: Names, entries: list[_Entry]) -> list[str]:
 
 
 def _counted(
-    names: Names, entries: list[_Entry], predictions: Collection[Place], dead: Collection[Place]
+    names: Names, entries: list[Entry], predictions: Collection[Place], dead: Collection[Place]
 ) -> list[str]:
     """No transaction is torn: an entry's outputs are as many as it says."""
     told = []
@@ -288,7 +332,7 @@ def _counted(
             ("dead letters", entry.dead_letters, len(places & set(dead))),
         ):
             if said != found:
-                told.append(f"entry {entry.seq}: says {said} {what}, {found} are there")
+                told.append(f"{entry}: says {said} {what}, {found} are there")
     return told
 
 

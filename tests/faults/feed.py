@@ -1,6 +1,7 @@
-"""The records of the faults: two data sets, labels late, early, double, of nobody; some broken.
+"""The records of the faults: two data sets, labels late, early, double, other ones, of nobody.
 
-Ids are dense numbers, so that equality of sets is exact. One seed is one feed.
+Some records are broken. Ids are dense numbers, so that equality of sets is exact. One seed is one
+feed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from kafka.partitioner.default import murmur2
+
 from stream import GaussianNB, MultinomialNB
 from stream.base import Learner
 from tests.faults.checker import Names
@@ -27,6 +30,7 @@ __all__ = ["KINDS", "LABELS", "OBSERVATIONS", "Kind", "broken", "records"]
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 OBSERVATIONS, LABELS = 3, 2  # partitions: five inputs
 LATE = 40  # records between an observation and its label
+CHANGED = 0.03  # so many labels are told again, as another one
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class Kind:
             for label in [row.pop(self.label)]
         ]
 
+    @cache  # noqa: B019
+    def labels(self) -> list[str]:
+        """All that occur."""
+        return sorted({label for _, label in self.records()})
+
 
 KINDS = {
     "elec2": Kind("elec2/elec_skmultiflow.csv.gz", "class", "numeric", GaussianNB),
@@ -66,10 +75,18 @@ def broken(record: Seen) -> bool:
 
 
 def records(
-    kind: Kind, names: Names, random: Random
+    kind: Kind, names: Names, random: Random, *, keyed: int = 0
 ) -> Iterator[list[tuple[str, int, str, bytes]]]:
-    """An observation and what is sent beside it, as (topic, partition, key, value); endless."""
+    """An observation and what is sent beside it, as (topic, partition, key, value); endless.
+
+    With `keyed` inputs have so many partitions, and the key says which; else they are drawn.
+    """
+
+    def place(id_: str, count: int) -> int:
+        return (murmur2(id_.encode()) & 0x7FFFFFFF) % keyed if keyed else random.randrange(count)
+
     waiting: list[tuple[str, str]] = []
+    answered: list[tuple[str, str]] = []
     for number, (x, label) in enumerate(cycle(kind.records())):
         id_ = str(number)
         out = []
@@ -78,17 +95,24 @@ def records(
         if chance < 0.02:
             value = value[: random.randrange(len(value))]  # not JSON: a dead letter
         elif chance < 0.04:
-            out.append((names.labels, random.randrange(LABELS), id_, _label(id_, label)))
+            out.append((names.labels, place(id_, LABELS), id_, _label(id_, label)))
         if chance > 0.02:
             waiting.append((id_, label))
-        out.append((names.observations, random.randrange(OBSERVATIONS), id_, value))
+        out.append((names.observations, place(id_, OBSERVATIONS), id_, value))
         if len(waiting) > LATE:
             late_id, late = waiting.pop(random.randrange(10))
             times = 2 if chance > 0.97 else 0 if chance > 0.92 else 1
             told = b"[]" if chance > 0.995 else _label(late_id, late)
-            out += [(names.labels, random.randrange(LABELS), late_id, told)] * times
+            out += [(names.labels, place(late_id, LABELS), late_id, told)] * times
+            answered = [*answered[-LATE:], (late_id, late)]
         if 0.04 < chance < 0.05:
-            out.append((names.labels, 0, f"no-{id_}", _label(f"no-{id_}", label)))
+            out.append(
+                (names.labels, place(f"no-{id_}", 1), f"no-{id_}", _label(f"no-{id_}", label))
+            )
+        if 0.05 < chance < 0.05 + CHANGED and answered:
+            old_id, old = random.choice(answered)
+            other = random.choice([each for each in kind.labels() if each != old])
+            out.append((names.labels, place(old_id, LABELS), old_id, _label(old_id, other)))
         yield out
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from random import Random
 
 from consumers.failpoints import POINTS
-from tests.acceptance.service import Service
 from tests.faults.lab import Lab, wait_for
 
 __all__ = ["RANDOM", "Round", "kill_round", "plan"]
@@ -31,6 +30,7 @@ class Round:
     killed: Counter[str] = field(default_factory=Counter)  # by the point it happened at
     recoveries: list[float] = field(default_factory=list)  # seconds from start to live
     damaged: int = 0  # snapshots
+    rollbacks: int = 0
     records: int = 0
     violations: list[str] = field(default_factory=list)
 
@@ -53,17 +53,22 @@ def kill_round(
     seed: int,
     points: Sequence[str],
     *,
+    shards: int = 1,
+    corrections: bool = False,
+    rollbacks: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Round:
-    """One service, killed at each of the points, in their order."""
+    """One service, killed at each of the points, in their order; with rollbacks in between."""
     random, done = Random(seed), Round()
-    with Lab(bootstrap, directory, kind, seed) as lab:
+    with Lab(bootstrap, directory, kind, seed, shards=shards, corrections=corrections) as lab:
         for point in points:
             met = _kill(lab, point, random, done)
             done.killed[met] += 1
             say(f"{lab.name}: {met} (meant: {point})")
             if random.random() < 0.1:
-                done.damaged += _damage(lab, random)
+                done.damaged += lab.damage(random)
+            if rollbacks and random.random() < 0.3:
+                _roll_back(lab, random, done, say)
         done.violations = lab.verdict()
         done.records = lab.sent
     return done
@@ -90,7 +95,8 @@ def _kill(lab: Lab, point: str, random: Random, done: Round) -> str:
         if point == RANDOM and random.random() < 0.3:
             wait_for(lambda: not service.alive, random.uniform(0.3, 1.5))  # also while it starts
         else:
-            if wait_for(lambda: not service.alive or _live(service)) and _live(service):
+            wait_for(lambda: not service.alive or lab.live(service))
+            if lab.live(service):
                 done.recoveries.append(time.monotonic() - born)
             life = random.uniform(0.0, 0.8) if point == RANDOM else LIFE
             if point == "shutdown" and service.alive:
@@ -104,20 +110,19 @@ def _kill(lab: Lab, point: str, random: Random, done: Round) -> str:
     return found[1] if found else RANDOM
 
 
-def _live(service: Service) -> bool:
-    return "live at journal entry" in service.output
-
-
-def _damage(lab: Lab, random: Random) -> int:
-    """The newest snapshot is cut short or has a wrong bit."""
-    found = lab.snapshots()
-    if not found:
-        return 0
-    data = bytearray(found[-1].read_bytes())
-    at = random.randrange(len(data))
+def _roll_back(lab: Lab, random: Random, done: Round, say: Callable[[str], None]) -> None:
+    """Beside a service that runs, which must be fenced by it, or while none does."""
     if random.random() < 0.5:
-        del data[at:]
+        told = lab.roll_back(random)
     else:
-        data[at] ^= 1 << random.randrange(8)
-    found[-1].write_bytes(bytes(data))
-    return 1
+        with lab.start() as service:
+            wait_for(lambda: not service.alive or lab.live(service))
+            told = lab.roll_back(random)
+            if told.startswith("journaled"):
+                wait_for(lambda: not service.alive)
+                if service.code != 3:
+                    done.violations.append(f"rolled back: it ended with {service.code}, not 3")
+    say(f"{lab.name}: {told}")
+    done.rollbacks += told.startswith("journaled")
+    if told.startswith("failed"):
+        done.violations.append(f"a rollback {told}")

@@ -1,5 +1,8 @@
 """One service on a real broker: its topics, a live feed, a reader beside it, its configuration.
 
+Its inputs have five partitions that records are drawn into; those of several shards have as many
+partitions each as twice the shards, and the key says which.
+
 `with Lab(…) as lab:` feeds records for as long as it is open; `lab.start(…)` runs the service as a
 process; `lab.verdict()` drains what is left and returns every violation the checker and the
 comparison of states find. One seed decides the records; the faults are the caller's.
@@ -7,6 +10,7 @@ comparison of states find. One seed decides the records; the faults are the call
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,12 +25,12 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError
 
 from consumers.transports.kafka_producer import discard
-from tests.acceptance.service import Service
+from tests.acceptance.service import Service, headwater
 from tests.faults import states
-from tests.faults.checker import Names, check
+from tests.faults.checker import Names, check, cut_out
 from tests.faults.feed import KINDS, LABELS, OBSERVATIONS, broken, records
 from tests.faults.oracle import predicted_by
-from tests.faults.seen import Watcher, committed_offsets, read_topics
+from tests.faults.seen import Seen, Watcher, committed_offsets, read_topics
 
 __all__ = ["Lab", "wait_for"]
 
@@ -39,8 +43,12 @@ labels = "{labels}"
 max_wait_ms = 100
 [features]
 {features}
+[labels]
+corrections = {corrections}
 [model]
 type = "{model}"
+[scale]
+shards = {shards}
 [commit]
 max_records = {max_records}
 max_delay_ms = {max_delay_ms}
@@ -72,6 +80,10 @@ class Lab:
         The broker's address for the service alone: a proxy, say.
     kafka
         Lines of the section [kafka].
+    shards
+        How many models.
+    corrections
+        Whether a second, other label replaces the first.
     """
 
     def __init__(
@@ -84,6 +96,8 @@ class Lab:
         rate: int = 100,
         through: str | None = None,
         kafka: str = "",
+        shards: int = 1,
+        corrections: bool = False,
     ) -> None:
         self.name = f"{kind}-{uuid4().hex[:8]}"
         self.kind = KINDS[kind]
@@ -96,7 +110,10 @@ class Lab:
         )
         self.bootstrap, self.through = bootstrap, through or bootstrap
         self.directory, self.kafka, self.rate = directory, kafka, rate
+        self.shards, self.corrections = shards, corrections
+        self._keyed = 2 * shards if shards > 1 else 0
         self.sent = 0
+        self._damaged: dict[Path, bytes] = {}
         self._random = Random(seed)
         self._feed = threading.Event()
         self._failed: BaseException | None = None
@@ -105,15 +122,15 @@ class Lab:
     def __enter__(self) -> Self:
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap)
         sizes = {
-            self.names.observations: OBSERVATIONS,
-            self.names.labels: LABELS,
-            self.names.predictions: OBSERVATIONS,
+            self.names.observations: self._keyed or OBSERVATIONS,
+            self.names.labels: self._keyed or LABELS,
+            self.names.predictions: self._keyed or OBSERVATIONS,
             self.names.dead_letters: 1,
-            self.names.journal: 1,
+            self.names.journal: self.shards,
         }
         try:
             admin.create_topics(
-                {t: {"num_partitions": n, "replication_factor": 1} for t, n in sizes.items()}
+                {t: {"num_partitions": n, "replication_factor": -1} for t, n in sizes.items()}
             )
             admin.wait_for_topics(list(sizes))
         finally:
@@ -143,6 +160,8 @@ class Lab:
                 labels=self.names.labels,
                 features="\n".join(f'{feature} = "{self.kind.feature}"' for feature in names),
                 model=self.kind.make.__name__,
+                corrections=str(self.corrections).lower(),
+                shards=self.shards,
                 max_records=max_records,
                 max_delay_ms=max_delay_ms,
                 every_records=every_records,
@@ -152,10 +171,10 @@ class Lab:
         return path
 
     def start(self, *arguments: str, failpoint: str = "", **sizes: int) -> Service:
-        """Run the service in the background, its shard being this process's: no group is asked."""
+        """Run the service in the background, all shards in this process: no group is asked."""
         return Service(
             self.configure(**sizes),
-            *("--shards", "0"),
+            *("--shards", ",".join(map(str, range(self.shards)))),
             *arguments,
             environment={"HEADWATER_FAILPOINT": failpoint},
         )
@@ -164,9 +183,52 @@ class Lab:
         """How many committed predictions the reader beside it has seen."""
         return self._watcher.count(self.names.predictions)
 
+    def live(self, service: Service) -> bool:
+        """Whether every shard of it is."""
+        return service.output.count("live at journal entry") >= self.shards
+
+    def roll_back(self, random: Random) -> str:
+        """Cut some entries out of the history of a shard; what the command said at its end."""
+        shard = random.randrange(self.shards)
+        journal = self.journal(shard)
+        if len(journal) < 4:
+            return "too early"
+        to = journal[random.randrange(max(len(journal) - 40, 1), len(journal) - 1)]
+        done = headwater(
+            *("rollback", self.configure(), "--to", str(to.offset + 1), "--yes"),
+            *("--shard", str(shard), "--reason", "on purpose"),
+        )
+        said = (done.stdout + done.stderr).strip()
+        found = re.search(r"journaled .*", said)
+        return found[0] if found and not done.returncode else f"failed: {said}"
+
+    def journal(self, shard: int) -> list[Seen]:
+        """The committed entries of a shard."""
+        read = read_topics(self.bootstrap, [self.names.journal])
+        return read[self.names.journal, shard]
+
     def snapshots(self) -> list[Path]:
-        """Its snapshots, the oldest first."""
+        """Its snapshots, the oldest of a shard first."""
         return sorted((self.directory / "headwater-state" / self.name).rglob("snap-*.hws"))
+
+    def damage(self, random: Random) -> bool:
+        """Cut the newest snapshot of the last shard short, or flip a bit; False: there is none."""
+        found = self.snapshots()
+        if not found:
+            return False
+        data = bytearray(found[-1].read_bytes())
+        at = random.randrange(len(data))
+        if random.random() < 0.5:
+            del data[at:]
+        else:
+            data[at] ^= 1 << random.randrange(8)
+        found[-1].write_bytes(bytes(data))
+        self._damaged[found[-1]] = bytes(data)
+        return True
+
+    def _whole(self) -> list[Path]:
+        """The snapshots but those that are as `damage` left them."""
+        return [p for p in self.snapshots() if p.read_bytes() != self._damaged.get(p)]
 
     def verdict(self, seconds: float = 120) -> list[str]:
         """Stop the feed, let the service come to its end, and name every violation."""
@@ -185,16 +247,20 @@ class Lab:
         told = check(
             log,
             self.names,
+            shards=self.shards,
             watched=watched,
             committed=committed_offsets(self.bootstrap, self.name, parts),
             bad=broken,
-            oracle=predicted_by(self.kind.make, features, self.names.observations),
+            oracle=predicted_by(
+                self.kind.make, features, self.names.observations, corrections=self.corrections
+            ),
         )
-        return told + states.differences(self.configure(), self.snapshots())
+        cuts = [cut_out(log, self.names, shard) for shard in range(self.shards)]
+        return told + states.differences(self.configure(), self._whole(), cuts)
 
     def _feeding(self) -> None:
         """Send, whatever becomes of the broker: what counts is what lies in the topics."""
-        feed = records(self.kind, self.names, self._random)
+        feed = records(self.kind, self.names, self._random, keyed=self._keyed)
         try:
             while not self._feed.is_set():
                 with suppress(KafkaError):

@@ -4,118 +4,23 @@ from __future__ import annotations
 
 import json
 import struct
-import threading
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
-from random import Random
 
 import msgspec
 import numpy as np
 import pytest
 
-from consumers.config import load
-from consumers.records import Outgoing, Partition
-from consumers.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
-from consumers.transports import open_log
 from stream.state import State
-from tests.faults import states
-from tests.faults.checker import Names, check
-from tests.faults.feed import KINDS, LABELS, OBSERVATIONS, broken, records
-from tests.faults.oracle import predicted_by
-from tests.faults.seen import Seen
-
-NAMES = Names("in", "labels", "out", "dead", "journal")
-RECORDS = 400
-CONFIG = """
-name = "svc"
-[input]
-transport = "sqlite:log.db"
-observations = "in"
-labels = "labels"
-[output]
-predictions = "out"
-dead_letters = "dead"
-[journal]
-topic = "journal"
-[features]
-{features}
-[model]
-type = "GaussianNB"
-[commit]
-max_records = 50
-[snapshots]
-every_records = 150
-"""
-
-Topics = dict[tuple[str, int], list[Seen]]
-
-
-@dataclass
-class Run:
-    """What a service left that nothing befell."""
-
-    config: Path
-    log: Topics
-    committed: dict[tuple[str, int], int]
-
-    def violations(
-        self, log: Topics, watched: Topics, committed: dict[tuple[str, int], int]
-    ) -> list[str]:
-        """What the checker says."""
-        return check(
-            log,
-            NAMES,
-            watched=watched,
-            committed=committed,
-            bad=broken,
-            oracle=predicted_by(
-                KINDS["elec2"].make, list(KINDS["elec2"].records()[0][0]), NAMES.observations
-            ),
-        )
+from tests.faults import clean, states
+from tests.faults.clean import NAMES, RECORDS, Run, Topics
+from tests.faults.feed import OBSERVATIONS
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Elec2 through the embedded log, five input partitions, twenty commits or so."""
-    directory = tmp_path_factory.mktemp("clean")
-    path = directory / "svc.toml"
-    names = KINDS["elec2"].records()[0][0]
-    path.write_text(CONFIG.format(features="\n".join(f'{name} = "numeric"' for name in names)))
-    config = load(path)
-    sizes = {"in": OBSERVATIONS, "labels": LABELS, "out": OBSERVATIONS, "dead": 1, "journal": 1}
-    feed = records(KINDS["elec2"], NAMES, Random(5))
-    with closing(open_log(config.input.transport)) as log:
-        for topic, count in sizes.items():
-            log.create_topic(topic, count)
-        for time in range(RECORDS):
-            log.append(
-                [
-                    Outgoing(topic, key.encode(), value, 1_700_000_000_000 + time, (), number)
-                    for topic, number, key, value in next(feed)
-                ]
-            )
-        Runner(config, log, threading.Event(), drain=True).run()
-        parts = [Partition(topic, n) for topic, count in sizes.items() for n in range(count)]
-        ends = log.end_offsets(parts)
-        found: Topics = {tuple(p): [] for p in parts}
-        for part in parts:
-            for seen in _records(log, part, ends[part]):
-                found[tuple(part)].append(seen)
-    at = {p: records[-1].offset + 1 for p, records in found.items() if p[0] in NAMES.inputs}
-    return Run(path, found, at)
-
-
-def _records(log, part: Partition, end: int):
-    """The records of a partition with their headers, as a reader sees them."""
-    if end == 0:
-        return
-    for record in log.follow({part: 0}, poll_seconds=0.01):
-        yield Seen(*record)
-        if record.offset == end - 1:
-            return
+    """Elec2 through the embedded log, five input partitions."""
+    return clean.run(tmp_path_factory.mktemp("clean"))
 
 
 def drop(log: Topics, topic: str) -> None:
@@ -221,7 +126,7 @@ MUTANTS: dict[str, tuple[Callable[[Topics], None], str]] = {
         lambda log: rewrite(
             log, "journal", 4, lambda e: e.update(predictions=e["predictions"] + 1)
         ),
-        "entry 4: says",
+        "entry 4 of shard 0: says",
     ),
     "clock goes back": (
         lambda log: rewrite(log, "journal", 4, lambda e: e.update(now=1)),

@@ -22,7 +22,17 @@ import numpy as np
 
 from tests.kafka.broker import running_broker
 
-__all__ = ["HEAD", "PAGE", "Row", "add_row", "arguments", "report", "say", "side_by_side"]
+__all__ = [
+    "HEAD",
+    "PAGE",
+    "Row",
+    "add_row",
+    "arguments",
+    "options_of",
+    "report",
+    "say",
+    "side_by_side",
+]
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
@@ -84,12 +94,17 @@ def code_of() -> str:
 
 
 def arguments(description: str | None, what: str, count: int) -> argparse.Namespace:
+    """The options of a long run that has no others."""
+    return options_of(description, what, count).parse_args()
+
+
+def options_of(description: str | None, what: str, count: int) -> argparse.ArgumentParser:
     """The options every long run has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(f"--{what}", type=int, default=count)
     parser.add_argument("--seed", type=int, default=1)
     add_write(parser)
-    return parser.parse_args()
+    return parser
 
 
 def add_write(parser: argparse.ArgumentParser) -> None:
