@@ -147,11 +147,20 @@ class Lab:
         self._watcher.__exit__(kind, error, None)
 
     def configure(
-        self, *, max_records: int = 500, max_delay_ms: int = 20, every_records: int = 300
+        self,
+        *,
+        host: str = "",
+        max_records: int = 500,
+        max_delay_ms: int = 20,
+        every_records: int = 300,
     ) -> Path:
-        """Write a configuration; sizes may differ at each start, the identity never does."""
+        """Write a configuration; sizes may differ at each start, the identity never does.
+
+        Each host has snapshots of its own.
+        """
         names = self.kind.records()[0][0]
-        path = self.directory / f"{self.name}-{max_records}-{every_records}.toml"
+        path = self.directory / host / f"{self.name}-{max_records}-{every_records}.toml"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(
             CONFIG.format(
                 name=self.name,
@@ -181,7 +190,19 @@ class Lab:
 
     def predicted(self) -> int:
         """How many committed predictions the reader beside it has seen."""
-        return self._watcher.count(self.names.predictions)
+        return sum(self.predicted_of_shards())
+
+    def predicted_of_shards(self) -> list[int]:
+        """The same of each shard: a prediction has the partition of its observation."""
+        counts = self._watcher.counts(self.names.predictions)
+        return [
+            sum(counts[n] for n in counts if n % self.shards == shard)
+            for shard in range(self.shards)
+        ]
+
+    def join(self, host: str, **sizes: int) -> Service:
+        """Run the service as a member of its group, which says whose the shards are."""
+        return Service(self.configure(host=host, **sizes))
 
     def live(self, service: Service) -> bool:
         """Whether every shard of it is."""
@@ -208,8 +229,9 @@ class Lab:
         return read[self.names.journal, shard]
 
     def snapshots(self) -> list[Path]:
-        """Its snapshots, the oldest of a shard first."""
-        return sorted((self.directory / "headwater-state" / self.name).rglob("snap-*.hws"))
+        """Its snapshots on every host, the oldest of a shard first."""
+        found = self.directory.rglob(f"headwater-state/{self.name}/shard-*/*/snap-*.hws")
+        return sorted(found, key=lambda path: (path.parents[1].name, path.name))
 
     def damage(self, random: Random) -> bool:
         """Cut the newest snapshot of the last shard short, or flip a bit; False: there is none."""

@@ -86,9 +86,9 @@ class Watcher:
         assert not self._thread.is_alive(), "the watcher did not come to its end"
         return self._seen
 
-    def count(self, topic: str) -> int:
-        """How many records of a topic it has seen so far."""
-        return sum(len(found) for (name, _), found in list(self._seen.items()) if name == topic)
+    def counts(self, topic: str) -> dict[int, int]:
+        """How many records of each partition of a topic it has seen so far."""
+        return {n: len(found) for (name, n), found in list(self._seen.items()) if name == topic}
 
     def _run(self) -> None:
         try:
