@@ -25,10 +25,10 @@ from consumers.events import Committed, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
-from stream.accounting import OUTCOMES
-from stream.evaluate.estimate import EstimateView
 from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
+from stream.accounting import OUTCOMES
+from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import Quality
 from tests.telemetry.views import POSITIONS, labelling, quality, view
 
