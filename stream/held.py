@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,32 +20,15 @@ __all__ = ["KEPT", "Early", "Held", "Settled", "Waiting", "ids_of", "keyed", "ol
 V = TypeVar("V")
 
 
-class Waiting(NamedTuple):
-    """An observation, its row in a slot."""
-
-    slot: int
-    time: int
-
-
-class Early(NamedTuple):
-    """A label whose observation has not come."""
-
-    label: Label
-    w: float
-    time: int
-
-
-class Settled(NamedTuple):
-    """An id about which nothing more is awaited."""
-
-    label: Label | None  # None: it went before a label came
-    time: int
-    slot: int = -1  # of its row; -1: not kept
-    w: float = 0.0
-    learned: int = 0  # records learned up to and with it
-
-
-Held = Waiting | Early | Settled
+# Tuples of Python's own, for two are made a record and a hundred thousand are kept: a class of
+# them takes five times as long to make, and the garbage collector looks at each again and again.
+# The second of each is the stream time at which it came.
+Waiting: TypeAlias = tuple[int, int]  # an observation: the slot of its row
+Early: TypeAlias = tuple[Label, int, float]  # a label whose observation has not come, its weight
+# An id of which nothing more is awaited: its label (None: it went before one came), the slot of its
+# row (-1: not kept), its weight, and how many records were learned up to and with it.
+Settled: TypeAlias = tuple[Label | None, int, int, float, int]
+Held: TypeAlias = Waiting | Early | Settled
 KEPT = (("slot", np.int64), ("w", np.float64), ("learned", np.int64))  # of what is settled
 
 
@@ -66,7 +49,7 @@ def older(items: Iterable[tuple[str, Held]], limit: int) -> list[str]:
     """Ids at the front whose time is before `limit`."""
     out = []
     for id_, value in items:
-        if value.time >= limit:
+        if value[1] >= limit:
             break
         out.append(id_)
     return out

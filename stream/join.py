@@ -16,7 +16,9 @@ Ids are compared as text. Waiting observations, early labels and settled ids are
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +27,7 @@ from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.held import KEPT, Early, Held, Settled, Waiting, ids_of, keyed, older, repeated
 from stream.labels import AcceptedLabels
-from stream.plan import Correction, Plan, Target
+from stream.plan import Correction, Plan
 from stream.schema import Dictionary, Label, plain_label
 from stream.state import State, pack
 
@@ -56,8 +58,12 @@ class LabelJoin:
     >>> plan = Plan()
     >>> join.observe(plan, event=0, row=0, id="a", time=0)
     >>> join.answer(plan, event=1, id="a", label=True, w=1.0, time=5)
-    >>> plan.op, plan.y, join.pending
-    ([0, 1], [None, True], 0)
+    >>> for op, row, slot, label, weight in plan.steps:
+    ...     print(op, row, label)
+    0 0 None
+    1 0 True
+    >>> join.pending
+    0
     """
 
     def __init__(
@@ -95,16 +101,16 @@ class LabelJoin:
 
     def kept_slots(self) -> NDArray[np.int64]:
         """The slots of the rows that are kept: waiting ones, then settled ones, oldest first."""
-        slots = [v.slot for v in self._waiting.values()]
+        slots = [slot for slot, _ in self._waiting.values()]
         if self.corrections:
-            slots += [v.slot for v in self._settled.values() if v.slot >= 0]
+            slots += [slot for _, _, slot, *_ in self._settled.values() if slot >= 0]
         return np.array(slots, dtype=np.int64)
 
     @property
     def waited(self) -> int | None:
         """Milliseconds of stream time the oldest pending observation has waited; None: none."""
         oldest = next(iter(self._waiting.values()), None)
-        return None if oldest is None else self.time - oldest.time
+        return None if oldest is None else self.time - oldest[1]
 
     @property
     def early(self) -> int:
@@ -129,8 +135,8 @@ class LabelJoin:
         learn: bool = True,
     ) -> None:
         """An observation, perhaps with its label inside. `learn` False: a label is held back."""
-        self._advance(time, plan)
-        here = Target(row, -1)
+        if time > self.time:
+            self._advance(time, plan)
         accepted = None
         if label is not None:
             accepted = self._accept(plan, event, label)
@@ -139,24 +145,24 @@ class LabelJoin:
         if id in self._waiting or id in self._settled:
             self.outcomes["duplicate_observation"] += 1
             self.account.gave_up()
-            plan.step(PREDICT, here)
+            plan.steps.append((PREDICT, row, -1, None, 1.0))
             return
-        early = self._early.pop(id, None)
-        if early is not None:
-            self._accepted.release(early.label)
+        if id in self._early:
+            known, _, w = self._early.pop(id)
+            self._accepted.release(known)
             if accepted is not None:
-                self.outcomes[repeated(early.label, accepted)] += 1
-            accepted, w = early.label, early.w
+                self.outcomes[repeated(known, accepted)] += 1
+            accepted = known
         if accepted is not None:
             self.account.label_came(0)
-            self._learn(plan, PREDICT_THEN_LEARN, here, id, accepted, w, learn)
+            self._learn(plan, PREDICT_THEN_LEARN, (row, -1), id, accepted, w, learn)
             return
-        plan.step(PREDICT, here)
+        plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(self._waiting) >= self.max_pending:
             self._evict(plan)
         slot = self._keep(plan, row)
         plan.began.add(slot)
-        self._waiting[id] = Waiting(slot, self.time)
+        self._waiting[id] = (slot, self.time)
 
     def answer(
         self,
@@ -170,7 +176,8 @@ class LabelJoin:
         learn: bool = True,
     ) -> None:
         """A label for the observation `id`. `learn` False: it is held back."""
-        self._advance(time, plan)
+        if time > self.time:
+            self._advance(time, plan)
         waiting = self._waiting.get(id)
         settled = self._settled.get(id) if waiting is None else None
         if settled is not None:
@@ -183,10 +190,10 @@ class LabelJoin:
             self._keep_early(id, accepted, w)
             return
         del self._waiting[id]
-        plan.no_longer_waits(waiting.slot)
-        self.account.label_came(self.time - waiting.time)
-        target = Target(plan.kept.get(waiting.slot, -1), waiting.slot)
-        self._learn(plan, LEARN, target, id, accepted, w, learn)
+        slot, since = waiting
+        plan.no_longer_waits(slot)
+        self.account.label_came(self.time - since)
+        self._learn(plan, LEARN, (plan.kept.get(slot, -1), slot), id, accepted, w, learn)
 
     def _again(
         self,
@@ -199,8 +206,9 @@ class LabelJoin:
         learn: bool,
     ) -> None:
         """Another label for a settled id."""
-        outcome = repeated(settled.label, label)
-        if outcome != "conflicting" or settled.slot < 0:
+        known, _, slot, known_w, learned = settled
+        outcome = repeated(known, label)
+        if outcome != "conflicting" or slot < 0:
             self.outcomes[outcome] += 1
             return
         accepted = self._accept(plan, event, label)
@@ -209,62 +217,67 @@ class LabelJoin:
         if not learn:
             self.outcomes["held_back"] += 1
             return
-        assert settled.label is not None  # noqa: S101  or it came late
-        plan.correction = Correction(
-            id_,
-            settled.slot,
-            settled.label,
-            settled.w,
-            accepted,
-            w,
-            self._learned - settled.learned,
-        )
+        assert known is not None  # noqa: S101  or it came late
+        age = self._learned - learned
+        plan.correction = Correction(id_, slot, known, known_w, accepted, w, age)
 
     def corrected(self, due: Correction) -> None:
         """The correction is done: its new label is learned, as old as the first one was."""
         self.labels.add(due.new)
         self.outcomes["corrected"] += 1
         self._learned += 1
-        settled = self._settled[due.id]
-        self._settled[due.id] = settled._replace(label=due.new, w=due.new_w)
+        _, time, slot, _, learned = self._settled[due.id]
+        self._settled[due.id] = (due.new, time, slot, due.new_w, learned)
 
     def conflicted(self) -> None:
         """A correction could not be done: the first label stands."""
         self.outcomes["conflicting"] += 1
 
     def _learn(
-        self, plan: Plan, op: int, target: Target, id_: str, label: Label, w: float, learn: bool
+        self,
+        plan: Plan,
+        op: int,
+        where: tuple[int, int],
+        id_: str,
+        label: Label,
+        w: float,
+        learn: bool,
     ) -> None:
+        """Learn a row; `where` is its row of this call and its slot, -1 each where it has none."""
+        row, slot = where
         if not learn:
             self.outcomes["held_back"] += 1
             if op == PREDICT_THEN_LEARN:
-                plan.step(PREDICT, target)
-            self._release(plan, target.slot)
-            self._settle(plan, id_, Settled(label, self.time))
+                plan.steps.append((PREDICT, row, slot, None, 1.0))
+            self._release(plan, slot)
+            self._settle(plan, id_, (label, self.time, -1, 0.0, 0))
             return
-        self.labels.add(label)
+        self._accepted.learned.add(label)
         self.outcomes["joined"] += 1
         self._learned += 1
-        plan.step(op, target, label, w)
-        slot = target.slot
+        plan.steps.append((op, row, slot, label, w))
         if not self.corrections:
             self._release(plan, slot)
-            slot = -1
-        self._settle(plan, id_, Settled(label, self.time, slot, w, self._learned))
-        if self.corrections and slot < 0:  # only now: settling may have let a slot go
-            slot = self._keep(plan, target.row)
-            self._settled[id_] = self._settled[id_]._replace(slot=slot)
+            self._settle(plan, id_, (label, self.time, -1, w, self._learned))
+            return
+        self._settle(plan, id_, (label, self.time, slot, w, self._learned))
+        if slot < 0:  # only now: settling may have let a slot go
+            slot = self._keep(plan, row)
+            self._settled[id_] = (label, self.time, slot, w, self._learned)
 
     def _settle(self, plan: Plan, id_: str, settled: Settled) -> None:
         if len(self._settled) >= self.max_pending:
-            self._release(plan, self._settled.popitem(last=False)[1].slot)
+            self._release(plan, self._settled.popitem(last=False)[1][2])
             self.outcomes["forgotten"] += 1
         self._settled[id_] = settled
 
     def _keep(self, plan: Plan, row: int) -> int:
         """A slot for a row of this call."""
-        slot = self._free.pop() if self._free else self._slots
-        self._slots = max(self._slots, slot + 1)
+        if self._free:
+            slot = self._free.pop()
+        else:
+            slot = self._slots
+            self._slots += 1
         plan.kept[slot] = row
         return slot
 
@@ -276,17 +289,19 @@ class LabelJoin:
     def _keep_early(self, id_: str, label: Label, w: float) -> None:
         before = self._early.get(id_)
         if before is not None:
-            self.outcomes[repeated(before.label, label)] += 1
+            self.outcomes[repeated(before[0], label)] += 1
             return
         if len(self._early) >= self.max_pending:
-            self._accepted.release(self._early.popitem(last=False)[1].label)
+            self._accepted.release(self._early.popitem(last=False)[1][0])
             self.outcomes["early_evicted"] += 1
-        self._early[id_] = Early(label, w, self.time)
+        self._early[id_] = (label, self.time, w)
         self._accepted.promise(label)
         self.outcomes["early"] += 1
 
     def _accept(self, plan: Plan, event: int, value: object) -> Label | None:
         """The label if it may be learned now or later; None where it was refused."""
+        if self._accepted.knows(value):
+            return value  # type: ignore[return-value]
         reason = self._accepted.refusal(value)
         if reason is None:
             return plain_label(value)
@@ -296,33 +311,31 @@ class LabelJoin:
 
     def _advance(self, time: int, plan: Plan) -> None:
         """Move stream time on; what is older than the horizon goes, oldest first."""
-        if time <= self.time:
-            return
         self.time = time
         limit = time - self.horizon
         if limit <= self._oldest:
             return
         for id_ in older(self._settled.items(), limit):
-            self._release(plan, self._settled.pop(id_).slot)
+            self._release(plan, self._settled.pop(id_)[2])
         for id_ in older(self._early.items(), limit):
-            self._accepted.release(self._early.pop(id_).label)
+            self._accepted.release(self._early.pop(id_)[0])
             self.outcomes["early_expired"] += 1
         for id_ in older(self._waiting.items(), limit):
             self._forget(plan, id_)
             self.outcomes["expired"] += 1
         held: tuple[Mapping[str, Held], ...] = (self._settled, self._early, self._waiting)
-        self._oldest = min((d[next(iter(d))].time for d in held if d), default=time)
+        self._oldest = min((d[next(iter(d))][1] for d in held if d), default=time)
 
     def _evict(self, plan: Plan) -> None:
         self._forget(plan, next(iter(self._waiting)))
         self.outcomes["evicted"] += 1
 
     def _forget(self, plan: Plan, id_: str) -> None:
-        slot = self._waiting.pop(id_).slot
+        slot = self._waiting.pop(id_)[0]
         plan.no_longer_waits(slot)
         self.account.gave_up()
         self._release(plan, slot)
-        self._settle(plan, id_, Settled(None, self.time))
+        self._settle(plan, id_, (None, self.time, -1, 0.0, 0))
 
     def to_state(self) -> State:
         """The whole state. O(pending)."""
@@ -333,8 +346,8 @@ class LabelJoin:
             "account": self.account.to_header(),
             "time": self.time,
             "slots": self._slots,
-            "early_labels": [e.label for e in self._early.values()],
-            "settled_labels": [s.label for s in self._settled.values()],
+            "early_labels": [label for label, *_ in self._early.values()],
+            "settled_labels": [label for label, *_ in self._settled.values()],
             "promised": self._accepted.promised,
         }
         arrays = {"free": np.array(self._free, dtype=np.int64)}
@@ -344,14 +357,16 @@ class LabelJoin:
             ("settled", self._settled),
         ):
             arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
-            times = [v.time for v in ids.values()]
+            times = [held[1] for held in ids.values()]
             arrays[f"{name}_time"] = np.array(times, dtype=np.int64)
-        arrays["waiting_slot"] = np.array([v.slot for v in self._waiting.values()], dtype=np.int64)
-        arrays["early_w"] = np.array([e.w for e in self._early.values()], dtype=np.float64)
+        arrays["waiting_slot"] = np.array(
+            [slot for slot, _ in self._waiting.values()], dtype=np.int64
+        )
+        arrays["early_w"] = np.array([w for _, _, w in self._early.values()], dtype=np.float64)
         if self.corrections:  # without, there is nothing to tell of what is settled
             header["learned"] = self._learned
-            for name, dtype in KEPT:
-                values = [getattr(s, name) for s in self._settled.values()]
+            for place, (name, dtype) in enumerate(KEPT, 2):
+                values = [settled[place] for settled in self._settled.values()]
                 arrays[f"settled_{name}"] = np.array(values, dtype=dtype)
         return State(header, arrays)
 
@@ -376,14 +391,14 @@ class LabelJoin:
         times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
         slots = state.array("waiting_slot", np.int64, 1).tolist()
         weights = state.array("early_w", np.float64, 1).tolist()
-        self._waiting = keyed(ids["waiting"], map(Waiting, slots, times["waiting"]))
-        early = map(Early, header["early_labels"], weights, times["early"])
+        self._waiting = keyed(ids["waiting"], zip(slots, times["waiting"], strict=True))
+        early = zip(header["early_labels"], times["early"], weights, strict=True)
         self._early = keyed(ids["early"], early)
-        columns = [header["settled_labels"], times["settled"]]
+        kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
         if self.corrections:
             self._learned = header["learned"]
-            for name, dtype in KEPT:
-                columns.append(state.array(f"settled_{name}", dtype, 1).tolist())
-        self._settled = keyed(ids["settled"], map(Settled, *columns))
-        promised = (e.label for e in self._early.values())
+            kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
+        settled = zip(header["settled_labels"], times["settled"], *kept, strict=False)
+        self._settled = keyed(ids["settled"], settled)
+        promised = (label for label, *_ in self._early.values())
         self._accepted.load_promised(header["promised"], promised)

@@ -45,6 +45,11 @@ class AcceptedLabels:
         """Different labels that are promised, in the order they came."""
         return list(self._promised)
 
+    def knows(self, value: object) -> bool:
+        """Whether it is a label that was learned, of its very kind: then nothing refuses it."""
+        values = self.learned.values
+        return bool(values) and type(value) is type(values[0]) and value in self.learned.codes
+
     def promise(self, label: Label) -> None:
         """Hold a place for it."""
         self._promised[label] += 1

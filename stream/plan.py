@@ -7,19 +7,17 @@ learner knows, and what the next event means depends on it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from stream.errors import Reason
 from stream.schema import Label
 
-__all__ = ["Correction", "Plan", "Target"]
+__all__ = ["Correction", "Plan", "Step"]
 
-
-class Target(NamedTuple):
-    """The row a step works on: `row` of this call, or where that is -1, the one in `slot`."""
-
-    row: int
-    slot: int
+# What is done (an `Op`); its row of this call, or where that is -1 the slot of a row that was kept
+# (of a row of this call that is kept too, its slot, else -1); label and weight where it learns.
+# A tuple of Python's own: one is made a record.
+Step: TypeAlias = tuple[int, int, int, Label | None, float]
 
 
 class Correction(NamedTuple):
@@ -54,8 +52,8 @@ class Plan:
 
     Parameters
     ----------
-    op, targets, y, w
-        One a step; `y` is None where it does not learn.
+    steps
+        In order.
     kept
         Slot to row of this call, for rows that are kept at its end.
     began, ended
@@ -67,22 +65,12 @@ class Plan:
         What is to be done after the steps; no event may be added before it is.
     """
 
-    op: list[int] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
-    y: list[Label | None] = field(default_factory=list)
-    w: list[float] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     kept: dict[int, int] = field(default_factory=dict)
     began: set[int] = field(default_factory=set)
     ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)
     correction: Correction | None = None
-
-    def step(self, op: int, target: Target, y: Label | None = None, w: float = 1.0) -> None:
-        """Add a step."""
-        self.op.append(op)
-        self.targets.append(target)
-        self.y.append(y)
-        self.w.append(w)
 
     def no_longer_waits(self, slot: int) -> None:
         """The observation in this slot waits for a label no longer."""
@@ -93,8 +81,8 @@ class Plan:
 
     def renumber(self) -> list[int]:
         """The rows its steps name, in order; from now on it names them by their place there."""
-        used = sorted({t.row for t in self.targets if t.row >= 0})
+        used = sorted({row for _, row, *_ in self.steps if row >= 0})
         place = {row: i for i, row in enumerate(used)}
-        self.targets = [Target(place.get(t.row, -1), t.slot) for t in self.targets]
+        self.steps = [(op, place.get(row, -1), s, y, w) for op, row, s, y, w in self.steps]
         self.kept = {slot: place[row] for slot, row in self.kept.items()}
         return used

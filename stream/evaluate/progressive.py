@@ -184,21 +184,23 @@ class Progressive:
 
         Also returns the slot of each fetched row, -1 for this call's own.
         """
-        m, n = len(plan.op), len(rows)
-        row = np.fromiter((t.row for t in plan.targets), dtype=np.int64, count=m)
-        slot = np.fromiter((t.slot for t in plan.targets), dtype=np.int64, count=m)
+        m, n = len(plan.steps), len(rows)
+        ops, here, slots, ys, ws = zip(*plan.steps, strict=True) if m else ((),) * 5
+        row = np.array(here, dtype=np.int64)
+        slot = np.array(slots, dtype=np.int64)
         fetch = np.flatnonzero(row < 0)
         row[fetch] = np.arange(n, n + fetch.size)
-        codes: dict[Label, int] = {}
-        y = np.full(m, -1, dtype=np.int32)
-        for i, label in enumerate(plan.y):
-            if label is not None:
-                y[i] = codes.setdefault(label, len(codes))
+        codes: dict[Label | None, int] = {None: -1}
+        for label in ys:
+            if label not in codes:
+                codes[label] = len(codes) - 1
+        y = np.array([codes[label] for label in ys], dtype=np.int32)
+        labels = [label for label in codes if label is not None]
         old = np.full(m, -1, dtype=np.int64)
         old[fetch] = slot[fetch]
         every = rows.concat(self.waiting.rows.take(slot[fetch])) if fetch.size else rows
-        op = np.array(plan.op, dtype=np.int8)
-        return Block(every, op, row, y, np.array(plan.w, dtype=np.float64), list(codes)), old
+        op = np.array(ops, dtype=np.int8)
+        return Block(every, op, row, y, np.array(ws, dtype=np.float64), labels), old
 
     def _score(
         self,

@@ -20,7 +20,7 @@ from stream.evaluate.pending import Waiting
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
 from stream.explain import Explanation
-from stream.plan import Correction, Plan, Target
+from stream.plan import Correction, Plan
 from stream.schema import Dictionary
 from stream.state import State
 
@@ -44,14 +44,13 @@ class Asked:
     """
 
     def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
-        m = len(plan.op)
-        op = np.array(plan.op, dtype=np.int8)
-        self.row = np.fromiter((t.row for t in plan.targets), dtype=np.int64, count=m)
-        slot = np.fromiter((t.slot for t in plan.targets), dtype=np.int64, count=m)
+        ops, at, slots, ys, _ = zip(*plan.steps, strict=True) if plan.steps else ((),) * 5
+        op = np.array(ops, dtype=np.int8)
+        self.row, slot = np.array(at, dtype=np.int64), np.array(slots, dtype=np.int64)
         self.learns = op != PREDICT
         self.steps = np.flatnonzero(op != LEARN)
         self.answered = np.flatnonzero(self.learns)
-        told = (plan.y[i] for i in self.answered.tolist())
+        told = (ys[i] for i in self.answered.tolist())
         codes = (labels.codes[label] for label in told if label is not None)
         self.true = np.fromiter(codes, dtype=np.int64, count=self.answered.size)
         made = np.full(rows + 1, -1, dtype=np.int64)  # row -> its prediction; -1 -> -1
@@ -256,7 +255,5 @@ class Shadow:
 
 def _part(plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
     """The steps of a plan that are taken."""
-    part = Plan(kept={slot: row for slot, row in plan.kept.items() if row not in refused})
-    for i in np.flatnonzero(taken).tolist():
-        part.step(plan.op[i], Target(*plan.targets[i]), plan.y[i], plan.w[i])
-    return part
+    kept = {slot: row for slot, row in plan.kept.items() if row not in refused}
+    return Plan([plan.steps[i] for i in np.flatnonzero(taken).tolist()], kept)

@@ -40,8 +40,12 @@ class Feed:
     @property
     def steps(self) -> list[tuple[str, int, object]]:
         """What was planned: op, row, label."""
-        plan = self.plan
-        return [(OPS[op], t.row, y) for op, t, y in zip(plan.op, plan.targets, plan.y, strict=True)]
+        return [(OPS[op], row, y) for op, row, _, y, _ in self.plan.steps]
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each step."""
+        return [w for *_, w in self.plan.steps]
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -53,7 +57,7 @@ def test_label_of_a_waiting_observation_is_learned_on_its_row() -> None:
     feed = Feed().observe("a").observe("b").answer("a", "yes", w=2.5)
 
     assert feed.steps == [("predict", 0, None), ("predict", 1, None), ("learn", 0, "yes")]
-    assert feed.plan.w[-1] == 2.5
+    assert feed.weights[-1] == 2.5
     assert (feed.outcomes, feed.join.pending) == ({"joined": 1}, 1)
     assert list(feed.plan.kept.values()) == [1]
 
@@ -63,7 +67,7 @@ def test_label_inside_an_observation_is_learned_right_after_its_prediction() -> 
     feed = Feed().observe("a", label="yes", w=3.0)
 
     assert feed.steps == [("predict then learn", 0, "yes")]
-    assert (feed.plan.w, feed.outcomes, feed.join.pending) == ([3.0], {"joined": 1}, 0)
+    assert (feed.weights, feed.outcomes, feed.join.pending) == ([3.0], {"joined": 1}, 0)
 
 
 def test_label_before_its_observation_is_kept_for_it() -> None:
@@ -74,7 +78,7 @@ def test_label_before_its_observation_is_kept_for_it() -> None:
     feed.observe("a")
 
     assert feed.steps == [("predict then learn", 1, "yes")]
-    assert (feed.plan.w, feed.outcomes) == ([2.0], {"early": 1, "joined": 1})
+    assert (feed.weights, feed.outcomes) == ([2.0], {"early": 1, "joined": 1})
 
 
 def test_same_label_again_is_a_duplicate() -> None:
@@ -377,8 +381,8 @@ class Calls:
     def end(self) -> None:
         """Do what is planned, up to the correction at its end."""
         plan = self.plan
-        for op, target, y, w in zip(plan.op, plan.targets, plan.y, plan.w, strict=True):
-            of = self.owner[target.slot] if target.row < 0 else self.first + target.row
+        for op, row, slot, y, w in plan.steps:
+            of = self.owner[slot] if row < 0 else self.first + row
             self.steps.append((OPS[op], of, y, None if y is None else w))
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
         self.rejected |= plan.rejected
