@@ -61,6 +61,8 @@ class Plan:
         those that waited before it and do no longer.
     rejected
         Event to the reason it was refused.
+    events
+        The event of each step, where somebody asks for it.
     correction
         What is to be done after the steps; no event may be added before it is.
     """
@@ -70,6 +72,7 @@ class Plan:
     began: set[int] = field(default_factory=set)
     ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)
+    events: list[int] = field(default_factory=list)
     correction: Correction | None = None
 
     def no_longer_waits(self, slot: int) -> None:

@@ -11,18 +11,23 @@ change when a correction takes a class back that nothing else was learned of.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
+from stream.drift.monitor import Alarm
+from stream.drift.rule import DriftRule
+from stream.drift.watch import Drift
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
+from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
+from stream.evaluate.events import Event, Events, one_by_one
 from stream.evaluate.explained import explained_many
 from stream.evaluate.pending import Waiting
 from stream.evaluate.quality import Quality, QualityView
@@ -36,36 +41,7 @@ from stream.state import State
 __all__ = ["Events", "Progressive", "Result", "one_by_one", "progressive"]
 
 
-_Event = tuple[int, str, int, object, float, int, int]
-
-
-@dataclass(slots=True)
-class Events:
-    """Observations and labels in order, for one call.
-
-    Parameters
-    ----------
-    ids
-        One an event.
-    row
-        Index of the observation's features; -1 for a label.
-    labels
-        The label of a label, or the one inside an observation; None where there is none.
-    weights
-        Weight of the label.
-    times
-        Stream time in milliseconds.
-    dead
-        How many records were dead letters before each event, since the one before it, and after
-        the last; None: nobody counts them.
-    """
-
-    ids: Sequence[str]
-    row: Sequence[int]
-    labels: Sequence[object]
-    weights: Sequence[float]
-    times: Sequence[int]
-    dead: Sequence[int] | None = None
+Features = Mapping[str, Floats]
 
 
 class Progressive:
@@ -82,6 +58,11 @@ class Progressive:
     breaker
         What holds learning back; None: nothing does.
 
+    Attributes
+    ----------
+    drift : Drift, or None
+        What watches for drift, see `watch`. Its state is its own, not part of `to_state`.
+
     Notes
     -----
     A score is of the first label an id had, and stays when that label is corrected: it says how
@@ -96,49 +77,81 @@ class Progressive:
         self.join = join
         self.quality = Quality()
         self.estimate = AccuracyEstimate()
+        self.drift: Drift | None = None
         self._breaker = breaker
         self.waiting = Waiting(learner.prepare(like))
         for label in learner.classes:
             join.labels.add(label)
 
-    def process(self, rows: Rows, events: Events, raw: Rows | None = None) -> Result:
+    def watch(self, rule: DriftRule) -> None:
+        """Watch for drift from now on; what another rule has seen is dropped."""
+        self.drift = Drift(rule, self.waiting.rows) if rule.monitors else None
+
+    def load_drift(self, state: State) -> None:
+        """Go on watching from what `drift.to_state` saved. StateError: it is damaged."""
+        self.drift = Drift.from_state(state, self.waiting.rows)
+
+    def process(
+        self,
+        rows: Rows,
+        events: Events,
+        raw: Rows | None = None,
+        features: Features | None = None,
+    ) -> Result:
         """Predict, score and learn, event by event.
 
         With `raw`, the rows as they were before the learner prepared them, each prediction is
-        explained too, step by step.
+        explained too, step by step. `features` are those that are watched for drift: a value a
+        row, NaN where it is missing.
         """
         stream = one_by_one(events)
         parts: list[Result] = []
         while True:
             plan = self.plan(stream)
             if plan.correction is None and not parts:
-                return self.run(plan, rows, raw)
-            part = plan.renumber()
-            at = np.array(part, dtype=np.int64)
-            parts.append(self.run(plan, rows.take(at), None if raw is None else raw.take(at)))
+                return self.run(plan, rows, raw, features)
+            at = np.array(plan.renumber(), dtype=np.int64)
+            watched = {name: values[at] for name, values in (features or {}).items()}
+            taken = None if raw is None else raw.take(at)
+            parts.append(self.run(plan, rows.take(at), taken, watched))
             if plan.correction is None:
                 return joined(parts, list(self.join.labels))
             self.correct(plan.correction)
 
-    def run(self, plan: Plan, rows: Rows, raw: Rows | None) -> Result:
+    def run(
+        self, plan: Plan, rows: Rows, raw: Rows | None, features: Features | None = None
+    ) -> Result:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        why: list[Explanation | None] | None = None
-        if raw is None:
-            predictions = self.learner.progressive_many(block)
+        execute = partial(self._execute, raw=raw)
+        alarms: list[Alarm] = []
+        if self.drift is None:
+            predictions, why = execute(self.learner, block)
         else:
-            predictions, why = explained_many(self.learner, block, raw)
-        predictions = by_code(predictions, self.join.labels)
+            asked = Asked(old, self.waiting.said, self.waiting.proba)
+            self.learner, (predictions, why), alarms = executed(
+                self.learner, self.drift, block, execute, asked, self.join.labels, features or {}
+            )
         said = predictions.best()
         self.estimate.follow(plan, block, old, predictions, said, self.waiting)
         self._score(plan, block, old, predictions, said)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
-        return Result(predictions, said, learned, before, plan.rejected, why)
+        told = [alarm._replace(at=plan.events[alarm.at]) for alarm in alarms]
+        return Result(predictions, said, learned, before, plan.rejected, why, alarms=told)
 
-    def plan(self, stream: Iterator[_Event]) -> Plan:
+    def _execute(
+        self, learner: Learner, block: Block, raw: Rows | None
+    ) -> tuple[Predictions, list[Explanation | None] | None]:
+        """The steps of a block by a learner: what it said, by our codes, and why."""
+        if raw is None:
+            return by_code(learner.progressive_many(block), self.join.labels), None
+        predictions, why = explained_many(learner, block, raw)
+        return by_code(predictions, self.join.labels), why
+
+    def plan(self, stream: Iterator[Event]) -> Plan:
         """The plan of the next events, up to a correction or the last."""
         plan, join, breaker = Plan(), self.join, self._breaker
         for event, id_, row, label, w, time, dead in stream:
@@ -153,6 +166,8 @@ class Progressive:
                 join.observe(
                     plan, event=event, row=row, id=id_, time=time, label=label, w=w, learn=learn
                 )
+            if self.drift is not None and len(plan.op) > len(plan.events):
+                plan.events.append(event)
             if breaker is not None:
                 breaker.add(dead=event in plan.rejected)
             if plan.correction is not None:
@@ -163,11 +178,15 @@ class Progressive:
         """Replace the label, or let the old one be."""
         if self.relearn(due):
             self.join.corrected(due)
+            if self.drift is not None:
+                self.drift.corrected(due.age, self.join.labels.codes[due.new], due.new_w)
         else:
             self.join.conflicted()
 
     def relearn(self, due: Correction) -> bool:
         """Unlearn the old label and learn the new one, as old as it was; whether that was done."""
+        if self.drift is not None and self.drift.forgot(due.age):
+            return False
         row = self.waiting.rows.take(np.array([due.slot]))
         w = due.new_w * self.learner.faded(due.age + 1)  # to learn it is one record more
         try:
@@ -291,23 +310,6 @@ def _at(
     inside = (column < proba.shape[1]) & (row >= 0)
     found = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
     return np.where(inside, found, 0.0)
-
-
-def one_by_one(events: Events) -> Iterator[_Event]:
-    """Each event with its number and the dead letters before it; number -1 for those at the end."""
-    n = len(events.ids)
-    dead = events.dead or [0] * (n + 1)
-    yield from zip(
-        range(n),
-        events.ids,
-        events.row,
-        events.labels,
-        events.weights,
-        events.times,
-        dead,
-        strict=False,  # one more number of dead letters than events
-    )
-    yield -1, "", -1, None, 1.0, 0, dead[n]
 
 
 def progressive(

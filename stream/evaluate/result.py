@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
+from stream.drift.monitor import Alarm
 from stream.errors import Reason
 from stream.explain import Explanation
 from stream.schema import Dictionary, Label
@@ -50,6 +51,8 @@ class Result:
         From which prediction on who speaks, of several models; empty where there is but one.
     promotions
         Who became champion meanwhile.
+    alarms
+        Of drift, in order; each at its event.
     """
 
     predictions: Predictions
@@ -60,6 +63,7 @@ class Result:
     explanations: list[Explanation | None] | None = None
     speakers: list[tuple[int, str]] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
+    alarms: list[Alarm] = field(default_factory=list)
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
@@ -97,4 +101,5 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     said = np.concatenate([part.said for part in parts])
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
-    return Result(made, said, learned, learned_before, rejected, why, speakers, promotions)
+    alarms = [alarm for part in parts for alarm in part.alarms]
+    return Result(made, said, learned, learned_before, rejected, why, speakers, promotions, alarms)

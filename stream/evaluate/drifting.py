@@ -1,0 +1,147 @@
+"""A block executed while drift is watched: an alarm acts behind its record, not behind the block.
+
+Rule: all steps are executed at once, as if there were no alarm, and what lies behind one that acts
+is executed again by the learner that begins anew there. Nothing is rolled back: the old learner is
+dropped with whatever it learned too much. So a block without an alarm costs a look, and any split
+of the stream gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.base import Learner, Predictions
+from stream.block import LEARN, PREDICT, Block, Floats
+from stream.drift.monitor import Alarm, Series
+from stream.drift.watch import Drift
+from stream.evaluate import _kernels as kernels
+from stream.explain import Explanation
+from stream.schema import Dictionary
+
+__all__ = ["Asked", "executed"]
+
+Said = tuple[Predictions, list[Explanation | None] | None]
+Execute = Callable[[Learner, Block], Said]
+
+
+@dataclass(slots=True)
+class Asked:
+    """What the labels of a block were said of before it.
+
+    Parameters
+    ----------
+    slot
+        int64, a step: where the prediction it answers is kept; -1: it is of this block.
+    said
+        int64, (slots, 3): the class codes said; -1 for none.
+    proba
+        float64, (slots, C): the posteriors.
+    """
+
+    slot: NDArray[np.int64]
+    said: NDArray[np.int64]
+    proba: Floats
+
+
+def executed(
+    learner: Learner,
+    drift: Drift,
+    block: Block,
+    execute: Execute,
+    asked: Asked,
+    labels: Dictionary,
+    features: Mapping[str, Floats],
+) -> tuple[Learner, Said, list[Alarm]]:
+    """The steps of a block, and the learner that goes on behind them.
+
+    Parameters
+    ----------
+    execute
+        Executes steps by a learner; its predictions have a column a label of `labels`.
+    features
+        The value a row of each feature that is watched, NaN where it is missing.
+    """
+    last = len(block) - 1
+    codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
+    drift.monitors.begin(_features(block, features))
+    said, why = execute(learner, block)
+    alarms: list[Alarm] = []
+    start = 0
+    while True:
+        series = _series(block, codes, said, asked, start)
+        more, stop = drift.monitors.look(series, last)
+        alarms += more
+        end = last if stop is None else stop
+        steps = start + np.flatnonzero(block.op[start : end + 1] != PREDICT)
+        drift.learned(block, steps, codes)
+        if stop is None:
+            return learner, (said, why), alarms
+        acting = [alarm for alarm in more if alarm.at == stop]
+        learner = drift.anew(learner, acting, list(labels))
+        start = stop + 1
+        if start <= last:
+            rest = execute(learner, block.slice(start, last + 1))
+            said, why = _joined((said, why), rest)
+
+
+def _joined(before: Said, after: Said) -> Said:
+    """Predictions with the last of them replaced by `after`."""
+    (old, why), (new, more) = before, after
+    keep = len(old) - len(new)
+    proba = np.concatenate((old.proba[:keep], new.proba))
+    made = Predictions(new.classes, proba, np.concatenate((old.known[:keep], new.known)))
+    return made, None if why is None else [*why[:keep], *(more or [])]
+
+
+def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]:
+    """Each feature of the observations, in order."""
+    steps = np.flatnonzero(block.op != LEARN)
+    out = {}
+    for name, column in features.items():
+        values = column[block.row[steps]]
+        there = ~np.isnan(values)
+        out[name] = Series(steps[there], values[there])
+    return out
+
+
+def _series(
+    block: Block, codes: NDArray[np.int64], said: Predictions, asked: Asked, start: int
+) -> dict[str, Series]:
+    """error, log_loss and score of the steps from `start` on."""
+    predicting = np.flatnonzero(block.op != LEARN)
+    first = int(np.searchsorted(predicting, start))
+    known = said.known[first:] > 0
+    top = np.maximum.reduce(said.proba[first:], axis=1, initial=0.0)
+    out = {"score": Series(predicting[first:][known], top[known])}
+
+    made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
+    made[block.row[predicting]] = np.arange(predicting.size)
+    steps = start + np.flatnonzero(block.op[start:] != PREDICT)
+    true, slot, here = codes[block.y[steps]], asked.slot[steps], made[block.row[steps]]
+    fresh = slot < 0
+    answer = np.where(fresh, _at(said.best(), here), _at(asked.said[:, 0], slot))
+    p_true = np.where(fresh, _of(said.proba, here, true), _of(asked.proba, slot, true))
+    named = answer >= 0  # the others are in no score either
+    out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
+    out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))
+    return out
+
+
+def _at(values: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """values[index], -1 where the index is."""
+    if not values.size:
+        return np.full(index.size, -1, dtype=np.int64)
+    return np.where(index >= 0, values[np.maximum(index, 0)], -1)
+
+
+def _of(proba: Floats, row: NDArray[np.int64], column: NDArray[np.int64]) -> Floats:
+    """proba[row, column], 0 where the class had no column yet."""
+    if not proba.size:
+        return np.zeros(row.size)
+    inside = (column < proba.shape[1]) & (row >= 0)
+    found: Floats = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
+    return np.where(inside, found, 0.0)

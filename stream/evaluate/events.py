@@ -1,0 +1,56 @@
+"""What a call of the machine is given: observations and labels in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Event", "Events", "one_by_one"]
+
+Event = tuple[int, str, int, object, float, int, int]
+
+
+@dataclass(slots=True)
+class Events:
+    """Observations and labels in order, for one call.
+
+    Parameters
+    ----------
+    ids
+        One an event.
+    row
+        Index of the observation's features; -1 for a label.
+    labels
+        The label of a label, or the one inside an observation; None where there is none.
+    weights
+        Weight of the label.
+    times
+        Stream time in milliseconds.
+    dead
+        How many records were dead letters before each event, since the one before it, and after
+        the last; None: nobody counts them.
+    """
+
+    ids: Sequence[str]
+    row: Sequence[int]
+    labels: Sequence[object]
+    weights: Sequence[float]
+    times: Sequence[int]
+    dead: Sequence[int] | None = None
+
+
+def one_by_one(events: Events) -> Iterator[Event]:
+    """Each event with its number and the dead letters before it; number -1 for those at the end."""
+    n = len(events.ids)
+    dead = events.dead or [0] * (n + 1)
+    yield from zip(
+        range(n),
+        events.ids,
+        events.row,
+        events.labels,
+        events.weights,
+        events.times,
+        dead,
+        strict=False,  # one more number of dead letters than events
+    )
+    yield -1, "", -1, None, 1.0, 0, dead[n]
