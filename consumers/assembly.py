@@ -6,6 +6,7 @@ from collections.abc import Collection
 from importlib.metadata import version
 
 from consumers.config import Config
+from consumers.lineup import trusted
 from consumers.models import build, classes_that_fit, correcting, explained, spoken
 from consumers.shard import Shard, Spec
 from stream.schema import Schema
@@ -46,5 +47,6 @@ def shard_of(
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),
         decision=config.decision.rule,
+        trusted=trusted(config),
     )
     return Shard(spec, learner)

@@ -98,6 +98,7 @@ def _committed(
         newest=_newest(outcome),
         latest=_latest(outcome, predictions),
         dead=dead_letters[-LATEST:],
+        promoted=[(p.name, p.e_value) for p in outcome.result.promotions],
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumers.records import Outgoing, Partition
+from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["LATEST", "Committed", "LabelView", "RiskView", "Said", "ShardView"]
+__all__ = ["LATEST", "ChallengerView", "Committed", "LabelView", "RiskView", "Said", "ShardView"]
 
 LATEST = 20  # predictions and dead letters a commit shows of itself
 
@@ -46,6 +47,8 @@ class Committed:
         Dead-letter reason to the last of them: its partition and offset.
     latest, dead
         The last predictions and dead letters, `LATEST` at most, as they were published.
+    promoted
+        Challengers that became champion, in order, each with its e-value.
     """
 
     records: int
@@ -59,6 +62,7 @@ class Committed:
     newest: Mapping[str, tuple[Partition, int]] = field(default_factory=dict)
     latest: Sequence[Said] = ()
     dead: Sequence[Outgoing] = ()
+    promoted: Sequence[tuple[str, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,41 @@ class LabelView:
 
 
 @dataclass(frozen=True, slots=True)
+class ChallengerView:
+    """A model that learns and is scored beside the champion.
+
+    Parameters
+    ----------
+    name, type
+        As predictions name it; `model` is what its series are called.
+    learned
+        Labels it learned.
+    skipped
+        Rows it could not take, corrections it could not follow; by what it was.
+    quality
+        Scores, of the records since it is there.
+    comparison
+        With the champion.
+    """
+
+    name: str
+    type: str
+    model: str
+    learned: int
+    skipped: Mapping[str, int]
+    quality: QualityView
+    comparison: ComparisonView
+
+
+@dataclass(frozen=True, slots=True)
 class ShardView:
     """A shard after its last commit. Every number is of all time, from the state itself.
 
     Parameters
     ----------
     name, model, shard
-        The service, the model's type, the shard's number.
+        The service; the champion: the type of [model], or the name of the challenger that was
+        promoted; the shard's number.
     observations, predictions, learned
         Totals.
     labels, dead_letters
@@ -143,6 +175,10 @@ class ShardView:
         How many of the last 1,000 records were dead letters.
     labelling
         Of predictions and their labels.
+    challengers
+        Everyone but the champion: [model] too, where that is another one.
+    promotions
+        How often a challenger became champion by the rule.
     """
 
     name: str
@@ -163,3 +199,5 @@ class ShardView:
     held_back: bool = False
     recent_dead_letters: int = 0
     labelling: LabelView | None = None
+    challengers: Sequence[ChallengerView] = ()
+    promotions: int = 0

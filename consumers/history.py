@@ -13,12 +13,12 @@ from hashlib import blake2b
 
 from consumers import journal
 from consumers.errors import TransportError
-from consumers.journal import Entry, Identity, Journaled, Merge, Reset
+from consumers.journal import Entry, Identity, Journaled, Merge, Reset, Roster
+from consumers.lineup import Lineup
 from consumers.records import Batch, Partition
 from consumers.shard import Outcome, Shard
 from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
-from stream.compat import RiverClassifier
 from stream.schema import Field
 
 __all__ = ["Course", "Live", "Progress", "Sources", "course", "linked", "replay", "steps"]
@@ -64,6 +64,7 @@ class Live:
     refused: tuple[str, ...] = ()
     last: Outcome | None = None
     diverged: int | None = None
+    news: tuple[str, ...] = ()
 
 
 def linked(chain: str, outcome: Outcome) -> str:
@@ -155,7 +156,7 @@ def steps(
                     "entries are missing, the model cannot be rebuilt"
                 )
             outcome = None
-            if isinstance(entry, Reset) or cut:
+            if cut or not isinstance(entry, Entry):
                 _pass_over(entry, live, cut)
             else:
                 outcome = live.last = _apply(entry, next(batches), live)
@@ -176,23 +177,25 @@ def _apply(entry: Entry, batch: Batch, live: Live) -> Outcome:
     return outcome
 
 
-def _pass_over(entry: Entry | Reset, live: Live, cut: bool) -> None:
-    """A reset, or an entry that one cut out: consumed, and no more."""
+def _pass_over(entry: Entry | Reset | Roster, live: Live, cut: bool) -> None:
+    """A reset or a roster, or an entry that a reset cut out: consumed, and no more."""
     if isinstance(entry, Entry):
         _move(entry, live)
     elif not cut:
         _check_chain(entry, live)
+        if isinstance(entry, Roster):
+            live.shard.line_up(Lineup(entry.challengers, entry.threshold), entry.champion)
 
 
 def _move(entry: Entry, live: Live) -> None:
     live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
 
 
-def _check_chain(entry: Entry | Reset, live: Live) -> None:
+def _check_chain(entry: Entry | Reset | Roster, live: Live) -> None:
     """Whether the shard said and scored what it did when the entry was written, bit for bit."""
     if live.chain == entry.chain:
         return
-    if isinstance(live.shard.learner, RiverClassifier):  # its randomness is not ours to promise
+    if not live.shard.repeatable:
         live.diverged = live.diverged or entry.seq
         live.chain = entry.chain
         return
@@ -205,18 +208,18 @@ def _check_chain(entry: Entry | Reset, live: Live) -> None:
 
 def _windows(
     found: Iterable[tuple[int, Journaled]], ahead: Course
-) -> Iterator[list[tuple[int, Entry | Reset]]]:
-    """Entries whose records are read in one go; what is cut out, and a reset, stand alone."""
-    window: list[tuple[int, Entry | Reset]] = []
+) -> Iterator[list[tuple[int, Entry | Reset | Roster]]]:
+    """Entries whose records are read in one go; what is cut out, and what has none, stand alone."""
+    window: list[tuple[int, Entry | Reset | Roster]] = []
     size = 0
     for at, entry in found:
         if isinstance(entry, Identity):
             continue
-        alone = isinstance(entry, Reset) or ahead.without(entry.seq) is not None
+        alone = not isinstance(entry, Entry) or ahead.without(entry.seq) is not None
         if window and (alone or size >= WINDOW):
             yield window
             window, size = [], 0
-        if isinstance(entry, Reset) or alone:
+        if alone:
             yield [(at, entry)]
             continue
         window.append((at, entry))

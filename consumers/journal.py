@@ -1,8 +1,8 @@
 """The journal: what a shard consumed, entry by entry, and the order it consumed it in. Pure.
 
 Entry 0 is the `Identity` of the service; each later one is an `Entry`, the offset range of every
-partition that moved, or a `Reset`. The order inside an entry is not stored: it is recomputed from
-the records by `merge`, so it never depends on how polls happened to fall.
+partition that moved, a `Reset` or a `Roster`. The order inside an entry is not stored: it is
+recomputed from the records by `merge`, so it never depends on how polls happened to fall.
 
 Order (version 1): a k-way merge of the partitions' heads by (record timestamp, observation before
 label, topic, partition); within a partition offsets are never reordered.
@@ -29,6 +29,7 @@ __all__ = [
     "Merge",
     "Range",
     "Reset",
+    "Roster",
     "check",
     "decode",
     "encode",
@@ -110,7 +111,23 @@ class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
     reason: str = ""
 
 
-Journaled = Identity | Entry | Reset
+class Roster(msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_defaults=True):
+    """From here on these are the challengers, name to block; those that are new start empty.
+
+    `threshold` is the e-value at which one of them is promoted, None for never. `champion` is who
+    speaks from here on, "" for [model]; None: who did. `chain` is that of the entry before.
+    """
+
+    seq: int
+    now: int
+    challengers: dict[str, dict[str, Any]]
+    chain: str
+    threshold: float | None = None
+    champion: str | None = None
+    reason: str = ""
+
+
+Journaled = Identity | Entry | Reset | Roster
 
 _decoder: msgspec.json.Decoder[Journaled] = msgspec.json.Decoder(Journaled)
 _encoder = msgspec.json.Encoder()

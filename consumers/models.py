@@ -1,4 +1,4 @@
-"""From the configuration's [model] to a learner, with its parameters and bounds checked.
+"""From [model] or a [[challenger]] to a learner, with its parameters and bounds checked.
 
 Rule: a parameter is of the type its class declares, or the configuration is refused by its name; a
 learner would take "true" for true, or fail at it in words of its own.
@@ -14,7 +14,7 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import stream
-from consumers.config.learner import Model
+from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
 from consumers.errors import ConfigError
 from stream.base import Learner
@@ -23,6 +23,7 @@ from stream.schema import Schema
 
 __all__ = [
     "build",
+    "challenging",
     "classes_that_fit",
     "correcting",
     "explainable",
@@ -31,13 +32,7 @@ __all__ = [
     "unused",
 ]
 
-AUTO = "MixedNB"  # what "auto" is
 MOST_NAMES = 10  # of fields in one line
-
-
-def spoken(name: str) -> str:
-    """[model] type `name` as predictions name it: "auto" says nothing to their reader."""
-    return AUTO if name == "auto" else name
 
 
 def family(name: str) -> type[Learner]:
@@ -45,7 +40,7 @@ def family(name: str) -> type[Learner]:
     return cast("type[Learner]", getattr(stream, spoken(name)))
 
 
-def unused(model: Model, schema: Schema) -> str | None:
+def unused(model: Trained, schema: Schema) -> str | None:
     """What to say of fields that the learner does not use; None where it uses them all.
 
     Examples
@@ -69,8 +64,8 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def build(model: Model) -> Learner:
-    """The empty learner that [model] describes.
+def build(model: Trained) -> Learner:
+    """The empty learner that [model] or a [[challenger]] describes.
 
     Raises
     ------
@@ -90,9 +85,43 @@ def build(model: Model) -> Learner:
         _check_types(kind, model.parameters)
         learner = cast("Callable[..., Learner]", kind)(**model.parameters)
     except (TypeError, AttributeError, SchemaError) as error:
-        raise ConfigError(f"[model] {model.type}: {error}") from None
-    classes_that_fit(model, learner)
+        raise ConfigError(f"{_where(model)}: {error}") from None
+    if isinstance(model, Model):
+        classes_that_fit(model, learner)
     return learner
+
+
+def challenging(challenger: Challenger, classes: int, corrections: bool) -> Learner:
+    """The empty learner of a [[challenger]] to a model of so many classes.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be built, hold them, or take labels back where that is asked.
+    """
+    learner = build(challenger)
+    needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
+    if given is not None and given < needed:
+        raise ConfigError(
+            f"{_where(challenger)}: max_state_bytes = {given:,} is too little for the {classes} "
+            f"classes of [model], which need {needed:,}; raise or remove it"
+        )
+    if learner.max_classes < classes:
+        raise ConfigError(
+            f"{_where(challenger)} holds {learner.max_classes} classes, [model] {classes}; give it "
+            "more, or [model] fewer under a new name for the service"
+        )
+    if corrections and not learner.can_unlearn:
+        raise ConfigError(
+            f"{_where(challenger)} cannot unlearn a label, and [labels] corrections asks for it; "
+            "choose a model that can, such as MixedNB"
+        )
+    return learner
+
+
+def _where(model: Trained) -> str:
+    name = f"[[challenger]] {model.name}:" if isinstance(model, Challenger) else "[model]"
+    return f"{name} {model.type}"
 
 
 def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
@@ -160,7 +189,7 @@ def correcting(corrections: bool, learner: Learner) -> bool:
     return corrections
 
 
-def _river(model: Model) -> Learner:
+def _river(model: Trained) -> Learner:
     from stream.compat import RiverClassifier, build_river
 
     name = model.type.removeprefix("river:")

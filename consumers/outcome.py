@@ -6,7 +6,8 @@ Nothing here depends on the wall clock: a repeat of a batch says the same bytes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise, repeat
 
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import RecordError
@@ -52,6 +53,8 @@ class Spec:
         Of the code, for the headers of dead letters.
     decision
         What decides by risk; None: nothing does.
+    trusted
+        Challengers whose state may be loaded from a pickle.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Spec:
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None
+    trusted: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -96,6 +100,8 @@ class Outcome:
         Label outcome to how many this batch added.
     digest
         64 bits of every bit that was said and scored.
+    types
+        Challenger to its type.
     """
 
     spec: Spec
@@ -107,11 +113,11 @@ class Outcome:
     rejected: dict[int, RecordError]
     labels: Mapping[str, int]
     digest: bytes
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
-        encoder = PredictionEncoder(spec.name, spec.model, spec.top, spec.explain)
         classes = made.classes
         n = len(self.observed)
         decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
@@ -126,7 +132,9 @@ class Outcome:
             self.result.explanations or [None] * n,
             strict=True,
         )
+        speaks = self._encoders()
         for i, id_, said, proba, known, learned, decision, why in columns:
+            encoder = next(speaks)
             partition = batch.partitions[batch.source[i]]
             ts = int(batch.timestamps[i])
             value = encoder.encode(
@@ -141,6 +149,15 @@ class Outcome:
             )
             out = partition.number % spec.predictions_partitions
             yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
+
+    def _encoders(self) -> Iterator[PredictionEncoder]:
+        """The encoder of each prediction: it names the model that made it."""
+        spec, n = self.spec, len(self.observed)
+        starts = self.result.speakers or [(0, "")]
+        for (at, name), (end, _) in pairwise([*starts, (n, "")]):
+            model = (name, self.types[name]) if name else (spec.name, spec.model)
+            encoder = PredictionEncoder(*model, spec.top, spec.explain)
+            yield from repeat(encoder, end - at)
 
     def dead_letters(self) -> Iterator[Outgoing]:
         """The dead letters: the original bytes, with reason and source in the headers."""

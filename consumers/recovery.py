@@ -21,6 +21,7 @@ from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition
+from consumers.roster import adopt
 from consumers.shard import Shard
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
@@ -105,7 +106,8 @@ def recover(
     if config.commit.guarantee == "at_least_once" and live.last is not None:
         # Its owner may have died between the entry and the outputs; a snapshot comes after both.
         log.append([*live.last.predictions(), *live.last.dead_letters()])
-    live.last = None
+    live.last, live.news = None, ()
+    adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
 

@@ -226,10 +226,10 @@ class Runner:
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
             self.board.snapshot_written(live.snapshot / 1000)
-        if not live.shard.learner.can_save:
-            log.info(
-                "%s is not kept in snapshots: rebuilt from the journal", self._config.model.type
-            )
+        for line in live.news:
+            log.info("%s", line)
+        if unsaved := ", ".join(live.shard.unsaved):
+            log.info("%s is not kept in snapshots: rebuilt from the journal", unsaved)
         if (left := unused(self._config.model, live.shard.spec.schema)) is not None:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
@@ -336,8 +336,7 @@ class Runner:
         self._telemetry.polled()
 
     def _snapshot(self, live: Live, writer: SnapshotWriter) -> None:
-        learner = live.shard.learner
-        if not learner.can_save:
+        if live.shard.unsaved:
             return
         writer.submit(about_of(self._config, live), live.shard.to_state())
 

@@ -9,21 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from hashlib import blake2b
+from math import inf
 
 import numpy as np
 
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.errors import RecordError
-from consumers.events import LabelView, RiskView, ShardView
+from consumers.events import ChallengerView, LabelView, RiskView, ShardView
+from consumers.lineup import Lineup
 from consumers.outcome import Outcome, Skip, Spec
 from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
+from stream.compat import RiverClassifier
 from stream.decision import OverallRisk
 from stream.decision.risk import named
 from stream.evaluate.breaker import Breaker
+from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
+from stream.evaluate.roster import Contestant, Roster
 from stream.join import LabelJoin
 from stream.state import State
 
@@ -45,13 +50,14 @@ class Shard:
         self.spec = spec
         join = LabelJoin(spec.max_pending, spec.horizon, spec.max_classes, spec.corrections)
         self._breaker = Breaker(spec.max_dead_letter_ratio)
-        like = learner.prepare(Rows.empty(spec.schema))
+        like = Rows.empty(spec.schema)
         self._risk: OverallRisk | None = None
         if spec.decision is None:
             self._machine = Progressive(learner, join, like, self._breaker)
         else:
             deciding = DecidedProgressive(learner, join, like, spec.decision, self._breaker)
             self._machine, self._risk = deciding, deciding.risk
+        self._roster, self._lineup = Roster(self._machine, like, spec.decision), Lineup.empty()
         self._observations = JsonObservations(spec.schema, spec.id_field, spec.label_field)
         self._labels = JsonLabels()
         self._counts: Counter[str] = Counter()
@@ -62,12 +68,66 @@ class Shard:
 
     @property
     def learner(self) -> Learner:
+        """Of [model]; `champion` may be another one."""
         return self._machine.learner
 
     @property
     def learned(self) -> int:
         """How many labels it has learned from."""
         return self._counts["learned"]
+
+    @property
+    def lineup(self) -> Lineup:
+        """The challengers of [model], and when one is promoted."""
+        return self._lineup
+
+    @property
+    def champion(self) -> str:
+        """Name of the challenger that speaks; "" for [model]."""
+        return self._roster.champion
+
+    @property
+    def unsaved(self) -> list[str]:
+        """The models whose state may not be saved: with one of them none of the shard is."""
+        everyone = self._roster.contestants()
+        return [c.name or self.spec.model for c in everyone if not c.machine.learner.can_save]
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a replay must say the same bits: the randomness of river is not ours to promise.
+
+        A challenger of river may diverge unnoticed as long as it cannot speak.
+        """
+        may_speak = {"", self.champion}
+        if self._lineup.threshold is not None:
+            may_speak.update(self._roster.names)
+        speakers = (c for c in self._roster.contestants() if c.name in may_speak)
+        return not any(isinstance(c.machine.learner, RiverClassifier) for c in speakers)
+
+    def line_up(self, lineup: Lineup, champion: str | None = None) -> None:
+        """Have these challengers from now on; those that are new or changed start empty.
+
+        Parameters
+        ----------
+        champion
+            Who speaks from now on; None: who did.
+
+        Raises
+        ------
+        SchemaError
+            The champion is not among them.
+        """
+        spec, roster = self.spec, self._roster
+        if champion is not None:
+            roster.promote(champion)
+        for name in self._lineup.gone(lineup):
+            roster.dismiss(name)
+        for name in lineup.challengers:
+            if name not in roster.names:
+                learner = lineup.learner(name, spec.trusted, spec.max_classes, spec.corrections)
+                roster.enroll(name, learner, self._counts["learned"])
+        roster.threshold = inf if lineup.threshold is None else lineup.threshold
+        self._lineup = lineup
 
     def process(
         self,
@@ -98,7 +158,7 @@ class Shard:
         )
         learned_before = self._counts["learned"]
         before = Counter(self._machine.join.outcomes)
-        result = self._machine.process(rows, events, raw if self.spec.explain else None)
+        result = self._roster.process(rows, events, raw, explain=self.spec.explain > 0)
         for event, reason in result.rejected.items():
             detail = f"label {events.labels[event]!r} was refused"
             rejected[at[event]] = RecordError(reason, detail)
@@ -115,6 +175,7 @@ class Shard:
             rejected,
             labels,
             self._digest(result),
+            {name: self._lineup.type(name) for name in self._lineup.challengers},
         )
 
     def _digest(self, result: Result) -> bytes:
@@ -123,6 +184,9 @@ class Shard:
         for part in (made.proba, made.known, result.said, result.learned_before):
             digest.update(part.tobytes())
         digest.update(self._machine.quality.bits())
+        for c in self._roster.contestants():
+            if c.name and not isinstance(c.machine.learner, RiverClassifier):
+                digest.update(c.machine.quality.bits())
         return digest.digest()
 
     def _times(self, batch: Batch, now: int) -> list[int]:
@@ -198,9 +262,11 @@ class Shard:
     def view(self) -> ShardView:
         """A frozen copy of what there is to tell."""
         join = self._machine.join
+        everyone = {c.name: c for c in self._roster.contestants()}
+        champion = everyone.pop(self.champion)
         return ShardView(
             self.spec.name,
-            self.spec.model,
+            champion.name or self.spec.model,
             self.spec.number,
             self._counts["observations"],
             self._counts["predictions"],
@@ -210,13 +276,15 @@ class Shard:
             {**self.learner.overflows, "labels": join.labels.overflow},
             join.pending,
             join.early,
-            self._machine.view(),
+            champion.machine.view(),
             dict(self.positions),
             self.stream_time,
-            self._risk_view(),
+            self._risk_view(champion.risk),
             self._breaker.open,
             self._breaker.dead,
             self._label_view(),
+            [self._challenger_view(c) for c in everyone.values()],
+            self._roster.promotions,
         )
 
     def _label_view(self) -> LabelView:
@@ -225,8 +293,19 @@ class Shard:
         delays = tuple(account.delays)
         return LabelView(delays, account.delay_ms, account.coverage, join.waited, estimate)
 
-    def _risk_view(self) -> RiskView | None:
-        risk = self._risk
+    def _challenger_view(self, of: Contestant) -> ChallengerView:
+        spec = self.spec
+        return ChallengerView(
+            of.name or spec.name,
+            self._lineup.type(of.name) if of.name else spec.model,
+            of.name or spec.model,
+            self._counts["learned"] - of.missed,
+            of.skipped,
+            of.machine.view(),
+            (of.comparison or Comparison()).view(),
+        )
+
+    def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
         if risk is None:
             return None
         rejected = self._counts["rejected"]
@@ -248,6 +327,11 @@ class Shard:
         }
         if self._risk is not None:
             parts["risk"] = self._risk.to_state()
+        if self._roster.names or self._roster.promotions or self._lineup.threshold is not None:
+            blocks = {name: self._lineup.challengers[name] for name in self._roster.names}
+            told = {"threshold": self._lineup.threshold, "champion": self.champion}
+            lineup = {"challengers": blocks, **told}
+            parts |= {"lineup": State(lineup), "roster": self._roster.to_state()}
         return State.join(parts)
 
     def load_state(self, state: State) -> None:
@@ -271,6 +355,16 @@ class Shard:
         # Saved by a service that did not decide yet: the risk begins here.
         if self._risk is not None and "risk" in state.header:
             self._risk.load_state(state.nested("risk"))
+        if "lineup" in state.header:
+            told = state.nested("lineup").header
+            lineup = Lineup(told["challengers"], told["threshold"])
+            self.line_up(lineup)
+            # A pickle that is trusted no more: its challenger is given up, unless it may speak.
+            idle = [n for n in lineup.pickled() if n not in self.spec.trusted]
+            if lineup.threshold is not None or told["champion"] in idle:
+                idle = []
+            self._roster.load_state(state.nested("roster"), idle)
+            self._lineup = lineup.without(idle)
 
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""

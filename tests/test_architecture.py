@@ -21,9 +21,9 @@ errors schema text rows block state stored parameters explain stats predictions 
 preprocessing decision held labels plan accounting join drift evaluate compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors secrets failpoints config records files feed events models codecs outcome shard assembly
-journal transports compiled snapshots history recovery partitioning travel poison commit telemetry
-web runner fleet standby ownership replay plot demo commands cli __main__
+errors secrets failpoints config records files feed events models lineup codecs outcome shard
+assembly journal transports compiled snapshots history roster recovery partitioning travel poison
+commit telemetry web runner fleet standby ownership replay plot demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

@@ -52,11 +52,11 @@ def rebuild(
         when = moment(of.log, of.found.journal, at)
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
     seconds = time.perf_counter() - began
-    can_save = live.shard.learner.can_save
-    mark = live.shard.fingerprint() if can_save else None
+    unsaved = live.shard.unsaved
+    mark = None if unsaved else live.shard.fingerprint()
     if export is not None:
-        if not can_save:
-            raise ConfigError(f"{of.config.model.type} cannot be saved; leave --export out")
+        if unsaved:
+            raise ConfigError(f"{', '.join(unsaved)} cannot be saved; leave --export out")
         export.write_bytes(to_bytes(about_of(of.config, live), live.shard.to_state()))
     told = report(live.shard.view(), records=live.replayed, seconds=seconds, fingerprint=mark)
     told["dead_letter_details"] = {}

@@ -322,7 +322,7 @@ def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
 
 def _fingerprint(shard: Shard) -> str | None:
     """None for a model whose state may not be saved, so that there is nothing to compare with."""
-    return shard.fingerprint() if shard.learner.can_save else None
+    return None if shard.unsaved else shard.fingerprint()
 
 
 def _say(line: str) -> None:

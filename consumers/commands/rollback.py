@@ -75,7 +75,7 @@ def _cut(of: Past, live: Live, reason: str) -> None:
     finally:
         owner.close()
     typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
-    if not live.shard.learner.can_save:
+    if live.shard.unsaved:
         return
     part = of.store.of(live.identity)
     try:

@@ -6,12 +6,13 @@ A test asserts that the committed page is the current one.
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from consumers.config.load import section_of
 from consumers.config.model import Config
 
 __all__ = ["PAGE", "page"]
@@ -38,10 +39,12 @@ def page() -> str:
     """The whole page."""
     parts = [_HEAD]
     for name, field in Config.model_fields.items():
-        section = field.annotation
-        if isinstance(section, type) and issubclass(section, BaseModel):
+        section = section_of(field.annotation)
+        if section is not None:
+            head = f"[{name}]" if section is field.annotation else f"[[{name}]]"
             rows = [_row(key, inner) for key, inner in section.model_fields.items()]
-            parts.append(f"## [{name}]\n\n{section.__doc__}\n\n{_table(rows)}")
+            said = dedent(f"    {section.__doc__}")
+            parts.append(f"## {head}\n\n{said}\n\n{_table(rows)}")
         elif name == "name":
             parts.append(f"## At the top of the file\n\n{_table([_row(name, field)])}")
         else:

@@ -1,19 +1,21 @@
-"""[model]: what learns."""
+"""[model] and [[challenger]]: what learns, and what would be promoted instead."""
 
 from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
 
-__all__ = ["OWN_MODELS", "Model"]
+__all__ = ["OWN_MODELS", "SERVICE_NAME", "Challenger", "Model", "Promotion", "Trained", "spoken"]
 
 _CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
+SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
+AUTO = "MixedNB"  # what "auto" is
 OWN_MODELS = (
     "auto",
     "BernoulliNB",
@@ -29,6 +31,11 @@ OWN_MODELS = (
 )
 
 
+def spoken(name: str) -> str:
+    """[model] type `name` as predictions name it: "auto" says nothing to their reader."""
+    return AUTO if name == "auto" else name
+
+
 def _model_type(name: str) -> str:
     if name in OWN_MODELS or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
         return name
@@ -39,8 +46,8 @@ def _model_type(name: str) -> str:
     )
 
 
-class Model(Section):
-    """What learns. Part of the identity, but for `trust_pickle`."""
+class Trained(Section):
+    """What learns: a learner and its parameters."""
 
     type: Annotated[str, AfterValidator(_model_type)] = Field(
         default="auto",
@@ -71,18 +78,6 @@ class Model(Section):
         lt=2**32,
         description="Seed of a learner that draws random numbers; for `river:` only. Fixed, so "
         "that a replay gives the same bits; 42 is as good as any.",
-    )
-    max_classes: int = Field(
-        default=256,
-        ge=2,
-        le=1024,
-        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
-        "nearly always an id sent as a label.",
-    )
-    max_state_bytes: Size = Field(
-        default=2**30,
-        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
-        "fits a small server beside the rest.",
     )
 
     @model_validator(mode="before")
@@ -131,3 +126,58 @@ class Model(Section):
                         f"{key} is for river models only, and type is {self.type!r}; remove {key}"
                     )
         return self
+
+
+class Model(Trained):
+    """What learns. Part of the identity, but for `trust_pickle`."""
+
+    max_classes: int = Field(
+        default=256,
+        ge=2,
+        le=1024,
+        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
+        "nearly always an id sent as a label.",
+    )
+    max_state_bytes: Size = Field(
+        default=2**30,
+        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
+        "fits a small server beside the rest.",
+    )
+
+
+class Challenger(Trained):
+    """A model in the shadow of `[model]`, up to 8 of them: each learns and is scored on the very
+    same records and labels, and says nothing unless it is promoted. Not part of the identity: a new
+    one starts empty at the next start, one that is changed starts anew, one that is removed is
+    forgotten. See [challengers.md](challengers.md)."""
+
+    name: str = Field(
+        pattern=SERVICE_NAME,
+        description="What it is called in predictions, metrics and `headwater promote`; up to 100 "
+        "letters, digits, `.`, `_` and `-`. No default: two of one type differ in it.",
+    )
+    max_state_bytes: Size | None = Field(
+        default=None,
+        description="Memory it may take, in bytes or as `512MiB`; checked at start. None: what it "
+        "needs for as many classes as `[model]` takes, for it must follow the model.",
+    )
+
+
+class Promotion(Section):
+    """When a challenger becomes champion without being told to."""
+
+    rule: Literal["off", "e_value"] = Field(
+        default="off",
+        description="`e_value`: a challenger is promoted at the record at which the evidence that "
+        "it is right more often reaches `threshold`. Off: who speaks is a decision of people, by "
+        "`headwater promote`, until they say otherwise.",
+    )
+    threshold: float = Field(
+        default=20.0,
+        strict=False,
+        gt=1,
+        le=1e9,
+        allow_inf_nan=False,
+        description="The e-value that is needed, times the number of challengers. 20: one that is "
+        "no better is promoted once in twenty services at most, however long they run.",
+    )

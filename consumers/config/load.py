@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -21,7 +22,7 @@ from consumers.config.units import without_login
 from consumers.errors import ConfigError
 from consumers.secrets import Secret, secret_key
 
-__all__ = ["load", "message", "parse", "read_text"]
+__all__ = ["load", "message", "parse", "read_text", "section_of"]
 
 
 # By pydantic's error types; its own words serve for the others.
@@ -36,7 +37,8 @@ _EXPECTED = {
     "is_instance_of": "expected a list",
     "model_type": "expected a section (a TOML table)",
     "string_too_short": "expected a text that is not empty",
-    # The only pattern left to pydantic is that of `name`.
+    "tuple_type": "expected a list",
+    # The only pattern left to pydantic is that of names.
     "string_pattern_mismatch": (
         "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
     ),
@@ -191,11 +193,19 @@ def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
     return f"known here: {', '.join(keys)}", ()
 
 
+def section_of(annotation: object) -> type[BaseModel] | None:
+    """The section a key holds, or a list of which it holds; None where it is none."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is tuple else annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
 def _keys(parents: list[int | str]) -> list[str]:
     fields = Config.model_fields
     for parent in parents:
-        section = fields[str(parent)].annotation
-        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+        if isinstance(parent, int):  # of a list of sections
+            continue
+        section = section_of(fields[parent].annotation)
+        if section is None:
             return []
         fields = section.model_fields
     return list(fields)
@@ -207,14 +217,21 @@ def _where(loc: tuple[int | str, ...]) -> str:
     section = Config.model_fields.get(str(loc[0]))
     if section is None or loc[0] == "name":
         return ".".join(map(str, loc))
-    key = " ".join(str(part) for part in loc[1:] if part != "[key]")
-    return f"[{loc[0]}] {key}" if key else f"[{loc[0]}]"
+    many = section_of(section.annotation) not in (None, section.annotation)
+    head, rest = f"[[{loc[0]}]]" if many else f"[{loc[0]}]", loc[1:]
+    if many and rest:
+        head, rest = f"{head} number {int(rest[0]) + 1}", rest[1:]
+    key = " ".join(str(part) for part in rest if part != "[key]")
+    return f"{head} {key}" if key else head
 
 
 def message(detail: ErrorDetails) -> str:
     """What was expected and what came, of one of pydantic's findings."""
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
+    if detail["type"] == "too_long":
+        most, came = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
+        return f"expected at most {most}, got {came}"
     otherwise = detail["msg"].replace("Input should be", "expected", 1)
     expected = _EXPECTED.get(detail["type"], otherwise)
     return f"{expected}, got {_shown(detail['input'])}"

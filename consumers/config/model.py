@@ -6,12 +6,12 @@ the topics, and the identity of the model.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consumers.config.decision import Decision
-from consumers.config.learner import Model
+from consumers.config.learner import SERVICE_NAME, Challenger, Model, Promotion, spoken
 from consumers.config.sections import (
     Commit,
     FieldName,
@@ -25,6 +25,7 @@ from consumers.config.sections import (
     Snapshots,
     Telemetry,
 )
+from stream.evaluate.roster import MOST
 from stream.schema import Field as Feature
 from stream.schema import Kind, Schema
 
@@ -37,7 +38,7 @@ class Config(Section):
     """The whole file."""
 
     name: str = Field(
-        pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$",
+        pattern=SERVICE_NAME,
         description="Name of the service: consumer group, model name and prefix of its topics; up "
         "to 100 letters, digits, `.`, `_` and `-`. No default: two services of one name would "
         "fence each other.",
@@ -51,6 +52,8 @@ class Config(Section):
     )
     labels: Labels = Labels()
     model: Model = Model()
+    challenger: Annotated[tuple[Challenger, ...], Field(strict=False, max_length=MOST)] = ()
+    promotion: Promotion = Promotion()
     decision: Decision = Decision()
     output: Output = Output()
     commit: Commit = Commit()
@@ -97,6 +100,19 @@ class Config(Section):
                     f"{name!r} is the {role} and never a feature; remove it from [features]"
                 )
         return features
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        taken = {self.name: "the service", spoken(self.model.type): "[model]"}
+        for challenger in self.challenger:
+            name = challenger.name
+            if name in taken:
+                raise ValueError(
+                    f"[[challenger]] {name!r} is the name of {taken[name]} too; give it one of its "
+                    "own"
+                )
+            taken[name] = "another challenger"
+        return self
 
     @model_validator(mode="after")
     def _roles_differ(self) -> Self:

@@ -166,7 +166,7 @@ class Progressive:
                 join.observe(
                     plan, event=event, row=row, id=id_, time=time, label=label, w=w, learn=learn
                 )
-            if self.drift is not None and len(plan.op) > len(plan.events):
+            if self.drift is not None and len(plan.steps) > len(plan.events):
                 plan.events.append(event)
             if breaker is not None:
                 breaker.add(dead=event in plan.rejected)

@@ -7,7 +7,7 @@ one leaves the others bit for bit what they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from math import inf, isfinite
 
@@ -21,7 +21,6 @@ from stream.errors import SchemaError, StateError
 from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result, one_by_one
-from stream.evaluate.quality import Quality
 from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
 from stream.plan import Correction, Plan
@@ -41,8 +40,10 @@ class Contestant:
     ----------
     name
         `MODEL` for the model itself.
-    learner, quality, risk
-        Its own; the risk is None where nothing is decided.
+    machine
+        Its learner and scores.
+    risk
+        Of what it decides; None where nothing is decided.
     missed
         Labels that the model learned and it did not.
     skipped
@@ -52,8 +53,7 @@ class Contestant:
     """
 
     name: str
-    learner: Learner
-    quality: Quality
+    machine: Progressive
     risk: OverallRisk | None
     missed: int
     skipped: dict[str, int]
@@ -232,9 +232,7 @@ class Roster:
         for name, (machine, missed, skipped) in everyone.items():
             risk = machine.risk if isinstance(machine, DecidedProgressive) else None
             with_champion = self._comparisons.get(name)
-            yield Contestant(
-                name, machine.learner, machine.quality, risk, missed, skipped, with_champion
-            )
+            yield Contestant(name, machine, risk, missed, skipped, with_champion)
 
     def to_state(self) -> State:
         """The challengers and how they stand, as a copy; not the model's own machine."""
@@ -253,8 +251,13 @@ class Roster:
             parts[f"comparison {i}"] = self._comparisons[name].to_state()
         return State.join(parts)
 
-    def load_state(self, state: State) -> None:
+    def load_state(self, state: State, without: Collection[str] = ()) -> None:
         """Become what `to_state` saved: the same challengers must be enrolled, the join be loaded.
+
+        Parameters
+        ----------
+        without
+            Challengers whose state is not to be read: they are dismissed.
 
         Raises
         ------
@@ -266,13 +269,16 @@ class Roster:
         unknown = {header["champion"], *header["compared"]} - {MODEL, *names}
         if names != self.names or unknown:
             raise StateError(f"expected challengers {self.names}, got {names}, {sorted(unknown)}")
-        for i, shadow in enumerate(self._shadows.values()):
-            shadow.load_state(state.nested(f"shadow {i}"))
+        for i, (name, shadow) in enumerate(self._shadows.items()):
+            if name not in without:
+                shadow.load_state(state.nested(f"shadow {i}"))
         self.champion, self.promotions = header["champion"], header["promotions"]
         self.threshold = inf if header["threshold"] is None else header["threshold"]
         self._comparisons = {name: Comparison() for name in header["compared"]}
         for i, comparison in enumerate(self._comparisons.values()):
             comparison.load_state(state.nested(f"comparison {i}"))
+        for name in without:
+            self.dismiss(name)
 
 
 def _pair(

@@ -68,7 +68,8 @@ class Answers:
     result
         A prediction a predicting step.
     right
-        int8, an answered step: 1 right, 0 wrong, -1 where it was not there to be asked.
+        int8, an answered step: 1 right, 0 wrong, -1 where it was not there to be asked, or knew no
+        class yet. Both are known before the label is, so that leaving those out favours nobody.
     brier
         float64, an answered step: the Brier score.
     """
@@ -87,28 +88,29 @@ class Earlier:
         self._asked = asked
         self._at = np.flatnonzero(asked.slot >= 0)
         slots = asked.slot[self._at]
-        held = np.full(slots.size, HELD, dtype=np.int8)
+        held = np.ones(slots.size, dtype=np.bool_)
+        self._refused = np.zeros(slots.size, dtype=np.bool_)
         if standing is not None:
-            held = standing[slots]
-        self._held = held
-        there = held == HELD
+            held, self._refused = standing[slots] == HELD, standing[slots] == REFUSED
         self._said = np.full(slots.size, -1, dtype=np.int64)
-        self._said[there] = waiting.said[slots[there], 0]
-        row = np.where(there & (self._said >= 0), slots, -1)
+        self._said[held] = waiting.said[slots[held], 0]
+        row = np.where(self._said >= 0, slots, -1)
         self._brier = brier(waiting.proba, row, asked.true[self._at])
 
-    def answers(self, result: Result) -> Answers:
-        """With what it said since."""
-        asked, made = self._asked, result.predictions
+    def answers(self, result: Result, refused: NDArray[np.bool_] | None = None) -> Answers:
+        """With what it said since; `refused` are the predictions that it could not make."""
+        asked, n = self._asked, self._asked.true.size
         fresh = np.flatnonzero(asked.here >= 0)
         here, true = asked.here[fresh], asked.true[fresh]
-        said = np.full(asked.true.size, -1, dtype=np.int64)
-        cost = np.empty(asked.true.size)
-        said[self._at], cost[self._at] = self._said, self._brier
+        said, cost = np.full(n, -1, dtype=np.int64), np.empty(n)
+        wrong = np.zeros(n, dtype=np.bool_)
+        said[self._at], cost[self._at], wrong[self._at] = self._said, self._brier, self._refused
         said[fresh] = result.said[here]
-        cost[fresh] = brier(made.proba, np.where(said[fresh] >= 0, here, -1), true)
+        cost[fresh] = brier(result.predictions.proba, np.where(said[fresh] >= 0, here, -1), true)
+        if refused is not None:
+            wrong[fresh] = refused[here]
         right = (said == asked.true).astype(np.int8)
-        right[self._at[self._held == ABSENT]] = -1
+        right[(said < 0) & ~wrong] = -1
         return Answers(result, right, cost)
 
 
@@ -166,8 +168,9 @@ class Shadow:
         result = self.machine.run(own, rows, raw if explain else None)
         for slot, row in plan.kept.items():
             self._standing[slot] = REFUSED if row in refused else HELD
-        self.refused += int(np.count_nonzero(~taken[asked.steps]))
-        return earlier.answers(self._whole(asked, taken, result))
+        unsaid = ~taken[asked.steps]
+        self.refused += int(np.count_nonzero(unsaid))
+        return earlier.answers(self._whole(asked, taken, result), unsaid)
 
     def correct(self, due: Correction) -> None:
         """Replace the label that the model has replaced."""

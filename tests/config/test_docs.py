@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from consumers.config import Config, docs
+from consumers.config.load import section_of
 
 KEYS = [
     pytest.param(key, inner, id=f"{section}.{key}")
     for section, field in Config.model_fields.items()
-    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    for key, inner in field.annotation.model_fields.items()
+    if (kind := section_of(field.annotation)) is not None
+    for key, inner in kind.model_fields.items()
 ]
 
 

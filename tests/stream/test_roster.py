@@ -148,8 +148,8 @@ def test_challenger_is_scored_as_if_it_ran_alone(name) -> None:
     run(going, events, [60, 61, 200])
     challenger = standing(going)[name]
 
-    assert challenger.learner.fingerprint() == model(alone).learner.fingerprint()
-    assert challenger.quality.to_state() == model(alone).quality.to_state()
+    assert challenger.machine.learner.fingerprint() == model(alone).learner.fingerprint()
+    assert challenger.machine.quality.to_state() == model(alone).quality.to_state()
     assert (challenger.missed, sum(challenger.skipped.values())) == (0, 0)
 
 
@@ -228,7 +228,7 @@ def test_former_champion_challenges_anew() -> None:
 
     assert now["bayes"].comparison is None
     assert now[MODEL].comparison.view().compared == 0
-    assert now[MODEL].quality.bits() == model(going).quality.bits()
+    assert now[MODEL].machine.quality.bits() == model(going).quality.bits()
     going.promote(MODEL)
     assert going.champion == MODEL
     assert going.promotions == 0
@@ -248,8 +248,9 @@ def test_new_challenger_is_not_judged_by_what_came_before_it() -> None:
     run(later, [e for e in events[60:] if e.x or int(e.id[2:]) >= int(after[0].id[2:])])
 
     assert late.missed == learned + 10
-    assert late.comparison.view().compared == len(after)
-    assert late.learner.fingerprint() == model(later).learner.fingerprint()
+    assert late.machine.quality.unscored == 11, "asked before its first label came"
+    assert late.comparison.view().compared == len(after) - 11
+    assert late.machine.learner.fingerprint() == model(later).learner.fingerprint()
     going.promote("bayes")
     [before] = run(going, [Event("x", {"a": 1.0})], start=999).learned_before.tolist()
     assert 60 + before == len(after), "of the 60 that the model learned"
@@ -278,11 +279,11 @@ def test_challenger_that_cannot_unlearn_a_label_keeps_it() -> None:
     going.enroll("bayes", GaussianBayes(), 0)
     events = [Event(str(i), {"a": float(i), "b": float(i * i)}, "pq"[i % 2]) for i in range(8)]
     run(going, [*events, Event("gap", {"a": 1.0}, "p")])
-    before = standing(going)["bayes"].learner.fingerprint()
+    before = standing(going)["bayes"].machine.learner.fingerprint()
     run(going, [Event("gap", None, "q")], start=9)
 
     assert join_of(going).outcomes["corrected"] == 1
-    assert standing(going)["bayes"].learner.fingerprint() == before
+    assert standing(going)["bayes"].machine.learner.fingerprint() == before
     assert standing(going)["bayes"].skipped["uncorrected"] == 1
 
 

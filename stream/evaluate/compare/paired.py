@@ -30,7 +30,7 @@ class ComparisonView:
     Parameters
     ----------
     compared
-        Records that both were scored on.
+        Records on which both were asked and knew a class.
     won, lost
         Those of them on which only the challenger was right, and only the champion.
     e_value

@@ -1,0 +1,125 @@
+"""Who challenges the model: as it is configured, as it is journaled, and the learners of it.
+
+Rule: whether a pickle may be loaded is never taken from a journal or snapshot; the configuration
+of today says it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from consumers.config import Config
+from consumers.config.learner import Challenger, spoken
+from consumers.errors import ConfigError
+from consumers.models import challenging
+from stream.base import Learner
+
+__all__ = ["Lineup", "configured", "trusted"]
+
+_RIVER_ONLY = ("pipeline", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """The challengers, and when one of them is promoted.
+
+    Parameters
+    ----------
+    challengers
+        Name to its block of the configuration, as JSON values.
+    threshold
+        e-value at which one is promoted; None: none is.
+
+    Examples
+    --------
+    >>> one = {"type": "GaussianNB", "parameters": {}}
+    >>> old, new = Lineup({"a": one, "b": one}), Lineup({"b": one | {"parameters": {"x": 1}}})
+    >>> old.gone(new)
+    ['a', 'b']
+    """
+
+    challengers: Mapping[str, Mapping[str, Any]]
+    threshold: float | None = None
+
+    @classmethod
+    def empty(cls) -> Lineup:
+        """No challengers."""
+        return cls({})
+
+    def same(self, other: Lineup) -> bool:
+        """Whether they are the same challengers, in whatever order."""
+        gone = self.gone(other) or other.gone(self)
+        return not gone and self.threshold == other.threshold
+
+    def gone(self, other: Lineup) -> list[str]:
+        """Names that the other one does not have, or has as something else."""
+        left = other.challengers
+        return [
+            name
+            for name, block in self.challengers.items()
+            if name not in left or _text(block) != _text(left[name])
+        ]
+
+    def without(self, names: Collection[str]) -> Lineup:
+        """The others."""
+        left = {name: block for name, block in self.challengers.items() if name not in names}
+        return Lineup(left, self.threshold)
+
+    def pickled(self) -> list[str]:
+        """Those whose state, where it is saved, is a pickle."""
+        return [name for name in self.challengers if self.type(name).startswith("river:")]
+
+    def type(self, name: str) -> str:
+        """The type of a challenger, as predictions name it."""
+        return spoken(self.challengers[name]["type"])
+
+    def learner(
+        self, name: str, trusted: Collection[str], classes: int, corrections: bool
+    ) -> Learner:
+        """The empty learner of a challenger.
+
+        Parameters
+        ----------
+        trusted
+            Whose state may be a pickle.
+        classes, corrections
+            See `consumers.models.challenging`.
+        """
+        block = {**self.challengers[name], "name": name}
+        if name in self.pickled():
+            block["trust_pickle"] = name in trusted
+        try:
+            challenger = Challenger.model_validate(block)
+        except ValidationError as error:
+            raise ConfigError(
+                f"[[challenger]] {name}, as the journal has it, is none to this version: {error}"
+            ) from None
+        return challenging(challenger, classes, corrections)
+
+
+def configured(config: Config) -> Lineup:
+    """The line-up of the configuration."""
+    blocks = {}
+    for challenger in config.challenger:
+        left = {"name", "trust_pickle"}
+        block = challenger.model_dump(mode="json", exclude=left, exclude_none=True)
+        if not challenger.type.startswith("river:"):
+            block = {k: v for k, v in block.items() if k not in _RIVER_ONLY}
+        blocks[challenger.name] = block
+    threshold = config.promotion.threshold if config.promotion.rule == "e_value" else None
+    return Lineup(blocks, threshold)
+
+
+def trusted(config: Config) -> frozenset[str]:
+    """Names of the challengers whose pickles the configuration trusts."""
+    return frozenset(c.name for c in config.challenger if c.trust_pickle)
+
+
+def _text(block: Mapping[str, Any]) -> str:
+    # As text: 1, 1.0 and true are equal in Python and different in a configuration.
+    return json.dumps(block, sort_keys=True)

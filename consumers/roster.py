@@ -1,0 +1,123 @@
+"""Changes of who challenges and who is champion: each is an entry of the journal.
+
+Rule: a shard's line-up is what its journal says, at the very record where it says so. What the
+configuration says is journaled when a service starts; a command journals what people decide.
+"""
+
+from __future__ import annotations
+
+from consumers import journal
+from consumers.config import Config
+from consumers.errors import ConfigError
+from consumers.history import Live, Sources
+from consumers.journal import Roster
+from consumers.lineup import Lineup, configured
+from consumers.records import Outgoing
+from consumers.transports.protocol import Owner
+
+__all__ = ["adopt", "named", "promote"]
+
+
+def adopt(config: Config, owner: Owner, found: Sources, live: Live, now: int) -> None:
+    """Have the challengers of the configuration, where the journal ends; `live.news` says so.
+
+    Raises
+    ------
+    ConfigError
+        The champion is not among them, or one cannot be built.
+    FencedError, TransportError
+        From the owner.
+    """
+    wanted, shard = configured(config), live.shard
+    if wanted.same(shard.lineup):
+        return
+    gone = shard.lineup.gone(wanted)
+    if shard.champion in gone:
+        raise ConfigError(
+            f"{shard.champion} is the champion, and its [[challenger]] is gone or another one; put "
+            f"it back as it was, or promote another one first: headwater promote CONFIG "
+            f"{config.name} --yes"
+        )
+    before = shard.lineup
+    entry = _write(owner, found, live, wanted, None, now, "configured")
+    news = [f"challenger {name} is gone" for name in gone if name not in wanted.challengers]
+    news += [
+        f"challenger {name} starts empty at journal entry {entry.seq}"
+        for name in wanted.challengers
+        if name in gone or name not in before.challengers
+    ]
+    if wanted.threshold != before.threshold:
+        when = "never" if wanted.threshold is None else f"at an e-value of {wanted.threshold:g}"
+        news.append(f"a challenger is promoted {when}")
+    live.news = tuple(news)
+
+
+def promote(
+    config: Config, owner: Owner, found: Sources, live: Live, name: str, *, now: int, reason: str
+) -> Roster:
+    """Journal that another one is champion from here on; `live` is at the journal's end.
+
+    Raises
+    ------
+    ConfigError
+        There is no such one, or it is champion already.
+    FencedError, TransportError
+        From the owner; whether it was written shows in the journal.
+    """
+    champion = named(config, live, name)
+    return _write(owner, found, live, live.shard.lineup, champion, now, reason)
+
+
+def named(config: Config, live: Live, name: str) -> str:
+    """The challenger of that name; "" for the service's own or the type of [model].
+
+    Raises
+    ------
+    ConfigError
+        There is none, or it is champion already.
+    """
+    shard = live.shard
+    champion = "" if name in (config.name, shard.spec.model) else name
+    others = [c or config.name for c in ("", *shard.lineup.challengers) if c != shard.champion]
+    if champion == shard.champion:
+        also = f"; promote {' or '.join(others)}" if others else ""
+        raise ConfigError(f"{name} is the champion already{also}")
+    if champion and champion not in shard.lineup.challengers:
+        raise ConfigError(
+            f"no challenger {name}: expected {' or '.join(others) or 'none, for there are none'}; "
+            "a [[challenger]] is one from the service's next start on"
+        )
+    return champion
+
+
+def _write(
+    owner: Owner,
+    found: Sources,
+    live: Live,
+    lineup: Lineup,
+    champion: str | None,
+    now: int,
+    reason: str,
+) -> Roster:
+    """Change the shard, then commit the entry that says so: what fails is not journaled."""
+    live.shard.line_up(lineup, champion)
+    entry = Roster(
+        live.seq + 1,
+        max(now, live.now),
+        {name: dict(block) for name, block in lineup.challengers.items()},
+        live.chain,
+        lineup.threshold,
+        champion,
+        reason,
+    )
+    record = Outgoing(
+        found.journal.topic,
+        str(entry.seq).encode(),
+        journal.encode(entry),
+        entry.now,
+        (),
+        found.journal.number,
+    )
+    at = owner.commit([], record, live.shard.positions)
+    live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+    return entry
