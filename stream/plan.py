@@ -6,18 +6,32 @@ learner knows, and what the next event means depends on it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stream.errors import Reason
 from stream.schema import Label
 
-__all__ = ["Correction", "Plan", "Step"]
+__all__ = ["Columns", "Correction", "Plan", "Step"]
 
 # What is done (an `Op`); its row of this call, or where that is -1 the slot of a row that was kept
 # (of a row of this call that is kept too, its slot, else -1); label and weight where it learns.
 # A tuple of Python's own: one is made a record.
 Step: TypeAlias = tuple[int, int, int, Label | None, float]
+
+
+class Columns(NamedTuple):
+    """The steps of a plan as columns."""
+
+    op: NDArray[np.int8]
+    row: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    y: Sequence[Label | None]
+    w: NDArray[np.float64]
 
 
 class Correction(NamedTuple):
@@ -74,6 +88,17 @@ class Plan:
     rejected: dict[int, Reason] = field(default_factory=dict)
     events: list[int] = field(default_factory=list)
     correction: Correction | None = None
+
+    def columns(self) -> Columns:
+        """Op, row, slot, label and weight of its steps."""
+        ops, rows, slots, ys, ws = zip(*self.steps, strict=True) if self.steps else ((),) * 5
+        return Columns(
+            np.array(ops, dtype=np.int8),
+            np.array(rows, dtype=np.int64),
+            np.array(slots, dtype=np.int64),
+            ys,
+            np.array(ws, dtype=np.float64),
+        )
 
     def no_longer_waits(self, slot: int) -> None:
         """The observation in this slot waits for a label no longer."""

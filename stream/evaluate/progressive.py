@@ -203,11 +203,8 @@ class Progressive:
 
         Also returns the slot of each fetched row, -1 for this call's own.
         """
-        m, n = len(plan.steps), len(rows)
-        ops, here, slots, ys, ws = zip(*plan.steps, strict=True) if m else ((),) * 5
-        row = np.array(here, dtype=np.int64)
-        slot = np.array(slots, dtype=np.int64)
-        fetch = np.flatnonzero(row < 0)
+        op, row, slot, ys, w = plan.columns()
+        n, fetch = len(rows), np.flatnonzero(row < 0)
         row[fetch] = np.arange(n, n + fetch.size)
         codes: dict[Label | None, int] = {None: -1}
         for label in ys:
@@ -215,11 +212,10 @@ class Progressive:
                 codes[label] = len(codes) - 1
         y = np.array([codes[label] for label in ys], dtype=np.int32)
         labels = [label for label in codes if label is not None]
-        old = np.full(m, -1, dtype=np.int64)
+        old = np.full(len(op), -1, dtype=np.int64)
         old[fetch] = slot[fetch]
         every = rows.concat(self.waiting.rows.take(slot[fetch])) if fetch.size else rows
-        op = np.array(ops, dtype=np.int8)
-        return Block(every, op, row, y, np.array(ws, dtype=np.float64), labels), old
+        return Block(every, op, row, y, w, labels), old
 
     def _score(
         self,

@@ -44,9 +44,7 @@ class Asked:
     """
 
     def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
-        ops, at, slots, ys, _ = zip(*plan.steps, strict=True) if plan.steps else ((),) * 5
-        op = np.array(ops, dtype=np.int8)
-        self.row, slot = np.array(at, dtype=np.int64), np.array(slots, dtype=np.int64)
+        op, self.row, slot, ys, _ = plan.columns()
         self.learns = op != PREDICT
         self.steps = np.flatnonzero(op != LEARN)
         self.answered = np.flatnonzero(self.learns)
@@ -258,5 +256,7 @@ class Shadow:
 
 def _part(plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
     """The steps of a plan that are taken."""
-    kept = {slot: row for slot, row in plan.kept.items() if row not in refused}
-    return Plan([plan.steps[i] for i in np.flatnonzero(taken).tolist()], kept)
+    return Plan(
+        steps=[plan.steps[i] for i in np.flatnonzero(taken).tolist()],
+        kept={slot: row for slot, row in plan.kept.items() if row not in refused},
+    )
