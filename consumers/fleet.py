@@ -15,11 +15,12 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.config import Config
 from consumers.runner import Runner
+from consumers.telemetry.families import united
 from consumers.transports.protocol import Log
 from consumers.web.app import Health
 from consumers.web.board import Board
 
-__all__ = ["Fleet", "Union", "united", "worst"]
+__all__ = ["Fleet", "Union", "worst"]
 
 # The worst first: what one shard is, the service is.
 STATES = ("dead", "stalled", "starting", "replaying", "degraded", "stopped", "standby", "live")
@@ -120,16 +121,3 @@ class Union(Collector):
     def collect(self) -> Iterator[Metric]:
         """One family a metric."""
         return united(metric for r in self._registries() for metric in r.collect())
-
-
-def united(metrics: Iterator[Metric]) -> Iterator[Metric]:
-    """Families of one name put together; a sample that several have is told once."""
-    families: dict[str, Metric] = {}
-    for metric in metrics:
-        family = families.setdefault(metric.name, metric)
-        if family is not metric:
-            have = {(s.name, tuple(sorted(s.labels.items()))) for s in family.samples}
-            family.samples += [
-                s for s in metric.samples if (s.name, tuple(sorted(s.labels.items()))) not in have
-            ]
-    yield from families.values()

@@ -102,6 +102,7 @@ class Runner:
             version=version("headwater"),
             shard=shard,
             max_classes=config.telemetry.max_classes,
+            confusions=config.telemetry.challenger_confusion,
         )
         self.store = open_store(config, shard)
         self.board = Board(time.time, self.health)

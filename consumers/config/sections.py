@@ -383,6 +383,11 @@ class Telemetry(Section):
         description="Labels with series of their own; the others share `__other__`. 20: a "
         "confusion matrix of 400 series, which Prometheus holds with ease.",
     )
+    challenger_confusion: bool = Field(
+        default=False,
+        description="Whether challengers have series of their confusion matrix too. Off: their "
+        "scores are enough to choose by, and each matrix may have 400 series.",
+    )
     log: Literal["text", "json"] = Field(
         default="text",
         description="Form of the log on stderr. Text, for people; `json` for collectors.",

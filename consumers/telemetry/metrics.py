@@ -169,6 +169,42 @@ METRICS = (
         "Observations on which nothing was decided because abstaining cost less.",
     ),
     Spec(
+        "headwater_champion",
+        "gauge",
+        ("shard", "model"),
+        "1 for the model whose predictions are written, 0 for its challengers.",
+    ),
+    Spec(
+        "headwater_promotions_total",
+        "counter",
+        ("shard",),
+        "Challengers that became champion by the rule of [promotion].",
+    ),
+    Spec(
+        "headwater_challenger_e_value",
+        "gauge",
+        ("shard", "model"),
+        "Evidence that a challenger is right more often than the champion; 1 is none.",
+    ),
+    Spec(
+        "headwater_challenger_brier_difference",
+        "gauge",
+        ("shard", "model", "bound"),
+        "Mean of the champion's Brier score less the challenger's, and its 95 % interval.",
+    ),
+    Spec(
+        "headwater_challenger_discordant_total",
+        "counter",
+        ("shard", "model", "right"),
+        "Records on which only the challenger was right, or only the champion, since it is one.",
+    ),
+    Spec(
+        "headwater_challenger_skipped_total",
+        "counter",
+        ("shard", "model", "what"),
+        "Records that a challenger could not take, and corrected labels it could not follow.",
+    ),
+    Spec(
         "headwater_commit_seconds",
         "histogram",
         ("shard",),
@@ -279,6 +315,11 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
 - `reason` of `headwater_http_refused_total` is `pages` or `connections`.
+- `model` is the type of `[model]`, or the name of a challenger. `bound` is `lower`, `mean` or
+  `upper`; `right` is `challenger` or `champion`; `what` is `refused` or `uncorrected`. Challengers
+  have a confusion only with `[telemetry] challenger_confusion`. Evidence begins anew with every
+  champion. See [challengers.md](challengers.md).
+- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and
@@ -296,6 +337,15 @@ headwater_accuracy_ratio{{window="last_1000"}}
 
 headwater_accuracy_ratio{{window="last_1000"}}
   - max without (baseline) (headwater_baseline_accuracy_ratio{{window="last_1000"}})
+```
+
+Of several models, how good is the one that speaks? Is a challenger better?
+
+```promql
+headwater_accuracy_ratio{{window="last_1000"}}
+  * on (instance, shard, model) group_left () (headwater_champion == 1)
+
+headwater_challenger_e_value >= 20
 ```
 
 How many records a second, how far behind, and how many were rejected in the last hour?

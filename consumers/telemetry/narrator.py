@@ -67,6 +67,8 @@ class Narrator:
         for outcome, words in TROUBLE.items():
             if event.labels.get(outcome) and self._due(outcome, REPEAT_SECONDS):
                 log.warning("%d %s", view.labels[outcome], words)
+        for name, e_value in event.promoted:
+            log.warning("challenger %s is champion from here on: e-value %.1f", name, e_value)
         self._labels(view.quality.classes)
         self._orphans(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)

@@ -8,7 +8,6 @@ at 0. The number of series is bounded: classes beyond `max_classes` are summed u
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -16,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
@@ -25,7 +24,11 @@ from prometheus_client.utils import floatToGoString
 from consumers.errors import DEAD_LETTER_REASONS
 from consumers.events import Committed, LabelView, RiskView, ShardView
 from consumers.records import Partition
-from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES, METRICS
+from consumers.telemetry.challengers import challengers
+from consumers.telemetry.families import SPECS as _SPECS
+from consumers.telemetry.families import Sample, united
+from consumers.telemetry.families import family as _family
+from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
 from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
@@ -34,11 +37,6 @@ __all__ = ["OTHER", "ShardCollector", "Telemetry", "class_names"]
 
 OTHER = "__other__"
 MAX_NAME = 100  # characters of a class name: a label may be as long as a record
-
-Sample = tuple[tuple[str, ...], float | None]
-
-
-_SPECS = {spec.name: spec for spec in METRICS}
 
 
 def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
@@ -76,6 +74,8 @@ class ShardCollector(Collector):
         Classes with a name of their own.
     exemplars
         Dead-letter reason to the newest of them. Called in the scraping thread.
+    confusions
+        Whether challengers show their confusion too.
     """
 
     def __init__(
@@ -83,10 +83,12 @@ class ShardCollector(Collector):
         view: Callable[[], ShardView | None],
         max_classes: int = MAX_CLASSES,
         exemplars: Callable[[], Mapping[str, Exemplar]] = dict,
+        confusions: bool = False,
     ) -> None:
         self._view = view
         self._max_classes = max_classes
         self._exemplars = exemplars
+        self._confusions = confusions
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric; nothing before the first view."""
@@ -95,9 +97,19 @@ class ShardCollector(Collector):
             yield from _totals(view)
             yield _dead_letters(view, self._exemplars())
             of = (str(view.shard), view.model)
-            yield from self._quality(of, view.quality)
+            yield from united(self._qualities(view))
             yield from _decisions(of, view.risk)
             yield from _labelling(of, view.labelling)
+            yield from challengers(view)
+
+    def _qualities(self, view: ShardView) -> Iterator[Metric]:
+        """Of the champion, then of each challenger."""
+        shard = str(view.shard)
+        yield from self._quality((shard, view.model), view.quality)
+        for challenger in view.challengers:
+            for metric in self._quality((shard, challenger.model), challenger.quality):
+                if self._confusions or metric.name != "headwater_confusion":
+                    yield metric
 
     def _quality(self, of: tuple[str, str], quality: QualityView) -> Iterator[Metric]:
         names = class_names(quality.classes, self._max_classes)
@@ -139,6 +151,8 @@ class Telemetry(Collector):
         The shard's number.
     max_classes
         Classes with a name of their own.
+    confusions
+        Whether challengers show their confusion too.
 
     Notes
     -----
@@ -163,6 +177,7 @@ class Telemetry(Collector):
         version: str,
         shard: int = 0,
         max_classes: int = MAX_CLASSES,
+        confusions: bool = False,
     ) -> None:
         self._view = view
         self._clock = clock
@@ -175,7 +190,7 @@ class Telemetry(Collector):
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
         self._replay_remaining: int | None = None
-        registry.register(ShardCollector(view, max_classes, lambda: self._dead_letters))
+        registry.register(ShardCollector(view, max_classes, lambda: self._dead_letters, confusions))
         registry.register(self)
 
     def record(self, event: Committed) -> None:
@@ -341,14 +356,3 @@ def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         to = np.minimum(np.arange(len(confusion)), size - 1)
         np.add.at(folded, (to[:, None], to[None, :]), confusion)
     return folded
-
-
-def _family(name: str, samples: Iterable[Sample]) -> Metric:
-    """A family with those of the samples that have a value."""
-    spec = _SPECS[name]
-    of = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
-    family = of(name, spec.help, labels=spec.labels)
-    for labels, value in samples:
-        if value is not None and not math.isnan(value):
-            family.add_metric(labels, value)
-    return family

@@ -28,9 +28,10 @@ from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
 from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
 from stream.accounting import OUTCOMES
+from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import Quality
-from tests.telemetry.views import POSITIONS, labelling, quality, view
+from tests.telemetry.views import POSITIONS, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
 OF = SHARD | {"model": "GaussianNB"}
@@ -71,7 +72,7 @@ def series(registry: CollectorRegistry, name: str) -> list[dict[str, str]]:
 
 def full() -> CollectorRegistry:
     """A registry in which every metric has a value."""
-    told, registry = telemetry(view())
+    told, registry = telemetry(view(challengers=[challenger()]))
     told.polled()
     told.record(commit(0.3))
     told.snapshot_written(990.0)
@@ -191,6 +192,39 @@ def test_accuracy_of_what_is_not_labelled_is_called_an_estimate_and_shows_its_er
     assert registry.get_sample_value(error, OF | {"window": "all"}) == 0.05
     assert registry.get_sample_value(error, OF | {"window": "last_1000"}) == -0.1
     assert next(s.help for s in METRICS if s.name == name).startswith("ESTIMATE")
+
+
+def test_challenger_has_its_scores_and_how_it_stands_against_the_champion() -> None:
+    """Under its own name; its confusion only where that is asked for."""
+    of = SHARD | {"model": "tree"}
+    _, registry = telemetry(view(challengers=[challenger()], promotions=2))
+    _, asked = telemetry(view(challengers=[challenger()]), confusions=True)
+
+    def shown(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"headwater_{name}", of | labels)
+
+    assert shown("accuracy_ratio", window="all") == 0.9
+    assert (shown("champion"), registry.get_sample_value("headwater_champion", OF)) == (0, 1)
+    assert shown("challenger_e_value") == 1.6
+    bounds = [shown("challenger_brier_difference", bound=b) for b in ("lower", "mean", "upper")]
+    assert bounds == [-0.3, 0.02, 0.34]
+    assert shown("challenger_discordant_total", right="challenger") == 3
+    assert shown("challenger_skipped_total", what="refused") == 1
+    assert registry.get_sample_value("headwater_promotions_total", SHARD) == 2
+    assert {s["model"] for s in series(registry, "headwater_confusion_total")} == {"GaussianNB"}
+    assert {s["model"] for s in series(asked, "headwater_confusion_total")} == {
+        "GaussianNB",
+        "tree",
+    }
+
+
+def test_challenger_without_a_comparison_yet_has_no_series_of_it() -> None:
+    """Nothing is known of the difference before the first record."""
+    fresh = ComparisonView(0, 0, 0, 1.0, None, None, None)
+    _, registry = telemetry(view(challengers=[challenger(comparison=fresh)]))
+
+    assert series(registry, "headwater_challenger_brier_difference") == []
+    assert len(series(registry, "headwater_challenger_e_value")) == 1
 
 
 def test_nothing_of_the_shard_is_shown_before_its_first_view() -> None:
@@ -337,8 +371,9 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
         "headwater_http_refused_total",
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
-    assert len(scored) == 4 + 3 + 3 + 6 + 1 + 2
-    assert all(labels["model"] == "GaussianNB" for labels in scored)
+    mine = [labels for labels in scored if labels["model"] == "GaussianNB"]
+    assert len(mine) == 4 + 3 + 3 + 6 + 1 + 2
+    assert {labels["model"] for labels in scored} == {"GaussianNB", "tree"}
 
 
 def test_labels_of_each_series_are_those_documented() -> None:

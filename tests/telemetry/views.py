@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from consumers.events import LabelView, RiskView, ShardView
+from consumers.events import ChallengerView, LabelView, RiskView, ShardView
 from consumers.records import Partition
+from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.schema import Label
@@ -37,6 +38,20 @@ def labelling(**changed: Any) -> LabelView:
         "estimate": EstimateView(0.9, 7, {"all": 0.05, "last_1000": -0.1}),
     }
     return LabelView(**(given | changed))
+
+
+def challenger(model: str = "tree", **changed: Any) -> ChallengerView:
+    """One that is a little better."""
+    given: dict[str, Any] = {
+        "name": model,
+        "type": "river:tree.HoeffdingTreeClassifier",
+        "model": model,
+        "learned": 12,
+        "skipped": {"refused": 1, "uncorrected": 0},
+        "quality": quality(accuracy=0.9),
+        "comparison": ComparisonView(14, 3, 1, 1.6, 0.02, -0.3, 0.34),
+    }
+    return ChallengerView(**(given | changed))
 
 
 def view(**changed: Any) -> ShardView:
