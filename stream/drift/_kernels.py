@@ -1,6 +1,6 @@
-"""Kernels of adaptive windowing (ADWIN). Self-contained, so that none is ever stale.
+"""Kernels of detectors. Self-contained, so that none is ever stale.
 
-The additions are river's, in river's order: an alarm hangs on the last bit of a sum.
+The additions of ADWIN are river's, in river's order: an alarm hangs on the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -127,3 +127,20 @@ def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any)
             sums[AFTER] = sums[TOTAL] / sums[WIDTH]
             return i
     return -1
+
+
+@njit(cache=True)
+def farthest(a: Any, b: Any) -> int:
+    """How far apart the counts of two samples of n get: the Kolmogorov–Smirnov statistic times n.
+
+    a, b float64 (n,), sorted; at equal values both count before they are compared.
+    """
+    n, i, j, most = a.shape[0], 0, 0, 0
+    while i < n and j < n:
+        x = min(a[i], b[j])
+        while i < n and a[i] == x:
+            i += 1
+        while j < n and b[j] == x:
+            j += 1
+        most = max(most, abs(i - j))
+    return most

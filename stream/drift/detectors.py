@@ -5,12 +5,17 @@ river.drift, which loads scipy, is imported when one of its detectors is made an
 
 from __future__ import annotations
 
+import warnings
+from collections import deque
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
+import numpy as np
+
 from stream.block import Floats
+from stream.drift import _kernels as kernels
 from stream.drift.adwin import ADWIN
 from stream.drift.attributes import read, write
 from stream.errors import SchemaError
@@ -143,7 +148,7 @@ class RiverDetector:
 
     Notes
     -----
-    About 0.5 µs a value; HDDM_A 4 µs, HDDM_W 6 µs, KSWIN 250 µs.
+    About 0.5 µs a value; HDDM_A 4 µs, HDDM_W 6 µs.
 
     Examples
     --------
@@ -164,17 +169,20 @@ class RiverDetector:
 
     def update_many(self, values: Floats) -> int:
         """Take values up to the first alarm: the index of the value that raised it, or -1."""
-        model, falls = self._model, self._falls
+        model, take, falls = self._model, self._take, self._falls
         if model.drift_detected:
             self._n, self.before, self.after = 0, 0.0, 0.0
         for i, x in enumerate(values.tolist()):
-            model.update(1.0 - x if falls else x)
+            take(1.0 - x if falls else x)
             self._n += 1
             self.before += (x - self.before) / self._n
             self.after += (x - self.after) * max(1.0 / self._n, RECENT)
             if model.drift_detected:
                 return i
         return -1
+
+    def _take(self, x: float) -> None:
+        self._model.update(x)
 
     def to_state(self) -> State:
         """All it knows, as a copy."""
@@ -192,6 +200,62 @@ class RiverDetector:
         own = state.nested("own").header
         self._n, self.before, self.after = own["n"], own["before"], own["after"]
         write(self._model, state.nested("model"))
+
+
+class Kswin(RiverDetector):
+    """River's KSWIN, which asks scipy for the p-value of a statistic once instead of every time.
+
+    Parameters
+    ----------
+    model
+        The detector, new.
+
+    Notes
+    -----
+    Alarms are river's: two samples of n values have n + 1 statistics, and the p-value hangs on
+    nothing else. About 15 µs a value instead of 250.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from river.drift import KSWIN
+    >>> kswin = Kswin(KSWIN(alpha=0.0001, seed=42))
+    >>> kswin.update_many(np.repeat([0.5, 0.6], 200) + np.linspace(0, 1, 400) % 0.1)
+    206
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        self._known: dict[int, tuple[float, float]] = {}  # at most n + 1
+
+    def _take(self, x: float) -> None:
+        model, n, size = self._model, self._model.stat_size, self._model.window_size
+        if model.drift_detected:
+            model._reset()
+        model.n += 1
+        model.window.append(x)
+        model._drift_detected = False
+        if len(model.window) < size:
+            return
+        window = np.array(model.window, dtype=np.float64)
+        before = window[model._rng.sample(range(size - n), n)]
+        apart = kernels.farthest(np.sort(before), np.sort(window[size - n :]))
+        if apart not in self._known:
+            self._known[apart] = _tested(before, window[size - n :])
+        statistic, model.p_value = self._known[apart]
+        if model.p_value <= model.alpha and statistic > 0.1:
+            model._drift_detected = True
+            model.window = deque(window[size - n :].tolist(), maxlen=size)
+
+
+def _tested(before: Floats, after: Floats) -> tuple[float, float]:
+    """The statistic of Kolmogorov and Smirnov and its p-value."""
+    from scipy.stats import ks_2samp
+
+    with warnings.catch_warnings():  # of samples too large for the exact distribution
+        warnings.simplefilter("ignore", category=RuntimeWarning)
+        statistic, p = ks_2samp(before, after, method="auto")
+    return float(statistic), float(p)
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Detector:
@@ -227,6 +291,8 @@ def build(name: str, parameters: Mapping[str, Any]) -> Detector:
     checked = {key: known[key](key, value) for key, value in parameters.items()}
     if name == "ADWIN":
         return ADWIN(**checked)
+    if name == "KSWIN":
+        return Kswin(_river(name, checked))
     return RiverDetector(_river(name, checked), falls=name == "FHDDM")
 
 

@@ -127,6 +127,25 @@ def test_rivers_detectors_alarm_as_in_river(name) -> None:
     assert alarms_of(made, values) == rivers(model(**seeded), values) != []
 
 
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"alpha": 0.05, "window_size": 40, "stat_size": 10, "seed": 3},
+        {"alpha": 0.01, "window_size": 300, "stat_size": 100, "seed": 0},
+    ],
+    ids=str,
+)
+def test_kswin_asks_for_each_p_value_once_and_alarms_as_in_river(parameters, ties) -> None:
+    """Whatever the sizes, and with values that are equal."""
+    n = 1200
+    rng = np.random.default_rng(7)
+    values = np.round(rng.normal(np.arange(n) // 300 % 2), 1 if ties else 12)
+    found = alarms_of(build("KSWIN", parameters), values)
+
+    assert found == rivers(drift.KSWIN(**parameters), values) != []
+
+
 def test_fhddm_alarms_when_errors_get_more() -> None:
     """river: told the errors, as its documentation says, FHDDM alarms where they get fewer."""
     worse = (np.random.default_rng(2).random(2000) < np.repeat([0.1, 0.6], 1000)).astype(float)
