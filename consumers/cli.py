@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "replay": "Score a configuration on a file, without a broker.",
     "rebuild": "Rebuild the model as it was at an earlier moment.",
     "audit": "Make one prediction again, bit for bit, and say what it rested on.",
+    "promote": "Make a challenger the champion whose predictions are written.",
     "rollback": "Cut a span out of what the model has learned.",
     "snapshots": "List, show, verify or export a service's snapshots.",
     "produce": "Write the records of a file to a topic, labels later.",

@@ -13,22 +13,27 @@ from consumers.config import Config
 from consumers.models import build
 from stream.base import Learner
 from stream.bayes import GaussianNB
+from stream.evaluate.compare import compile_comparison
 from stream.evaluate.progressive import progressive
 
 __all__ = ["compile_kernels"]
 
 
 def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
-    """Compile what the model and its transport run, once a machine, and say so when it has to."""
-    own = not config.model.type.startswith("river:")
-    learner = build(config.model) if own else GaussianNB()
-    waited = 0.1 if not _compiled(learner) else 2.0
+    """Compile what the models and their transport run, once a machine, and say so when it has to."""
+    models = [config.model, *config.challenger]
+    ours = [build(model) for model in models if not model.type.startswith("river:")]
+    learners = ours or [GaussianNB()]
+    waited = 2.0 if all(map(_compiled, learners)) else 0.1
     timer = threading.Timer(waited, say, ("compiling kernels (once)",))
     timer.daemon = True
     timer.start()
     try:
-        for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
-            pass
+        for learner in learners:
+            for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
+                pass
+        if config.challenger:
+            compile_comparison()
         if config.input.transport.startswith("kafka:"):
             from consumers.transports.kafka_batches import rehearse
 

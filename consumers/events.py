@@ -175,8 +175,10 @@ class ShardView:
         How many of the last 1,000 records were dead letters.
     labelling
         Of predictions and their labels.
+    champion
+        Name and type of who speaks, as predictions have them.
     challengers
-        Everyone but the champion: [model] too, where that is another one.
+        Everyone else: [model] too, where it is not the champion.
     promotions
         How often a challenger became champion by the rule.
     """
@@ -199,5 +201,6 @@ class ShardView:
     held_back: bool = False
     recent_dead_letters: int = 0
     labelling: LabelView | None = None
+    champion: tuple[str, str] = ("", "")
     challengers: Sequence[ChallengerView] = ()
     promotions: int = 0

@@ -8,6 +8,7 @@ of each batch, so the same feed gives the same bits whenever it is replayed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +18,13 @@ from consumers.errors import ConfigError
 from consumers.events import RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
+from consumers.lineup import configured
 from consumers.records import Batch, Fetched, Outgoing, Partition
 from consumers.shard import Shard
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema
 
-__all__ = ["batches", "file_shard", "late_labels", "report"]
+__all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
 
 
 def late_labels(
@@ -58,12 +60,14 @@ def late_labels(
 
 def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard:
     """The empty shard of the configuration, for a feed with these labels."""
-    return shard_of(
+    shard = shard_of(
         config,
         schema,
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),
     )
+    shard.line_up(configured(config))
+    return shard
 
 
 def batches(
@@ -136,6 +140,8 @@ def report(
         "scores": {window: _scores(scores) for window, scores in quality.scores.items()},
         "classes": _classes(quality),
         "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
+        "challengers": standings(view) if view.challengers else [],
+        "promotions": view.promotions,
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
         "pending": view.pending,
@@ -143,6 +149,19 @@ def report(
         "overflows": dict(view.overflows),
         "fingerprint": fingerprint,
     }
+
+
+def standings(view: ShardView) -> list[dict[str, Any]]:
+    """How champion and challengers stand, the champion first."""
+    name, kind = view.champion
+    out = [{"name": name, "type": kind, **_scores(view.quality.scores["all"]), "against": None}]
+    for challenger in view.challengers:
+        against = asdict(challenger.comparison)
+        scores = _scores(challenger.quality.scores["all"])
+        skipped = {"learned": challenger.learned, "skipped": dict(challenger.skipped)}
+        named = {"name": challenger.name, "type": challenger.type}
+        out.append({**named, **scores, **skipped, "against": against})
+    return out
 
 
 def _scores(scores: Scores) -> dict[str, Any]:

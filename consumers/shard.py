@@ -282,28 +282,31 @@ class Shard:
             self._risk_view(champion.risk),
             self._breaker.open,
             self._breaker.dead,
-            self._label_view(),
+            self._label_view(champion.machine),
+            self._spoken(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
             self._roster.promotions,
         )
 
-    def _label_view(self) -> LabelView:
+    def _label_view(self, champion: Progressive) -> LabelView:
         join, account = self._machine.join, self._machine.join.account
-        estimate = self._machine.estimate.view()
+        estimate = champion.estimate.view()
         delays = tuple(account.delays)
         return LabelView(delays, account.delay_ms, account.coverage, join.waited, estimate)
 
     def _challenger_view(self, of: Contestant) -> ChallengerView:
-        spec = self.spec
         return ChallengerView(
-            of.name or spec.name,
-            self._lineup.type(of.name) if of.name else spec.model,
-            of.name or spec.model,
+            *self._spoken(of.name),
+            of.name or self.spec.model,
             self._counts["learned"] - of.missed,
             of.skipped,
             of.machine.view(),
             (of.comparison or Comparison()).view(),
         )
+
+    def _spoken(self, name: str) -> tuple[str, str]:
+        """Name and type of a model, as predictions have them."""
+        return (name, self._lineup.type(name)) if name else (self.spec.name, self.spec.model)
 
     def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
         if risk is None:

@@ -64,7 +64,7 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build, correcting, explained
+    from consumers.models import build, challenging, classes_that_fit, correcting, explained
     from stream.errors import StreamError
 
     try:
@@ -75,6 +75,14 @@ def _check_model(config: Config, report: Report) -> None:
         report.wrong("model", str(e))
     else:
         report.fine("model", config.model.type)
+        classes = classes_that_fit(config.model, learner)
+        for challenger in config.challenger:
+            try:
+                challenging(challenger, classes, config.labels.corrections)
+            except (HeadwaterError, StreamError) as e:
+                report.wrong("challenger", str(e))
+            else:
+                report.fine("challenger", f"{challenger.name}, {challenger.type}")
 
 
 def _check_sources(config: Config, report: Report) -> None:
@@ -90,8 +98,9 @@ def _check_sources(config: Config, report: Report) -> None:
     from consumers.models import unused
 
     report.fine("features", f"{len(schema.fields)} declared")
-    if (left := unused(config.model, schema)) is not None:
-        report.note("features", left)
+    for model in (config.model, *config.challenger):
+        if (left := unused(model, schema)) is not None:
+            report.note("features", left)
 
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:

@@ -14,11 +14,11 @@ from consumers.commands.meter import metered
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.history import Progress, Sources
+    from consumers.history import Live, Progress, Sources
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
-__all__ = ["ConfigArgument", "JsonOption", "Past", "ShardOption", "past"]
+__all__ = ["ConfigArgument", "JsonOption", "Past", "ShardOption", "past", "write_snapshot"]
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The configuration, a TOML file.")]
 ShardOption = Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")]
@@ -53,3 +53,18 @@ def past(path: Path, shard: int) -> Iterator[Past]:
         compile_kernels(config, lambda line: typer.echo(line, err=True))
         progress = stack.enter_context(metered("records replayed"))
         yield Past(config, log, found, open_store(config, shard), progress)
+
+
+def write_snapshot(of: Past, live: Live) -> str:
+    """Where a snapshot of the shard was written, or why there is none; only time is lost then."""
+    from consumers.errors import SnapshotError
+    from consumers.recovery import about_of
+
+    if unsaved := live.shard.unsaved:
+        return f"none: {', '.join(unsaved)} cannot be saved"
+    part = of.store.of(live.identity)
+    try:
+        with part.locked():
+            return str(part.write(about_of(of.config, live), live.shard.to_state()))
+    except SnapshotError as error:
+        return f"none: {error}"

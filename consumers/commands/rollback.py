@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.commands.past import ConfigArgument, Past, ShardOption, past
+from consumers.commands.past import ConfigArgument, Past, ShardOption, past, write_snapshot
 
 if TYPE_CHECKING:
     from consumers.history import Live
@@ -64,8 +64,6 @@ def _show(cut: Cut, live: Live) -> None:
 
 
 def _cut(of: Past, live: Live, reason: str) -> None:
-    from consumers.errors import SnapshotError
-    from consumers.recovery import about_of
     from consumers.travel import roll_back
 
     now = time.time_ns() // 1_000_000
@@ -75,12 +73,5 @@ def _cut(of: Past, live: Live, reason: str) -> None:
     finally:
         owner.close()
     typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
-    if live.shard.unsaved:
-        return
-    part = of.store.of(live.identity)
-    try:
-        with part.locked():
-            path = part.write(about_of(of.config, live), live.shard.to_state())
-        typer.echo(f"snapshot    {path}")
-    except SnapshotError as error:  # only time is lost: a start rebuilds it from the journal
-        typer.echo(f"snapshot    none: {error}")
+    if not live.shard.unsaved:
+        typer.echo(f"snapshot    {write_snapshot(of, live)}")

@@ -14,7 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["renderable", "show"]
+__all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 LONGEST_LABEL = 24
@@ -23,9 +23,18 @@ WINDOWS = {"all": "all", "last_1000": "last 1,000", "fading": "fading"}
 
 def show(told: Mapping[str, Any]) -> None:
     """Print the report on stdout."""
+    _print(renderable(told))
+
+
+def show_standings(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print how champion and challengers stand on stdout."""
+    _print(standings(rows))
+
+
+def _print(what: RenderableType) -> None:
     # rich's own guess where there is no terminal, 80 columns, would fold a confusion matrix.
     width = None if sys.stdout.isatty() else 200
-    Console(file=sys.stdout, width=width, highlight=False).print(renderable(told))
+    Console(file=sys.stdout, width=width, highlight=False).print(what)
 
 
 def renderable(told: Mapping[str, Any]) -> RenderableType:
@@ -38,6 +47,8 @@ def renderable(told: Mapping[str, Any]) -> RenderableType:
         parts.append(_confusion(told["confusion"]))
     elif classes:
         parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
+    if told["challengers"]:
+        parts.append(standings(told["challengers"]))
     if told["decision"] is not None:
         parts.append(_decision(told["decision"]))
     return Group(*parts, *_counts(told))
@@ -109,6 +120,25 @@ def _confusion(confusion: Mapping[str, Any]) -> Table:
     table = _table("true \\ predicted", *names)
     for name, counts in zip(names, confusion["counts"], strict=True):
         table.add_row(name, *(f"{count:,}" for count in counts))
+    return table
+
+
+def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Champion and challengers, and how each of these stands against it."""
+    others = ("accuracy", "log loss", "won", "lost", "e-value", "Brier less", "95 % interval")
+    table = _table("model", *others)
+    for row in rows:
+        accuracy, loss = _share(row["accuracy"]), row["log_loss"]
+        cells = [accuracy, "-" if loss is None else f"{loss:.4f}"]
+        against = row["against"]
+        if against is None:
+            table.add_row(f"{row['name']} (champion)", *cells)
+            continue
+        cells += [f"{against['won']:,}", f"{against['lost']:,}", f"{against['e_value']:.3g}"]
+        if against["difference"] is not None:
+            lower, upper = against["lower"], against["upper"]
+            cells += [f"{against['difference']:+.4f}", f"{lower:+.4f} … {upper:+.4f}"]
+        table.add_row(row["name"], *cells)
     return table
 
 

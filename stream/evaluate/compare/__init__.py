@@ -1,5 +1,11 @@
 """Whether one model is better than another, looked at as often as one likes."""
 
-from stream.evaluate.compare.paired import LEVEL, Comparison, ComparisonView, brier
+from stream.evaluate.compare.paired import (
+    LEVEL,
+    Comparison,
+    ComparisonView,
+    brier,
+    compile_comparison,
+)
 
-__all__ = ["LEVEL", "Comparison", "ComparisonView", "brier"]
+__all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]

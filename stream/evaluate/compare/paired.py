@@ -18,7 +18,7 @@ from stream.errors import StateError
 from stream.evaluate.compare import _kernels as kernels
 from stream.state import State
 
-__all__ = ["LEVEL", "Comparison", "ComparisonView", "brier"]
+__all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]
 
 LEVEL = 0.05
 
@@ -195,3 +195,12 @@ def brier(proba: Floats, row: NDArray[np.int64], true: NDArray[np.int64]) -> Flo
     out = np.empty(row.size)
     kernels.brier(proba, row, true, out)
     return out
+
+
+def compile_comparison() -> None:
+    """Compile the kernels, on a comparison that is thrown away."""
+    one = np.array([1], dtype=np.int8)
+    cost = brier(np.array([[1.0]]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
+    comparison = Comparison()
+    comparison.advance(one - 1, one, cost, cost)
+    comparison.view()

@@ -1,0 +1,96 @@
+"""`headwater promote`: another model speaks from here on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from consumers.commands.past import (
+    ConfigArgument,
+    JsonOption,
+    Past,
+    ShardOption,
+    past,
+    write_snapshot,
+)
+
+if TYPE_CHECKING:
+    from consumers.history import Live
+
+__all__ = ["promote"]
+
+
+def promote(
+    config: ConfigArgument,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="A challenger's name; the service's own for [model]."
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without, it is only shown how they stand.")
+    ] = False,
+    shard: ShardOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the challengers stand, or make one the champion whose predictions are written.
+
+    The former champion becomes a challenger under its name. It is journaled: every restart and
+    every replay changes over at the same record. A service that runs is fenced: it ends with 3,
+    and is to be started again.
+
+    \b
+    Examples:
+      headwater promote visits.toml
+      headwater promote visits.toml tree --reason "e-value 35" --yes
+    """
+    from consumers.errors import ConfigError
+    from consumers.recovery import rebuild
+    from consumers.replay import standings
+    from consumers.roster import named
+
+    if yes and name is None:
+        raise ConfigError("--yes needs the NAME of the one to promote")
+    with past(config, shard) as of:
+        end = of.log.end_offsets([of.found.journal])[of.found.journal]
+        live = rebuild(of.config, of.log, of.found, of.store, end=end, progress=of.progress)
+        if name is not None:
+            named(of.config, live, name)
+        view = live.shard.view()
+        told: dict[str, Any] = {"models": standings(view), "promotions": view.promotions}
+        if name is not None and yes:
+            told["journal_entry"], told["snapshot"] = _promote(of, live, name, reason)
+    if as_json:
+        import msgspec
+
+        sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
+        return
+    from consumers.commands.tables import show_standings
+
+    show_standings(told["models"])
+    if name is not None and yes:
+        typer.echo(f"journaled   entry {told['journal_entry']}: {name} speaks from here on")
+        typer.echo(f"snapshot    {told['snapshot']}")
+    elif name is not None:
+        typer.echo("nothing was done; add --yes to do it")
+
+
+def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
+    """Fence the service, follow it to its end, and change over there."""
+    from consumers.history import replay
+    from consumers.roster import promote as journaled
+
+    now = time.time_ns() // 1_000_000
+    owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
+    try:
+        end = of.log.end_offsets([of.found.journal])[of.found.journal]
+        replay(of.log, of.found, live, end)
+        entry = journaled(of.config, owner, of.found, live, name, now=now, reason=reason)
+    finally:
+        owner.close()
+    return entry.seq, write_snapshot(of, live)
