@@ -34,3 +34,31 @@ def test_the_worlds_do_fail(tmp_path, monkeypatch) -> None:
 
     for kind in ("deaths", "failures", "lost_answers", "takeovers", "damaged"):
         assert sum(getattr(t, kind) for t in told) > 0, kind
+
+
+CHALLENGERS = """
+[[challenger]]
+name = "bins"
+type = "CategoricalNB"
+[[challenger]]
+name = "near"
+type = "KNNClassifier"
+window = 50
+[promotion]
+rule = "e_value"
+threshold = 1.2
+"""
+
+
+def test_challengers_in_a_failing_world_are_promoted_where_they_would_have_been(
+    tmp_path, monkeypatch
+) -> None:
+    """Six seeds: the line-up is journaled through the same failures, and so is who speaks."""
+    monkeypatch.setattr(runner, "PAUSE_SECONDS", 0.0)
+    expected = World(0, tmp_path / "undisturbed", CHALLENGERS).undisturbed()
+    assert {b'"name":"svc"' in (value or b"") for _, value in expected.predictions} == {True, False}
+
+    for seed in range(6):
+        told = World(seed, tmp_path / str(seed), CHALLENGERS).run()
+        assert told.predictions == expected.predictions
+        assert told.fingerprint == told.from_journal == expected.fingerprint

@@ -120,9 +120,11 @@ class World:
         Decides everything but the wall clock, which no prediction depends on.
     directory
         Where the snapshots go.
+    more
+        Sections besides, as TOML.
     """
 
-    def __init__(self, seed: int, directory: Path) -> None:
+    def __init__(self, seed: int, directory: Path, more: str = "") -> None:
         self.random = Random(seed)
         self.told = Told()
         self.directory = directory
@@ -134,6 +136,7 @@ class World:
             features=FEATURES,
             max_records=self.random.randint(5, 60),
             every_records=self.random.randint(20, 200),
+            more=more,
         )
 
     def run(self) -> Told:
