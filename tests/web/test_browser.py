@@ -1,0 +1,237 @@
+"""The live page in a real browser: what a person, a phone and a screen reader get of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.web import page as pages
+from consumers.web.app import Health, Server, application
+from consumers.web.board import Board
+from tests.telemetry.views import quality, view
+from tests.web.browser import PHONE, chromium, opened
+from tests.web.living import Living, living
+
+expect.set_options(timeout=15_000)
+EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One for all tests of this file."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
+    """A service that has learned, with everything a record can spoil."""
+    more = (
+        "[decision]\nreject = 0.2\n[decision.losses]\nleft = {left = 0, right = 1}\n"
+        "right = {left = 1, right = 0}"
+    )
+    with living(tmp_path_factory.mktemp("browser"), more=more) as running:
+        running.send(200)
+        running.spoil(b"{", b'{"id": "x", "a": "two"}')
+        yield running
+
+
+def shown(page: Page, section: str) -> list[list[str]]:
+    """The rows of a section's table."""
+    rows = page.locator(f"#{section} tbody tr").all()
+    return [row.locator("th, td").all_inner_texts() for row in rows]
+
+
+def tile(page: Page, name: str):
+    """The value of one of the tiles."""
+    return page.locator("#tiles > div").filter(has_text=name).locator(".value")
+
+
+def test_page_shows_what_was_committed(browser: Browser, service: Living) -> None:
+    """Figures, tables and charts are those of the view that the metrics show too."""
+    scores = service.board.view.quality.scores
+    with opened(browser, service.url) as page:
+        expect(tile(page, "Learned")).to_have_text("200")
+        expect(page.locator("#state")).to_have_text("live")
+        expect(tile(page, "Accuracy")).to_have_text(f"{100 * scores['last_1000'].accuracy:.1f} %")
+        expect(page.locator("#curve canvas")).to_be_visible()
+        confusion, classes, dead = (shown(page, s) for s in ("confusion", "classes", "dead"))
+        names = page.locator("#confusion thead th").all_inner_texts()[1:]
+        title = page.title()
+        visible = page.locator(".card:visible h2").all_inner_texts()
+
+    assert title == "svc · headwater"
+    counted = service.board.view.quality
+    for true, *row in confusion:
+        of = counted.confusion[counted.classes.index(true)].tolist()
+        assert [int(n) for n in row] == [of[counted.classes.index(name)] for name in names]
+    assert sorted(row[0] for row in classes) == ["left", "right"]
+    assert [row[1] for row in dead] == ["wrong kind", "unparsable"]
+    for section in ("Accuracy", "Scores", "Labels", "Last predictions", "Decisions", "Inputs"):
+        assert section in visible
+
+
+def test_page_follows_while_records_flow(browser: Browser, tmp_path) -> None:
+    """On the embedded log, without a reload: figures, list, curve and state."""
+    with living(tmp_path, transport="sqlite") as service, opened(browser, service.url) as page:
+        expect(tile(page, "Observations")).to_have_text("0")
+        expect(page.locator("#curve")).to_be_hidden()
+        service.send(100)
+        expect(tile(page, "Observations")).to_have_text("100")
+        expect(page.locator("#curve canvas")).to_be_visible()
+        expect(page.locator("#latest tbody th").first).to_have_text("r99")
+        service.send(5)
+        expect(page.locator("#latest tbody th").first).to_have_text("r104")
+        expect(tile(page, "Learned")).to_have_text("105")
+
+
+def test_what_records_hold_is_shown_as_text(browser: Browser, tmp_path) -> None:
+    """A label, an id, a spoilt record and the service's own name may look like markup."""
+    classes = (EVIL, "plain")
+    with living(tmp_path) as service:
+        service.send(60, classes=classes)
+        service.spoil(EVIL.encode())
+        with opened(browser, service.url) as page:
+            expect(tile(page, "Learned")).to_have_text("60")
+            texts = [shown(page, s) for s in ("confusion", "classes", "latest", "dead")]
+            page.get_by_role("button", name="Why").first.click()
+            expect(page.locator("#why h3")).to_contain_text("rather than")
+            hit = page.evaluate("window.hit")
+            scripts = page.locator("script").count()
+
+    for rows in texts:
+        assert EVIL in [cell for row in rows for cell in row]
+    assert hit is None
+    assert scripts == 2, "uPlot's and ours"
+
+
+def test_explanation_is_shown_on_click_and_by_keyboard(browser: Browser, service: Living) -> None:
+    """Focus goes to it and back; the list holds still meanwhile."""
+    with opened(browser, service.url) as page:
+        button = page.get_by_role("button", name="Why").first
+        button.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#why h3")).to_contain_text("rather than")
+        shares = shown(page, "why")
+        focused = page.evaluate("document.activeElement.id")
+        page.locator("#why button").click()
+        expect(page.locator("#why")).to_be_hidden()
+        back = page.evaluate("document.activeElement.getAttribute('aria-label')")
+
+    assert {row[0] for row in shares} == {"(prior)", "a", "b"}
+    assert focused == "why"
+    assert back == "Last predictions"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"color_scheme": "dark"}, PHONE],
+    ids=["light", "dark", "phone"],
+)
+def test_page_has_no_serious_barrier(browser: Browser, service: Living, options) -> None:
+    """By axe-core, with all tables and an explanation open: contrast, names, roles, order."""
+    with opened(browser, service.url, **options) as page:
+        expect(tile(page, "Learned")).to_have_text("200")
+        for summary in page.locator("summary:visible").all():
+            summary.click()
+        page.get_by_role("button", name="Why").first.click()
+        expect(page.locator("#why h3")).to_contain_text("rather than")
+        found = Axe().run(page).response["violations"]
+
+    assert [f"{v['id']}: {v['nodes'][0]['html']}" for v in found] == []
+
+
+def test_phone_shows_all_without_scrolling_sideways(browser: Browser, service: Living) -> None:
+    """Wide tables scroll in themselves; the page does not."""
+    with opened(browser, service.url, **PHONE) as page:
+        expect(page.locator("#curve canvas")).to_be_visible()
+        wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+
+    assert wide <= room
+
+
+def test_without_the_chart_library_the_tables_are_open(
+    browser: Browser, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is there to read, and one line says what draws it."""
+    monkeypatch.setattr(pages, "_library", list)
+    with living(tmp_path) as service:
+        service.send(60)
+        with opened(browser, service.url) as page:
+            expect(page.locator("#curve tbody tr").first).to_be_visible()
+            hint = page.locator(".hint:visible").all_inner_texts()
+            canvases = page.locator("canvas").count()
+
+    assert hint == ["Charts are shown as tables: pip install 'headwater[page]' draws them."]
+    assert canvases == 0
+
+
+def test_paused_page_stands_still_and_goes_on(browser: Browser, tmp_path) -> None:
+    """Nobody has to read what moves."""
+    with living(tmp_path) as service, opened(browser, service.url) as page:
+        service.send(30)
+        expect(tile(page, "Learned")).to_have_text("30")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.locator("#state")).to_have_text("paused")
+        service.send(30)
+        held = tile(page, "Learned").inner_text()
+        page.get_by_role("button", name="Go on").click()
+        expect(tile(page, "Learned")).to_have_text("60")
+
+    assert held == "30"
+
+
+def test_lost_connection_is_said(browser: Browser, tmp_path) -> None:
+    """Old figures do not pass for new ones."""
+    with ExitStack() as running:
+        service = running.enter_context(living(tmp_path))
+        service.send(30)
+        with opened(browser, service.url, quiet=False) as page:
+            expect(tile(page, "Learned")).to_have_text("30")
+            running.close()
+            expect(page.locator("#state")).to_have_text("connection lost; trying again")
+
+
+def test_one_of_several_shards_is_chosen(browser: Browser) -> None:
+    """Each has its state and accuracy in the list; the address remembers which was chosen."""
+    boards = {}
+    for number, learned in ((0, 15), (3, 333)):
+        boards[number] = Board(time.time, lambda: Health("live"))
+        boards[number].recovered(view(shard=number, learned=learned, quality=quality()))
+    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: boards)
+    server = Server(app, "127.0.0.1", 0)
+    host, port = server.start()
+    with opened(browser, f"http://{host}:{port}/") as page:
+        expect(tile(page, "Learned")).to_have_text("15")
+        page.get_by_label("Shard").select_option("3")
+        expect(tile(page, "Learned")).to_have_text("333")
+        page.reload()
+        expect(tile(page, "Learned")).to_have_text("333")
+        choices = page.get_by_label("Shard").locator("option").all_inner_texts()
+    server.stop()
+
+    assert choices == ["0 · live · 80.0 %", "3 · live · 80.0 %"]
+
+
+def test_standby_has_a_page_that_says_so(browser: Browser) -> None:
+    """A process that runs no shard is no empty page."""
+    waiting = Health("standby", "shard 0 at entry 812")
+    server = Server(application(CollectorRegistry(), lambda: waiting), "127.0.0.1", 0)
+    host, port = server.start()
+    with opened(browser, f"http://{host}:{port}/") as page:
+        expect(page.locator("#empty")).to_contain_text("standby: shard 0 at entry 812")
+        expect(page.locator("#state")).to_have_text("standby: shard 0 at entry 812")
+    server.stop()
+
+
+def test_without_scripts_the_page_leads_to_the_metrics(browser: Browser, service: Living) -> None:
+    """One line instead of an empty page."""
+    with opened(browser, service.url, java_script_enabled=False) as page:
+        expect(page.get_by_role("link", name="The metrics")).to_be_visible()
+        expect(page.locator("#state")).to_have_text("live")
