@@ -62,6 +62,10 @@ def demo(
     directory: Annotated[
         Path, typer.Option(metavar="DIR", help="Where to write; with a number if it is taken.")
     ] = Path("headwater-demo"),
+    open_page: Annotated[
+        bool,
+        typer.Option("--open", help="Open the live page in a browser; it stays until Ctrl-C."),
+    ] = False,
 ) -> None:
     """Watch a model learn: real records, predicted first, learned when their labels arrive.
 
@@ -70,7 +74,7 @@ def demo(
 
     \b
     Examples:
-      headwater demo
+      headwater demo --open
       headwater demo --feed segments --fast
       headwater demo --from visits.csv --label bought
     """
@@ -83,7 +87,13 @@ def demo(
     live = sys.stdout.isatty() and _can_draw()
     plan = prepare(source, str(file or feed), delay, directory, port)
     tell = _nothing if live else _line_by_line(plan.observations)
-    watch = perform(plan, seconds=SECONDS if live and not fast else 0.0, live=live, tell=tell)
+    watch = perform(
+        plan,
+        seconds=SECONDS if (live or open_page) and not fast else 0.0,
+        live=live,
+        tell=tell,
+        show=_open if open_page else None,
+    )
     if not live:
         _say_last(watch.picture)
     _conclude(plan, watch, live=live)
@@ -130,7 +140,14 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     return Plan(feed, path, config, delay, found.records, found.labels)
 
 
-def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
+def perform(
+    plan: Plan,
+    *,
+    seconds: float,
+    live: bool,
+    tell: Tell,
+    show: Callable[[str], None] | None = None,
+) -> Watch:
     """Run the service on the feed until all of it is committed, or it is stopped.
 
     Parameters
@@ -141,6 +158,8 @@ def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
         Whether to draw.
     tell
         Called with the newest picture after each commit.
+    show
+        Called with the address of the live page, which then stays until the service is stopped.
 
     Raises
     ------
@@ -166,12 +185,15 @@ def perform(plan: Plan, *, seconds: float, live: bool, tell: Tell) -> Watch:
             def committed(event: Committed, view: ShardView) -> None:
                 watch.committed(event, view)
                 tell(watch.picture)
-                if sum(view.positions.values()) >= everything:
+                if show is None and sum(view.positions.values()) >= everything:
                     stop.set()
 
             runner = Runner(config, log, stop, on_commit=committed)
             with served(config, runner) as address:
+                typer.echo(f"live page: {address}/")
                 typer.echo(f"metrics: {address}/metrics")
+                if show is not None and address is not None:
+                    show(f"{address}/")
                 _introduce(plan)
                 compile_kernels(config, typer.echo)
                 if not seconds:
@@ -295,6 +317,16 @@ def _say_last(picture: Picture) -> None:
 
     if picture.view is not None:
         typer.echo(progress(picture))
+
+
+def _open(address: str) -> None:
+    """The live page in whatever browser there is."""
+    import webbrowser
+
+    if webbrowser.open(address):
+        typer.echo("the live page stays until Ctrl-C")
+    else:
+        typer.echo("no browser was found; open the address above yourself. It stays until Ctrl-C")
 
 
 def _nothing(_: Picture) -> None:

@@ -25,7 +25,7 @@ from river.datasets import Bananas
 from tests.acceptance.conftest import PAGES, Shell
 from tests.acceptance.service import HEADWATER, Service
 
-METRICS = re.compile(r"metrics: (http://\S+/metrics)")
+ADDRESSES = re.compile(r"live page: (http://\S+/)\nmetrics: \1metrics")
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +55,9 @@ def next_commands(lines: list[str]) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if re.match(r"  \S*headwater ", line)]
 
 
-def test_metrics_address_is_printed_first(said: list[str]) -> None:
+def test_addresses_of_page_and_metrics_are_printed_first(said: list[str]) -> None:
     """Before anything happens, so that a browser or a scraper can be pointed at it."""
-    assert METRICS.fullmatch(said[0])
+    assert ADDRESSES.fullmatch("\n".join(said[:2]))
 
 
 def test_off_a_terminal_progress_is_plain_lines(said: list[str]) -> None:
@@ -249,6 +249,33 @@ def test_on_a_terminal_it_draws_for_about_20_seconds_and_ends(tmp_path: Path) ->
     assert curve[-1] > 85
     assert f"{PAGES:,} observations predicted" in shown
     assert "headwater tail phishing-predictions" in shown
+
+
+def test_open_shows_the_page_in_the_browser_until_ctrl_c(tmp_path: Path) -> None:
+    """The browser is given the address; when all is learned the page is still there."""
+    browser = tmp_path / "browser"
+    browser.write_text('#!/bin/sh\necho "$1" > "$0.asked"\n')
+    browser.chmod(0o755)
+    environment = {**os.environ, "BROWSER": f"{browser} %s"}
+    command = [HEADWATER, "demo", "--open", "--fast"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        address = str(running.stdout.readline()).removeprefix("live page: ").strip()
+        deadline, learned = time.monotonic() + 60, 0
+        while learned < PAGES and time.monotonic() < deadline:
+            with urlopen(f"{address}status", timeout=10) as answer:
+                learned = (json.load(answer)["shard"] or {"learned": 0})["learned"]
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=30)
+
+    assert learned == PAGES
+    assert (tmp_path / "browser.asked").read_text().strip() == address
+    assert "the live page stays until Ctrl-C" in said
+    assert f"{PAGES:,} observations predicted" in said
+    assert running.returncode == 0
 
 
 def test_ctrl_c_ends_it_early_with_its_summary(tmp_path: Path) -> None:
