@@ -14,7 +14,9 @@ __all__ = [
     "Curve",
     "DeadLetter",
     "Decisions",
+    "Delay",
     "Input",
+    "Labelling",
     "Prediction",
     "Score",
     "ShardLine",
@@ -81,6 +83,29 @@ class Decisions(Struct, frozen=True):
     actions: list[tuple[str, int]]
     always: str | None = None
     always_risk: float | None = None
+
+
+class Delay(Struct, frozen=True):
+    """Labels that came at most so many seconds late and later than those before; None: later."""
+
+    upto: float | None
+    labels: int
+
+
+class Labelling(Struct, frozen=True):
+    """How late labels came, in stream time, and what may be said of what waits for one.
+
+    `estimate` is of the accuracy of `waiting` predictions; `error` what it said too much of those
+    that were labelled since.
+    """
+
+    delays: list[Delay]
+    mean: float | None
+    coverage: float | None
+    waited: float | None
+    estimate: float | None
+    waiting: int
+    error: float | None
 
 
 class Input(Struct, frozen=True):
@@ -150,6 +175,7 @@ class ShardStatus(Struct, frozen=True):
     curve: Curve | None = None
     throughput: Throughput | None = None
     decisions: Decisions | None = None
+    labelling: Labelling | None = None
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from consumers.events import RiskView, Said, ShardView
+from consumers.events import LabelView, RiskView, Said, ShardView
 from consumers.records import Outgoing
 from consumers.telemetry.prometheus import class_names
 from consumers.web.board import SECONDS, Board, Point
@@ -22,7 +22,9 @@ from consumers.web.document import (
     Curve,
     DeadLetter,
     Decisions,
+    Delay,
     Input,
+    Labelling,
     Prediction,
     Score,
     ShardLine,
@@ -31,6 +33,7 @@ from consumers.web.document import (
     Throughput,
     Why,
 )
+from stream.accounting import DELAY_BOUNDS_MS
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.explain import Explanation
@@ -143,6 +146,7 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         curve=_curve(board.curve),
         throughput=_throughput(board, now),
         decisions=_decisions(view.risk),
+        labelling=_labelling(view.labelling),
         latest=[_prediction(said) for said in reversed(board.latest)],
         dead=[_dead_letter(out) for out in reversed(board.dead)],
         stream_time=view.stream_time,
@@ -243,6 +247,22 @@ def _decisions(risk: RiskView | None) -> Decisions | None:
     action, mean = risk.constant
     always = "reject" if action is None else _text(action)
     return Decisions(_short(risk.overall), risk.scored, risk.rejected, shown, always, _short(mean))
+
+
+def _labelling(view: LabelView | None) -> Labelling | None:
+    labels = 0 if view is None else sum(view.delays)
+    if view is None or not (labels or view.estimate.waiting):
+        return None
+    bounds = (*(bound / 1000 for bound in DELAY_BOUNDS_MS), None)
+    return Labelling(
+        [Delay(bound, n) for bound, n in zip(bounds, view.delays, strict=True)],
+        round(view.delay_ms / labels / 1000, 3) if labels else None,
+        _short(view.coverage),
+        None if view.waited_ms is None else view.waited_ms / 1000,
+        _short(view.estimate.accuracy),
+        view.estimate.waiting,
+        _short(next((e for w, e in view.estimate.errors.items() if w.startswith("last")), None)),
+    )
 
 
 def _inputs(board: Board, view: ShardView) -> list[Input]:

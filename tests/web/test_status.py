@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from consumers.events import RiskView, Said
+from consumers.events import LabelView, RiskView, Said
 from consumers.records import Outgoing, Partition
 from consumers.web.app import Health
 from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from stream.evaluate.estimate import EstimateView
 from tests.telemetry.views import quality, view
 from tests.web.test_page import PREDICTION
 
@@ -124,6 +125,20 @@ def test_dead_letter_is_told_with_place_reason_and_a_beginning() -> None:
 
     assert (shown.place, shown.reason, shown.detail) == ("obs:3:17", "unparsable", "not JSON")
     assert shown.value == ("\\xff<b>" + "y" * 1000)[:LONGEST]
+
+
+def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_error() -> None:
+    """In seconds; the last bucket has no bound."""
+    delays = [0] * 13
+    delays[2], delays[12] = 3, 1
+    estimate = EstimateView(0.9, 40, {"all": 0.01, "last_1000": 0.05})
+    shown = document(board(labelling=LabelView(delays, 8000, 0.8, 1500, estimate))).shard.labelling
+
+    assert [(d.upto, d.labels) for d in shown.delays if d.labels] == [(10.0, 3), (None, 1)]
+    assert (shown.mean, shown.coverage, shown.waited) == (2.0, 0.8, 1.5)
+    assert (shown.estimate, shown.waiting, shown.error) == (0.9, 40, 0.05)
+    nothing = LabelView([0] * 13, 0, None, None, EstimateView())
+    assert document(board(labelling=nothing)).shard.labelling is None
 
 
 def test_inputs_are_those_furthest_behind() -> None:

@@ -95,7 +95,7 @@
       chart = create(place, data, options);
       charts.set(place, chart);
     } else {
-      chart.marks = options.marks ?? [];
+      chart.options = options;
       chart.plot.setData(data);
     }
     chart.read(null);
@@ -103,7 +103,7 @@
   function create(place, data, options) {
     const legend = make("ul", { className: "legend" });
     legend.setAttribute("aria-hidden", "true"); // its numbers stand in the table
-    const chart = { marks: options.marks ?? [], options };
+    const chart = { options };
     const values = options.lines.map((line) => {
       const value = make("b");
       legend.append(make("li", {}, sample(line), line.label, value));
@@ -111,7 +111,7 @@
     });
     chart.read = (at) => {
       const i = at ?? chart.plot.data[0].length - 1;
-      options.lines.forEach((line, k) => write(values[k], line.value(chart.plot.data[k + 1][i])));
+      chart.options.lines.forEach((line, k) => write(values[k], line.value(chart.plot.data[k + 1][i])));
     };
     const axis = { stroke: style("--quiet"), font: "12px system-ui, sans-serif", ticks: { show: false } };
     const grid = { stroke: style("--line"), width: 1 };
@@ -130,7 +130,7 @@
         series: [{}, ...options.lines.map(serie)],
         hooks: {
           setCursor: [(u) => chart.plot && chart.read(u.cursor.idx)],
-          draw: [(u) => chart.marks.forEach((x) => mark(u, x))],
+          draw: [(u) => chart.options.marks?.forEach((x) => mark(u, x))],
         },
       },
       data,
@@ -171,12 +171,13 @@
     u.ctx.stroke();
     u.ctx.restore();
   }
+  function forget(place) {
+    charts.get(place)?.plot.destroy();
+    charts.delete(place);
+    place.replaceChildren();
+  }
   function redraw() {
-    for (const [place, chart] of charts) {
-      chart.plot.destroy();
-      place.replaceChildren();
-    }
-    charts.clear();
+    for (const place of [...charts.keys()]) forget(place);
     if (newest) show(newest);
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
@@ -215,7 +216,7 @@
       for (const each of document.querySelectorAll(".card")) each.hidden = true;
       return;
     }
-    write($("about"), `${shard.model}, predicting before it learns · headwater`);
+    write($("about"), `${shard.model} · headwater`);
     tiles(shard);
     section("curve", shard.curve, curve);
     section("scores", shard.scores, scores);
@@ -224,6 +225,7 @@
     section("throughput", shard.throughput, throughput);
     section("labels", shard.labels, (s, labels) =>
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
+    section("delay", shard.labelling, delay);
     section("decisions", shard.decisions, decisions);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
@@ -368,6 +370,31 @@
       tens.map((i) => [name(clock(1000 * at[i])), right(number(rate[i])), right(number(lag[i]))]),
     );
   }
+  function delay(element, facts) {
+    const sentences = [];
+    if (known(facts.coverage)) sentences.push(`${percent(facts.coverage)} of the predictions that wait no longer got their label, on average ${span(facts.mean ?? 0)} late in stream time.`);
+    if (known(facts.waited)) sentences.push(`The oldest that waits has waited ${span(facts.waited)}.`);
+    if (known(facts.estimate)) {
+      const error = known(facts.error) ? `; of those labelled since, the estimate was ${(100 * Math.abs(facts.error)).toFixed(1)} points too ${facts.error < 0 ? "low" : "high"}` : "";
+      sentences.push(`Estimated accuracy of the ${number(facts.waiting)} that wait: ${percent(facts.estimate)}${error}.`);
+    }
+    write(element.querySelector(".quiet"), sentences.join(" "));
+    const last = facts.delays.findLastIndex((d) => d.labels > 0);
+    const shown = facts.delays.slice(0, Math.max(last + 2, 4));
+    const names = shown.map((d) => (known(d.upto) ? `≤ ${d.upto < 1 ? `${1000 * d.upto} ms` : span(d.upto)}` : "later"));
+    const place = element.querySelector(".chart");
+    if (drawn && charts.get(place)?.plot.data[0].length !== shown.length) forget(place);
+    draw(place, [shown.map((_, i) => i), shown.map((d) => d.labels)], {
+      lines: [{ label: "labels", color: "--model", bars: true, fill: true, width: 1, value: () => number(facts.delays.reduce((sum, d) => sum + d.labels, 0)) }],
+      height: 150,
+      x: { range: [-0.6, shown.length - 0.4] },
+      range: (u, low, high) => [0, Math.max(5, (high ?? 0) * 1.15)],
+      xs: (u, ticks) => ticks.map((x) => (Number.isInteger(x) ? names[x] ?? "" : "")),
+      ys: (u, ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
+    });
+    table(element, ["Delay", right("Labels")], shown.map((d, i) => [name(names[i]), right(number(d.labels))]));
+  }
+
   const short = (y) => (y >= 1e6 ? `${y / 1e6} M` : y >= 1e4 ? `${y / 1e3} k` : number(y));
 
   function decisions(element, facts) {
@@ -427,7 +454,7 @@
       panel,
       ["Feature", right("Share"), "Against, for"],
       found.shares.map(([feature, share]) => [
-        name(feature), right((share > 0 ? "+" : "") + decimal(share, 2)),
+        name(feature), right((share < 0 ? "−" : "+") + decimal(Math.abs(share), 2)),
         { text: "", share: share / most, kind: share < 0 ? "sway against" : "sway" },
       ]),
     );
