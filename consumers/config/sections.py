@@ -327,7 +327,7 @@ class Scale(Section):
 
 
 class Http(Section):
-    """The address of /metrics, /healthz and /readyz."""
+    """The address of the live page, /metrics, /healthz and /readyz."""
 
     enabled: bool = Field(
         default=True,
