@@ -1,4 +1,4 @@
-"""A broker that goes away: killed and started again, or cut off by a proxy in five ways.
+"""A broker that goes away: killed and started again, one of three, or cut off in five ways.
 
 The service goes on by itself, or ends with 1 and one clear line, as an orchestrator would see it,
 and is started again. Each fault is over only when new predictions have come after it.
@@ -15,11 +15,11 @@ from pathlib import Path
 from random import Random
 
 from tests.acceptance.service import Service
-from tests.faults.broker import OwnBroker
+from tests.faults.broker import Cluster, OwnBroker
 from tests.faults.lab import Lab, wait_for
 from tests.faults.proxy import END_TXN, Proxy
 
-__all__ = ["FAULTS", "Outages", "proxy_round", "restart_round"]
+__all__ = ["FAULTS", "Outages", "proxy_round", "restart_round", "rolling_round"]
 
 # Short limits, so that each is passed in the seconds a fault lasts.
 KAFKA = """
@@ -102,6 +102,44 @@ def restart_round(
                 if not run.goes_on():
                     done.violations.append(f"nothing came after restart {turn}")
                 say(f"{lab.name}: restart {turn}, after {done.recoveries[-1]:.2f} s")
+        finally:
+            run.service.close()
+        done.recoveries = done.recoveries[1::2]
+        done.violations += lab.verdict()
+    return done
+
+
+def rolling_round(
+    cluster: Cluster,
+    directory: Path,
+    kind: str,
+    seed: int,
+    count: int,
+    *,
+    say: Callable[[str], None] = lambda line: None,
+) -> Outages:
+    """One service; so often each of three nodes is restarted in turn, by force or in order.
+
+    Predictions must come while a node is away, and before the next one goes.
+    """
+    random, done = Random(seed), Outages()
+    with Lab(cluster.bootstrap, directory, kind, seed, rate=60, kafka=KAFKA) as lab:
+        run = _Supervised(lab, random, done)
+        try:
+            for turn in range(count):
+                for n, node in enumerate(cluster.nodes):
+                    if not run.goes_on():
+                        done.violations.append(f"nothing came before node {n} went, {turn}")
+                    hard = random.random() < 0.5
+                    time.sleep(random.uniform(0.0, 0.5))
+                    (node.kill if hard else node.terminate)()
+                    done.faults["killed" if hard else "terminated"] += 1
+                    if not run.goes_on():
+                        done.violations.append(f"nothing came while node {n} was away, {turn}")
+                    node.start()
+                    if not cluster.whole():
+                        done.violations.append(f"node {n} did not come back in sync, {turn}")
+                    say(f"{lab.name}: {turn}, node {n}, after {done.recoveries[-1]:.2f} s")
         finally:
             run.service.close()
         done.recoveries = done.recoveries[1::2]
