@@ -20,7 +20,7 @@ __all__ = ["compile_kernels"]
 
 
 def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
-    """Compile what the models and their transport run, once a machine, and say so when it has to."""
+    """Compile what the models and their transport run, once a machine; say so when it has to."""
     models = [config.model, *config.challenger]
     ours = [build(model) for model in models if not model.type.startswith("river:")]
     learners = ours or [GaussianNB()]

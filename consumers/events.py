@@ -175,6 +175,8 @@ class ShardView:
         How many of the last 1,000 records were dead letters.
     labelling
         Of predictions and their labels.
+    records
+        Total: observations and labels, dead letters among them.
     champion
         Name and type of who speaks, as predictions have them.
     challengers
@@ -201,6 +203,7 @@ class ShardView:
     held_back: bool = False
     recent_dead_letters: int = 0
     labelling: LabelView | None = None
+    records: int = 0
     champion: tuple[str, str] = ("", "")
     challengers: Sequence[ChallengerView] = ()
     promotions: int = 0

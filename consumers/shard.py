@@ -245,6 +245,7 @@ class Shard:
     def _count(
         self, batch: Batch, observations: int, result: Result, rejected: dict[int, RecordError]
     ) -> None:
+        self._counts["records"] += len(batch)
         self._counts["observations"] += observations
         self._counts["predictions"] += len(result.predictions)
         self._counts["learned"] += result.learned
@@ -283,6 +284,7 @@ class Shard:
             self._breaker.open,
             self._breaker.dead,
             self._label_view(champion.machine),
+            self._counts["records"],
             self._spoken(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
             self._roster.promotions,

@@ -82,14 +82,15 @@ def promote(
 
 def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, follow it to its end, and change over there."""
-    from consumers.history import replay
+    from consumers.history import course, replay
     from consumers.roster import promote as journaled
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
-        replay(of.log, of.found, live, end)
+        ahead = course(of.log, of.found.journal, live.position, end)
+        replay(of.log, of.found, live, end, ahead)
         entry = journaled(of.config, owner, of.found, live, name, now=now, reason=reason)
     finally:
         owner.close()

@@ -24,6 +24,12 @@ class Spec(NamedTuple):
 
 
 METRICS = (
+    Spec(
+        "headwater_records_total",
+        "counter",
+        ("shard",),
+        "Records consumed: observations and labels, dead letters among them.",
+    ),
     Spec("headwater_observations_total", "counter", ("shard",), "Observations consumed."),
     Spec(
         "headwater_labels_total",

@@ -262,6 +262,7 @@ class Telemetry(Collector):
 
 def _totals(view: ShardView) -> Iterator[Metric]:
     shard = (str(view.shard),)
+    yield _family("headwater_records_total", [(shard, view.records)])
     yield _family("headwater_observations_total", [(shard, view.observations)])
     yield _family("headwater_labels_total", _by(shard, OUTCOMES, view.labels))
     yield _family("headwater_predictions_total", [(shard, view.predictions)])

@@ -85,6 +85,7 @@ def full() -> CollectorRegistry:
 @pytest.mark.parametrize(
     ("name", "labels", "expected"),
     [
+        ("headwater_records_total", {}, 118),
         ("headwater_observations_total", {}, 100),
         ("headwater_predictions_total", {}, 99),
         ("headwater_learned_total", {}, 15),

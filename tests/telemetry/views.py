@@ -60,6 +60,7 @@ def view(**changed: Any) -> ShardView:
         "name": "mail",
         "model": "GaussianNB",
         "shard": 0,
+        "records": 118,
         "observations": 100,
         "predictions": 99,
         "learned": 15,
