@@ -1,114 +1,95 @@
-"""A log that fails by a seed, and the life of a service on it.
+"""A world in which everything fails by a seed, and the life of a service in it.
 
-The real runner, shard, join, commit, recovery and snapshots run over the memory log. The seed
-decides when a poll is short or fails, when a commit fails before it wrote, when it wrote and nobody
-was told, when the process dies before or after it, when another owner takes over, and when a
-snapshot is damaged on disk. In the end every observation must have been predicted exactly once,
-with the bytes an undisturbed run would have written, and the state must be what the journal alone
-gives.
+The real runner, shard, join, commit, recovery, snapshots and Kafka owner run over the client of
+`client.py` with all its lies, the broker of `broker.py`, a clock that only they move, and a disk
+that fails at any step. The process dies, sleeps past its transaction's timeout, is overtaken, and
+wakes to find that a successor has gone on. In the end every observation must have been predicted
+exactly once, with the bytes an undisturbed run would have written, the group must stand where the
+journal ends, and the state must be what the journal alone gives.
 """
 
 from __future__ import annotations
 
+import shutil
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import uuid4
+from unittest.mock import patch
 
-from consumers.errors import FencedError, TransportError
-from consumers.records import Fetched, Outgoing, Partition
+from kafka import TopicPartition
+
+from consumers import runner
+from consumers.errors import FencedError, SnapshotError, TransportError
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
-from consumers.transports import open_log
-from consumers.transports.protocol import Log, Owner
-from tests.consumers.feeds import config, fill, phishing
+from consumers.snapshots import places
+from consumers.transports import kafka as kafka_log
+from consumers.transports import kafka_inputs, kafka_owner
+from consumers.transports.kafka import KafkaLog
+from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
+from tests.consumers.feeds import NOW, config, feed, phishing
+from tests.simulation.broker import Broker, Clock
+from tests.simulation.client import LIES, Admin, Consumer, Producer
+from tests.simulation.weather import STORMY, DiedError, HungError, Weather
 
-__all__ = ["Told", "World"]
+__all__ = ["COMMITS", "RECORDS", "Told", "World", "violations"]
 
-RECORDS = 240
+RECORDS = 300
+COMMITS = 50
 DELAY = 30
+PARTITIONS = 2
 FEATURES = tuple(sorted(phishing(1)[0][0]))
-
-
-class DiedError(BaseException):
-    """The process is gone: nothing in it runs any more."""
+OPTIONS = {"transaction_timeout_ms": 3_000, "delivery_timeout_ms": 2_500, "linger_ms": 0}
+TRANSPORT = "kafka://simulated:9092"
+INPUTS = {"obs": PARTITIONS, "ans": 1}
+OUTPUTS = {"svc-predictions": PARTITIONS, "svc-dead-letters": 1}
 
 
 @dataclass
 class Told:
     """What happened in a run, and what came of it."""
 
-    deaths: int = 0
-    failures: int = 0
-    lost_answers: int = 0
-    takeovers: int = 0
-    damaged: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
     commits: int = 0
-    predictions: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
+    said: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = field(
+        default_factory=dict
+    )
     fingerprint: str = ""
     from_journal: str = ""
+    stands: bool = False  # the group, where the journal ends
 
 
-class _FailingOwner:
-    """An owner whose calls fail as the seed says."""
+def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str]:
+    """What is not as in a world without faults.
 
-    def __init__(self, owner: Owner, world: World) -> None:
-        self._owner, self._world = owner, world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._owner, name)
-
-    def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
-    ) -> list[Fetched]:
-        """Fewer records than asked, none, or an error."""
-        chance = self._world.random.random()
-        if chance < 0.01:
-            self._world.told.failures += 1
-            raise TransportError("simulated: the poll failed")
-        most = self._world.random.randint(1, max_records)
-        return self._owner.poll(max_records=most, timeout=0.0, skip=skip)
-
-    def commit(
-        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
-    ) -> int:
-        """Nothing written and an error; written and an error; death on either side."""
-        world, chance = self._world, self._world.random.random()
-        if chance < 0.06:
-            world.told.failures += 1
-            raise TransportError("simulated: nothing was written")
-        if chance < 0.10:
-            world.told.deaths += 1
-            raise DiedError
-        if chance < 0.12:
-            world.told.takeovers += 1
-            world.log.owner("svc", 0, [])
-        at = self._owner.commit(records, journal, positions)
-        world.told.commits += 1
-        if chance > 0.94:
-            world.told.lost_answers += 1
-            raise TransportError("simulated: written, and the answer was lost")
-        if chance > 0.90:
-            world.told.deaths += 1
-            raise DiedError
-        return at
-
-
-class _FailingLog:
-    """The log with owners that fail."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._world.log, name)
-
-    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> Owner:
-        """As the log gives it, but failing."""
-        return _FailingOwner(self._world.log.owner(name, shard, inputs), self._world)  # type: ignore[return-value]
+    With `repeats`, as at least once promises: identical repeats are allowed, and so is the order
+    that comes of one record that failed among others that did not, outside of any transaction.
+    """
+    out = []
+    for (topic, number), wanted in expected.said.items():
+        said = told.said[TopicPartition(topic, number)]
+        if repeats:
+            said, wanted = sorted(set(said)), sorted(wanted)  # type: ignore[type-var]
+        came, due = Counter(key for key, _ in said), Counter(key for key, _ in wanted)
+        if missing := (due - came).total():
+            out.append(f"{topic} {number}: {missing} missing")
+        if extra := (came - due).total():
+            out.append(f"{topic} {number}: {extra} doubled")
+        if came == due and said != wanted:
+            out.append(f"values: other ones in {topic} {number}, or another order")
+    if told.fingerprint != told.from_journal:
+        out.append("state: from the snapshots it is another than from the journal")
+    if told.from_journal != expected.fingerprint:
+        out.append("state: the journal's is not the undisturbed one's")
+    if not told.stands:
+        out.append("offsets: the group does not stand where the journal ends")
+    return out
 
 
 class World:
@@ -117,73 +98,211 @@ class World:
     Parameters
     ----------
     seed
-        Decides everything but the wall clock, which no prediction depends on.
+        Decides everything.
     directory
-        Where the snapshots go.
+        Where the snapshots of two hosts go.
+    records
+        Observations; as many labels follow.
+    commits
+        At least so many are made of them.
+    chances
+        Of the faults.
+    lies
+        Of the client.
+    guarantee
+        Of the service.
     more
         Sections besides, as TOML.
     """
 
-    def __init__(self, seed: int, directory: Path, more: str = "") -> None:
-        self.random = Random(seed)
+    def __init__(
+        self,
+        seed: int,
+        directory: Path,
+        *,
+        records: int = RECORDS,
+        commits: int = COMMITS,
+        chances: Mapping[str, float] = STORMY,
+        lies: frozenset[str] = LIES,
+        guarantee: str = "exactly_once",
+        more: str = "",
+    ) -> None:
         self.told = Told()
-        self.directory = directory
-        url = f"memory:{uuid4()}"
-        self.log: Log = open_log(url)
-        self.config = config(
-            directory,
-            url,
-            features=FEATURES,
-            max_records=self.random.randint(5, 60),
-            every_records=self.random.randint(20, 200),
-            more=more,
-        )
+        self._guarantee, self._more = guarantee, more
+        self._random, self._clock, self._lies = Random(seed), Clock(), lies
+        self._stormy = bool(chances)
+        self._broker = Broker(self._clock)
+        self._weather = Weather(self._random, self._clock, chances)
+        self._weather.faults = self.told.faults
+        self._weather.overtake = partial(self._broker.init, "svc.0", 3.0)
+        self._weather.succeed = self._succeed
+        self._directory = directory
+        self._hosts = [directory / "a", directory / "b"]
+        self._most = self._random.randint(records // commits, 2 * records // commits)
+        self._every = self._random.randint(20, 120)
+        _fill(self._broker, records)
 
     def run(self) -> Told:
         """Live through it to the end of the inputs."""
-        fill(self.log, phishing(RECORDS), DELAY)
-        while True:
-            runner = Runner(self.config, _FailingLog(self), threading.Event(), drain=True)  # type: ignore[arg-type]
-            try:
-                runner.run()
-            except (DiedError, FencedError, TransportError):
-                self._damage()
-                continue
-            break
-        return self._result()
+        with self._installed():
+            while True:
+                try:
+                    self._life(self._random.choice(self._hosts))
+                    break
+                except (DiedError, FencedError, TransportError):
+                    self._damage()
+            self._weather.settled()
+            self._look()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        return self.told
 
-    def undisturbed(self) -> Told:
-        """The same inputs, without a failure."""
-        fill(self.log, phishing(RECORDS), DELAY)
-        Runner(self.config, self.log, threading.Event(), drain=True).run()
-        return self._result()
+    def _life(self, host: Path, commits: int | None = None) -> None:
+        """One process, until it drains or dies; or until it has made so many commits."""
+        stop, log = threading.Event(), KafkaLog(["simulated:9092"], OPTIONS)
+        made = 0
+
+        def committed(*_: Any) -> None:
+            nonlocal made
+            made += 1
+            self.told.commits += 1
+            if made == commits:
+                stop.set()
+
+        try:
+            Runner(self._config(host), log, stop, drain=True, on_commit=committed).run()
+        finally:
+            log.close()
+
+    def _config(self, host: Path) -> Any:
+        sizes = {"max_records": self._most, "every_records": self._every}
+        made = config(host, TRANSPORT, features=FEATURES, more=self._more, **sizes)
+        commit = made.commit.model_copy(update={"guarantee": self._guarantee})
+        return made.model_copy(update={"commit": commit})
+
+    def _succeed(self) -> None:
+        """Another process goes on while this one sleeps in the midst of a call."""
+        with self._weather.calm():
+            self._life(self._random.choice(self._hosts), self._random.randint(1, 5))
 
     def _damage(self) -> None:
-        """Sometimes the newest snapshot was cut short or has a wrong bit."""
-        paths = sorted(self.directory.rglob("*.hws"))
-        if not paths or self.random.random() > 0.3:
+        """Sometimes the newest snapshot of a host was cut short or has a wrong bit."""
+        paths = sorted(self._random.choice(self._hosts).rglob("*.hws"))
+        if not paths or self._random.random() > 0.2:
             return
-        self.told.damaged += 1
+        self.told.faults["damaged"] += 1
         data = bytearray(paths[-1].read_bytes())
-        at = self.random.randrange(len(data))
-        if self.random.random() < 0.5:
+        at = self._random.randrange(len(data))
+        if self._random.random() < 0.5:
             del data[at:]
         else:
-            data[at] ^= 1 << self.random.randrange(8)
+            data[at] ^= 1 << self._random.randrange(8)
         paths[-1].write_bytes(bytes(data))
 
-    def _result(self) -> Told:
-        found = sources(self.config, self.log)
-        end = self.log.end_offsets([found.journal])[found.journal]
-        answers = Partition(self.config.predictions_topic, 0)
-        ends = self.log.end_offsets([answers])
-        for fetched in self.log.read({answers: 0}, ends):
-            self.told.predictions += zip(fetched.keys, fetched.values, strict=True)
-        base = Runner(self.config, self.log, threading.Event()).store
-        self.told.fingerprint = rebuild(
-            self.config, self.log, found, base, end=end
-        ).shard.fingerprint()
-        self.told.from_journal = rebuild(
-            self.config, self.log, found, None, end=end
-        ).shard.fingerprint()
-        return self.told
+    def _look(self) -> None:
+        """What came of it."""
+        for topic, count in OUTPUTS.items():
+            for part in (TopicPartition(topic, n) for n in range(count)):
+                self.told.said[part] = [(r.key, r.value) for r in self._broker.committed(part)]
+        settings, log = self._config(self._hosts[0]), KafkaLog(["simulated:9092"], OPTIONS)
+        found = sources(settings, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        store = Runner(settings, log, threading.Event()).store
+        kept = rebuild(settings, log, found, store, end=end).shard
+        self.told.fingerprint = kept.fingerprint()
+        self.told.from_journal = rebuild(settings, log, found, None, end=end).shard.fingerprint()
+        self.told.stands = all(
+            self._broker.offsets.get(("svc", TopicPartition(*part))) == at
+            for part, at in kept.positions.items()
+        )
+        log.close()
+
+    @contextmanager
+    def _installed(self) -> Iterator[None]:
+        """The world in the place of the real one."""
+        consumer = partial(Consumer, self._broker, self._weather)
+        clients = {
+            "KafkaConsumer": consumer,
+            "column_consumer": lambda settings: consumer(**settings),
+            "BatchProducer": partial(Producer, self._broker, self._weather, self._lies),
+            "KafkaAdminClient": partial(Admin, self._broker, self._weather),
+            "within": self._within,
+        }
+        with ExitStack() as stack:
+            for module in (kafka_log, kafka_owner):
+                stack.enter_context(patch.multiple(module, **clients))
+            for module in (kafka_log, kafka_inputs, runner):
+                stack.enter_context(patch.object(module, "time", self._clock))
+            stack.enter_context(patch.object(runner, "PAUSE_SECONDS", 0.0))
+            stack.enter_context(patch.object(runner, "SnapshotWriter", self._writer))
+            yield
+
+    def _within(self, seconds: float, what: str, call: Any) -> Any:
+        """By this clock: what takes longer was done all the same, or will be, or will not."""
+        began = self._clock.now
+        try:
+            result = call()
+        except HungError:
+            self._clock.now += seconds
+        if self._clock.now - began > seconds:
+            raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
+        return result
+
+    def _writer(self, store: Any, done: Any, failed: Any) -> _Writer:
+        return _Writer(store, done, failed, self._random if self._stormy else None, self.told)
+
+
+class _Writer:
+    """Writes a snapshot at once where the real one has a thread; on a disk that may fail."""
+
+    def __init__(
+        self, store: Any, done: Any, failed: Any, random: Random | None, told: Told
+    ) -> None:
+        self._store, self._done, self._failed = store, done, failed
+        self._random, self._told = random, told
+
+    def submit(self, about: Any, state: Any) -> None:
+        """It may come to nothing: the process ends before, or the disk fails, or the power."""
+        random = self._random
+        if random is None or random.random() > 0.3:
+            self._write(about, state)
+        elif random.random() < 0.7:
+            fault = random.choice(FAULTS)
+            disk = FailingOs(fault, random.randrange(25), random.randrange(1 << 30))
+            self._told.faults[f"disk: {fault}"] += 1
+            with patch.object(places, "os", disk):
+                try:
+                    self._write(about, state)
+                except PowerCutError:
+                    disk.settle()
+                    raise DiedError from None
+
+    def _write(self, about: Any, state: Any) -> None:
+        try:
+            with self._store.locked():
+                path = self._store.write(about, state)
+            self._done(about.position, 0.0)
+            self._store.copy(path.name)
+        except Exception as error:  # as the real one
+            self._failed(error if isinstance(error, SnapshotError) else SnapshotError(str(error)))
+
+    def close(self) -> None:
+        """Everything is written, or never will be."""
+
+
+def _fill(broker: Broker, records: int) -> None:
+    """Topics and inputs: written by transactions, some of them aborted, alike in every world."""
+    for topic, count in {**INPUTS, **OUTPUTS, "svc-journal": 1}.items():
+        broker.create(topic, count)
+    random = Random(0)
+    _, epoch = broker.init("feeder", 60.0)
+    batch: dict[TopicPartition, list[Any]] = {}
+    for i, record in enumerate(feed(phishing(records), DELAY, PARTITIONS)):
+        part = TopicPartition(record.topic, record.partition or 0)
+        value = record.value if random.random() > 0.03 else (record.value or b"")[:-2]
+        batch.setdefault(part, []).append((record.timestamp or NOW, record.key, value, ()))
+        if random.random() < 0.1 or i == 2 * records - 1:
+            for commit in (False, True) if random.random() < 0.3 else (True,):
+                for part, told in batch.items():
+                    broker.produce("feeder", epoch, part, told if commit else told[:2])
+                broker.finish("feeder", epoch, commit=commit)
+            batch = {}

@@ -1,0 +1,256 @@
+"""A Kafka in memory: partitions with markers, the last stable offset, transactions, fencing.
+
+Rule: it does what a broker of 4.1 does for clients that speak kafka-python's versions of the
+protocol, one call after the other, by a clock that stands still unless it is moved. It never lies;
+what a client makes of its answers is `client.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka import TopicPartition
+from kafka.errors import InvalidProducerEpochError, InvalidTxnStateError, ProducerFencedError
+
+__all__ = ["Broker", "Clock", "Record"]
+
+OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
+START = 1_800_000_000.0
+
+
+class Clock:
+    """Stands in for the module `time`: it moves when it is told to, and a hair at each look."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def monotonic(self) -> float:
+        """Seconds."""
+        self.now += 1e-6
+        return self.now
+
+    time = perf_counter = monotonic
+
+    def time_ns(self) -> int:
+        """Nanoseconds since 1970."""
+        return int(self.monotonic() * 1e9)
+
+    def sleep(self, seconds: float) -> None:
+        """Moves on."""
+        self.now += seconds
+
+
+class Record(NamedTuple):
+    """What lies at an offset; a marker has no value and no key, and nobody is given it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    transaction: _Transaction | None = None
+    marker: bool = False
+
+
+@dataclass(eq=False)
+class _Transaction:
+    """What a producer has written and not yet ended, or has."""
+
+    deadline: float
+    status: str = OPEN
+    first: dict[TopicPartition, int] = field(default_factory=dict)  # of its records
+    offsets: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+
+
+@dataclass
+class _Producer:
+    """What the coordinator knows of a transactional id."""
+
+    id: int
+    timeout: float
+    epoch: int = -1
+    state: str = "Empty"
+    timed_out: bool = False  # it was this coordinator that ended the last transaction
+    transaction: _Transaction | None = None
+
+
+class _Late(NamedTuple):
+    """The end of a transaction that is still on its way."""
+
+    after: float
+    name: str
+    epoch: int
+    commit: bool
+
+
+class Broker:
+    """One broker, coordinator of everything.
+
+    Parameters
+    ----------
+    clock
+        Transactions end by it that are not ended in time.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._parts: dict[TopicPartition, list[Record]] = {}
+        self._open: dict[TopicPartition, dict[_Transaction, int]] = {}
+        self._producers: dict[str, _Producer] = {}
+        self._late: list[_Late] = []
+        self.topics: dict[str, int] = {}
+        self.offsets: dict[tuple[str, TopicPartition], int] = {}
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Make a topic."""
+        self.topics[topic] = partitions
+        for n in range(partitions):
+            self._parts[TopicPartition(topic, n)] = []
+            self._open[TopicPartition(topic, n)] = {}
+
+    def end(self, part: TopicPartition) -> int:
+        """The high watermark."""
+        self._settle()
+        return len(self._parts[part])
+
+    def stable(self, part: TopicPartition) -> int:
+        """The last stable offset: nothing at or behind it is of an open transaction."""
+        return min(self._open[part].values(), default=self.end(part))
+
+    def fetch(self, part: TopicPartition, start: int, count: int, committed: bool) -> list[Record]:
+        """Records from an offset on, markers and aborted ones among them; up to what is stable."""
+        end = self.stable(part) if committed else self.end(part)
+        return self._parts[part][start : min(start + count, end)]
+
+    def committed(self, part: TopicPartition) -> Iterator[Record]:
+        """What a reader of committed records is given, all of it."""
+        for record in self._parts[part][: self.stable(part)]:
+            if not record.marker and _status(record) in (None, COMMITTED):
+                yield record
+
+    def init(self, name: str, timeout: float, epoch: int | None = None) -> tuple[int, int]:
+        """A producer's id and epoch; whoever had it before is fenced, what it has open aborted.
+
+        With `epoch` it is a producer that goes on after an error, and must be the last one.
+        """
+        self._settle()
+        known = self._producers.setdefault(name, _Producer(len(self._producers) + 1, timeout))
+        if epoch is not None and epoch != known.epoch - known.timed_out:
+            raise ProducerFencedError
+        if known.transaction is not None:  # one for the fence that aborts it, one for the new owner
+            self._end(known, commit=False)
+            known.epoch += 1
+        known.epoch += 1
+        known.timeout, known.timed_out, known.state = timeout, False, "Empty"
+        return known.id, known.epoch
+
+    def known(self, name: str) -> tuple[int, int, str]:
+        """Id, epoch and state of a transactional id."""
+        self._settle()
+        known = self._producers[name]
+        return known.id, known.epoch, known.state
+
+    def produce(
+        self,
+        name: str | None,
+        epoch: int,
+        part: TopicPartition,
+        records: Sequence[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]],
+    ) -> int:
+        """Append a batch; the offset of its first record. Without a name: no transaction."""
+        self._settle()
+        transaction = None
+        if name is not None:
+            known = self._producers[name]
+            new = known.transaction is None or part not in known.transaction.first
+            if epoch != known.epoch:
+                # Of a new partition the coordinator is told first, and it knows who is fenced.
+                raise (
+                    ProducerFencedError
+                    if new and not known.timed_out
+                    else (InvalidProducerEpochError)
+                )
+            transaction = self._begun(known)
+        kept = self._parts[part]
+        base = len(kept)
+        if transaction is not None:
+            transaction.first.setdefault(part, base)
+            self._open[part].setdefault(transaction, base)
+        for timestamp, key, value, headers in records:
+            kept.append(
+                Record(
+                    *(part.topic, part.partition, len(kept)),
+                    *(timestamp, key, value, tuple(headers), transaction),
+                )
+            )
+        return base
+
+    def add_offsets(
+        self, name: str, epoch: int, group: str, offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Offsets of a group that count once the transaction is committed.
+
+        The group's members are not asked: a client that says it is none is believed.
+        """
+        known = self._fenced(name, epoch)
+        transaction = self._begun(known)
+        transaction.offsets |= {(group, part): offset for part, offset in offsets.items()}
+
+    def finish(self, name: str, epoch: int, *, commit: bool) -> None:
+        """End a transaction."""
+        known = self._fenced(name, epoch)
+        if known.transaction is None:
+            raise InvalidTxnStateError
+        self._end(known, commit=commit)
+
+    def finish_late(self, name: str, epoch: int, seconds: float, *, commit: bool) -> None:
+        """The same, but the request takes so long to come."""
+        self._late.append(_Late(self._clock.now + seconds, name, epoch, commit))
+
+    def _begun(self, known: _Producer) -> _Transaction:
+        if known.transaction is None:
+            known.transaction = _Transaction(self._clock.now + known.timeout)
+            known.state, known.timed_out = "Ongoing", False
+        return known.transaction
+
+    def _fenced(self, name: str, epoch: int) -> _Producer:
+        self._settle()
+        known = self._producers[name]
+        if epoch != known.epoch:
+            raise ProducerFencedError
+        return known
+
+    def _settle(self) -> None:
+        """What is due by now: requests that were on their way, and timeouts."""
+        now = self._clock.now
+        for request in [late for late in self._late if late.after <= now]:
+            self._late.remove(request)
+            known = self._producers[request.name]
+            if known.epoch == request.epoch:
+                self._end(known, commit=request.commit)
+        for known in self._producers.values():
+            if known.transaction is not None and now > known.transaction.deadline:
+                self._end(known, commit=False)
+                known.epoch += 1
+                known.timed_out = True
+
+    def _end(self, known: _Producer, *, commit: bool) -> None:
+        transaction, known.transaction = known.transaction, None
+        if transaction is None:
+            return
+        known.state = "CompleteCommit" if commit else "CompleteAbort"
+        transaction.status = COMMITTED if commit else ABORTED
+        for part in transaction.first:
+            kept = self._parts[part]
+            kept.append(Record(*part, len(kept), 0, None, None, (), None, marker=True))
+            del self._open[part][transaction]
+        if commit:
+            self.offsets |= transaction.offsets
+
+
+def _status(record: Record) -> Any:
+    return None if record.transaction is None else record.transaction.status

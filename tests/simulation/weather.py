@@ -1,0 +1,101 @@
+"""What befalls the clients of one world, drawn from its seed: at each call, before or after it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from random import Random
+
+from tests.simulation.broker import Clock
+
+__all__ = ["CALM", "STORMY", "DiedError", "HungError", "Weather"]
+
+# How likely at each call; a commit makes a dozen.
+STORMY: Mapping[str, float] = {
+    "end_offsets": 0.002,
+    "poll": 0.004,
+    "init": 0.02,
+    "no_metadata": 0.0002,
+    "undelivered": 0.002,
+    "unacknowledged": 0.002,
+    "offsets_refused": 0.004,
+    "commit_late": 0.005,
+    "commit_unanswered": 0.01,
+    "died": 0.004,
+    "slept": 0.002,
+    "overtaken": 0.002,
+    "succeeded": 0.0007,
+}
+CALM: Mapping[str, float] = {}
+STEPS = frozenset({"produce", "send_offsets", "commit", "committed"})
+SLEEPS = (1.0, 4.0, 9.0)  # seconds; a transaction lives for three
+
+
+class DiedError(BaseException):
+    """The process is gone: nothing in it runs any more."""
+
+
+class HungError(Exception):
+    """A call that never returns."""
+
+
+class Weather:
+    """One seed's.
+
+    Parameters
+    ----------
+    random
+        Decides.
+    clock
+        Moves when the process sleeps.
+    chances
+        Of each fault.
+    """
+
+    def __init__(self, random: Random, clock: Clock, chances: Mapping[str, float]) -> None:
+        self.random, self.clock, self._chances = random, clock, chances
+        self.faults: Counter[str] = Counter()
+        self.overtake: Callable[[], None] = lambda: None
+        self.succeed: Callable[[], None] = lambda: None
+
+    def happens(self, fault: str) -> bool:
+        """Whether it does, now."""
+        if self.random.random() >= self._chances.get(fault, 0.0):
+            return False
+        self.faults[fault] += 1
+        return True
+
+    def met(self, call: str, error: type[Exception] | None = None) -> None:
+        """A call is made: it may fail, and at a step of a commit anything may happen."""
+        self.clock.now += 0.001
+        if error is not None and self.happens(call):
+            raise error(f"simulated: {call} failed")
+        if call not in STEPS:
+            return
+        if self.happens("died"):
+            raise DiedError
+        if self.happens("slept"):
+            self.clock.now += self.random.choice(SLEEPS)
+        if self.happens("overtaken"):
+            self.overtake()
+        if self.happens("succeeded"):
+            self.succeed()
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Nothing happens for a while."""
+        before, self._chances = self._chances, CALM
+        try:
+            yield
+        finally:
+            self._chances = before
+
+    def settled(self) -> None:
+        """Nothing happens any more, and what was on its way has come."""
+        self._chances = CALM
+        self.clock.now += 100.0
+
+    def pass_time(self, seconds: float) -> None:
+        """Somebody waits."""
+        self.clock.now += seconds
