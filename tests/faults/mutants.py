@@ -79,6 +79,41 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_record_only_its_future_tells_of_fails_the_commit",),
     ),
     Mutant(
+        "a transaction the broker has timed out is no commit (P2)",
+        OWNER,
+        '            acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))\n'
+        '            reach("after_check")\n'
+        "            self._finish(producer, positions)\n"
+        '            reach("after_commit")\n'
+        "            return handed[-1].last_offset\n",
+        "            producer.commit_transaction()\n            return 0\n",
+        (
+            "tests/faults/test_guards.py::"
+            "test_transaction_that_the_broker_timed_out_fails_the_commit",
+        ),
+    ),
+    Mutant(
+        "a record whose topic has no metadata is not left out (P5)",
+        "consumers/transports/kafka_producer.py",
+        '        if partition not in self._wait_on_metadata(topic, self.config["max_block_ms"]):\n'
+        '            raise ValueError(f"no partition {partition} of topic {topic}")\n',
+        "        try:\n"
+        '            self._wait_on_metadata(topic, self.config["max_block_ms"])\n'
+        "        except Exception:\n"
+        "            return []\n",
+        ("tests/faults/test_guards.py::test_record_of_a_topic_that_is_gone_fails_the_commit",),
+    ),
+    Mutant(
+        "the fence is the transactional id: the group fences nobody (P3)",
+        OWNER,
+        'self._transactional_id = f"{name}.{shard}"',
+        'self._transactional_id = f"{name}.{shard}.{id(self)}"',
+        (
+            "tests/faults/test_guards.py::"
+            "test_owner_that_lost_its_group_without_noticing_commits_nothing",
+        ),
+    ),
+    Mutant(
         "a failed future fails the commit (P4)",
         "consumers/transports/kafka_producer.py",
         "if future.exception is not None:",

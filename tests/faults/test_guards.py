@@ -111,6 +111,109 @@ def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypat
 
 
 @pytest.mark.kafka
+def test_transaction_that_the_broker_timed_out_fails_the_commit(
+    kafka_bootstrap, source, monkeypatch
+) -> None:
+    """The client asks for a new epoch in silence, and its commit of what is gone returns (P2)."""
+    options = {
+        "transaction_timeout_ms": 1_500,
+        "delivery_timeout_ms": 1_400,
+        "request_timeout_ms": 1_000,
+    }
+    with closing(KafkaLog([kafka_bootstrap], options)) as log:
+        log.create_topic(f"{source.topic}.journal", 1)
+        first, entry = (
+            Outgoing(f"{source.topic}.journal", None, value, partition=0)
+            for value in (b"first", b"entry")
+        )
+        owner = log.owner(source.topic, 0, [source])
+        original = BatchProducer.send_many
+
+        def slow(producer, topic, partition, records):
+            handed = original(producer, topic, partition, records[:1])
+            producer.flush(10)
+            _wait_for_abort(kafka_bootstrap, f"{source.topic}.0")
+            return handed + original(producer, topic, partition, records[1:])
+
+        monkeypatch.setattr(BatchProducer, "send_many", slow)
+        with pytest.raises((TransportError, FencedError)):
+            owner.commit([first], entry, {source: 0})
+        monkeypatch.undo()
+        successor = log.owner(source.topic, 0, [source])
+
+        assert successor.committed() == {}
+        successor.commit([], entry, {source: 0})
+
+
+def _wait_for_abort(bootstrap: str, name: str) -> None:
+    """Until the coordinator has given a transaction up."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    deadline = time.monotonic() + 20
+    try:
+        while admin.describe_transactions([name])[name].state.value != "CompleteAbort":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        admin.close()
+
+
+@pytest.mark.kafka
+def test_record_of_a_topic_that_is_gone_fails_the_commit(kafka_bootstrap, source) -> None:
+    """The client would hand back a future, and commit without the record (P5)."""
+    gone = f"{source.topic}.gone"
+    with closing(KafkaLog([kafka_bootstrap], {"max_block_ms": 500})) as log:
+        for topic in (gone, f"{source.topic}.journal"):
+            log.create_topic(topic, 1)
+        entry = Outgoing(f"{source.topic}.journal", None, b"entry", partition=0)
+        log.topics()
+        owner = log.owner(source.topic, 0, [source])
+        admin = KafkaAdminClient(bootstrap_servers=kafka_bootstrap)
+        admin.delete_topics([gone])
+        admin.close()
+        with pytest.raises(TransportError):
+            owner.commit([Outgoing(gone, None, b"lost", partition=0)], entry, {source: 0})
+        successor = log.owner(source.topic, 0, [source])
+
+        assert successor.committed() == {}
+        successor.commit([], entry, {source: 0})
+
+
+@pytest.mark.kafka
+def test_owner_that_lost_its_group_without_noticing_commits_nothing(
+    kafka_bootstrap, source
+) -> None:
+    """The broker takes offsets of who says it is no member (P3): only the fence stops them."""
+    with (
+        closing(KafkaLog([kafka_bootstrap], {})) as stalled,
+        closing(KafkaLog([kafka_bootstrap], {})) as log,
+    ):
+        journal = f"{source.topic}.journal"
+        log.create_topic(journal, 1)
+        entry = Outgoing(journal, None, b"entry", partition=0)
+        member = stalled.member(source.topic, journal)
+        _wait_given(member)
+        old = stalled.owner(source.topic, 0, [source])
+        old.commit([], entry, {source: 1})
+        member.close()
+        with closing(log.member(source.topic, journal)) as successor:
+            _wait_given(successor)
+            new = log.owner(source.topic, 0, [source])
+            new.commit([], entry, {source: 7})
+            with pytest.raises(FencedError):
+                old.commit([], entry, {source: 2})
+
+            assert new.committed() == {source: 7}
+
+
+def _wait_given(member) -> None:
+    """Until the group gives it the shard."""
+    deadline = time.monotonic() + 30
+    while not member.shards():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.kafka
 def test_owner_replaced_while_its_commit_hung_is_fenced(
     kafka_bootstrap, source, monkeypatch
 ) -> None:
