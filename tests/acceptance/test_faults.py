@@ -15,6 +15,7 @@ from tests.faults.broker import OwnBroker
 from tests.faults.fuzz import fuzz_broker, fuzz_shard
 from tests.faults.kills import kill_round
 from tests.faults.outages import FAULTS, proxy_round, restart_round
+from tests.faults.storm import storm_round
 from tests.faults.zombies import zombie_round
 
 POINTS = (
@@ -49,6 +50,7 @@ def own_broker() -> Iterator[OwnBroker]:
     """A broker of these tests alone, to be killed and cut off."""
     with OwnBroker() as broker:
         yield broker
+    gc.collect()  # of the module's last test, which it still belongs to
 
 
 @pytest.mark.kafka
@@ -68,6 +70,16 @@ def test_zombies_end_with_3_and_write_nothing_after_the_fence(kafka_bootstrap, t
 
     assert done.violations == []
     assert done.count == 3
+
+
+@pytest.mark.kafka
+def test_members_that_come_and_go_lose_and_double_nothing(kafka_bootstrap, tmp_path) -> None:
+    """Four shards among processes that join, leave, are killed, sleep and wake, twenty times."""
+    done = storm_round(kafka_bootstrap, tmp_path, "elec2", 4, 20)
+
+    assert done.violations == []
+    assert done.changes.total() >= 20
+    assert done.taken >= 8
 
 
 @pytest.mark.kafka

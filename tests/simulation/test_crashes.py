@@ -18,7 +18,7 @@ from tests.simulation.weather import CALM, STORMY
 from tests.simulation.world import Told, World, violations
 
 SEEDS = 200
-SMALL = {"records": 100, "commits": 20}  # a short life, but the seed decides as much
+SMALL = {"records": 60, "commits": 12}  # a short life, but the seed decides as much
 
 
 @pytest.fixture(scope="module", autouse=True)
