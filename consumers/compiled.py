@@ -30,8 +30,8 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
     timer.start()
     try:
         for learner in learners:
-            for _ in progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner):
-                pass
+            *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
+            assert quality.scores["all"].agreement is not None  # noqa: S101  loads river's metrics
         if config.challenger:
             compile_comparison()
         if config.input.transport.startswith("kafka:"):

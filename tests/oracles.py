@@ -105,32 +105,3 @@ def baselines(
         if majority is None or counts[y] > counts[majority]:
             majority = y
     return out
-
-
-@dataclass
-class ScoreTwin:
-    """Every scored prediction kept; scores counted anew when asked."""
-
-    factor: float
-    window: int
-    kept: list[tuple[int, tuple[int, int, int], float]] = field(default_factory=list)
-    unscored: int = 0
-
-    def score(self, true: int, said: tuple[int, int, int], p_true: float) -> None:
-        if said[0] < 0:
-            self.unscored += 1
-        else:
-            self.kept.append((true, said, -log(max(p_true, 2.0**-52))))
-
-    def confusion(self) -> Counter[tuple[int, int]]:
-        return Counter((true, said[0]) for true, said, _ in self.kept)
-
-    def sums(self, window: str) -> list[float]:
-        """Scored, log loss, hits of model, majority and no-change."""
-        kept = self.kept[-self.window :] if window == "last_1000" else self.kept
-        factor = self.factor if window == "fading" else 1.0
-        out = [0.0] * 5
-        for true, said, loss in kept:
-            now = [1.0, loss, *(float(s == true) for s in said)]
-            out = [factor * before + more for before, more in zip(out, now, strict=True)]
-        return out

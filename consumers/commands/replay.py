@@ -238,7 +238,8 @@ def _run(
             meter.advance(len(batch))
             if picture is not None and (records - drawn >= apart or records == total):
                 drawn, view = records, shard.view()
-                points.append(plot.Point(view.observations, view.quality.scores))
+                scores = {window: s.plain() for window, s in view.quality.scores.items()}
+                points.append(plot.Point(view.observations, scores))
     seconds = time.perf_counter() - began
     view = shard.view()
     if picture is not None:

@@ -1,33 +1,62 @@
-"""Kernels of progressive scores. Self-contained, so that the compiled form is never stale."""
+"""Kernels of progressive scores. Self-contained, so that the compiled form is never stale.
+
+The last N scored predictions stand in a ring: one is a column of `codes` int32 (4, N), the true
+class and what model, majority and no-change said (-1: nothing), one of `told` float64 (5, N), log
+loss, confidence, Brier, and log loss and Brier of the prior, and a row of `posterior` float64
+(N, R), what the model gave to the first R classes. The next one comes to `at`.
+
+Sums come in pairs: over all time, and fading. Instead of fading what was, what is new weighs more;
+where its weight grows too large, all are scaled down by a power of two, which is exact. `confusion`
+float64 (C, C, 2) is by [true, said]; `baselines` float64 (2, C + 1, 2, 2) by [majority or
+no-change, 1 + said, right]; `calibration` float64 (B, 2, 2, 2) by [confidence, right, how many or
+their confidences]; `sums` float64 (6, 2) are how many, log loss, Brier, the prior's two, and what
+the last one weighed.
+
+`counts` int64 (C,) are the labels learned a class; `memory` float64 (4,) the class most of them are
+of and the last, -1 for none, how many they are, and the sum of the squares of `counts`.
+
+What makes vectors of loops, or keeps them short: indices are unsigned, so none can count from the
+end; what depends on a record is chosen by value, not by a jump; divisions are numpy's; where a
+weight goes is found for many at once, before any is added.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from numba import njit
-from numpy import empty, int64, true_divide, uint64
+from numpy import empty, int32, int64, true_divide, uint64
 
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
+LARGEST, SCALE = 2.0**64, 2.0**-64
+ZERO, ONE, TWO, THREE = (uint64(i) for i in range(4))
 
 
 @njit(cache=True)
 def losses(p: Any) -> Any:
-    """-log of each probability, float64 (n,).
+    """-log of each probability, float64 (n,)."""
+    out = p.copy()
+    _lose(out, empty(p.size))
+    return out
+
+
+@njit(cache=True)
+def _lose(p: Any, power: Any) -> None:
+    """Put -log of each probability in its place; p and scratch `power` float64 (n,).
 
     Many at once, as vectors, which the library's cannot be. The formula and its constants are of
     fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
     """
-    out, power = empty(p.size), empty(p.size)
-    bits = out.view(int64)
+    bits = p.view(int64)
     for i in range(p.size):
-        out[i] = max(p[i], SMALLEST)
+        p[i] = max(p[i], SMALLEST)
     for i in range(p.size):
         k = (bits[i] - HALF_ROOT) >> 52
         power[i] = k
         bits[i] -= k << 52
     for i in range(p.size):
-        k, f = power[i], out[i] - 1.0
+        k, f = power[i], p[i] - 1.0
         half = 0.5 * f * f
         r = true_divide(f, 2.0 + f)
         z = r * r
@@ -36,29 +65,36 @@ def losses(p: Any) -> Any:
         odd = 0.2857142874366239149 + u * (0.1818357216161805012 + u * 0.1479819860511658591)
         odd = z * (0.6666666666666735130 + u * odd)
         low = r * (half + (odd + even)) + k * 1.90821492927058770002e-10
-        out[i] = ((half - low) - f) - k * 6.93147180369123816490e-01
-    return out
+        p[i] = ((half - low) - f) - k * 6.93147180369123816490e-01
 
 
 @njit(cache=True)
-def baselines(op: Any, y: Any, label: Any, counts: Any, memory: Any, out: Any) -> None:
-    """What majority and no-change would say at each predicting step.
+def baselines(
+    op: Any, y: Any, label: Any, counts: Any, memory: Any, said: Any, prior: Any, squares: Any
+) -> None:
+    """What majority, no-change and prior would say at each predicting step.
 
-    op int8, y int32 (m,): the steps; label int64 (L,): block label to class code; counts int64
-    (C,): labels learned a class; memory int64 (2,): majority and last class so far, -1 for none,
-    updated; out int64 (n_predictions, 2).
+    op int8, y int32 (m,): the steps, which are counted; label int64 (L,): block label to class
+    code. Written: said int64 (n_predictions, 2); prior float64 (n_predictions, C), the share of
+    each class in the labels; squares float64 (n_predictions,), the sum of the squares of these.
     """
     k = 0
     for i in range(op.shape[0]):
         if op[i] != 1:
-            out[k, 0] = memory[0]
-            out[k, 1] = memory[1]
+            said[k, 0], said[k, 1] = int64(memory[0]), int64(memory[1])
+            share = true_divide(1.0, max(memory[2], 1.0))
+            for c in range(counts.shape[0]):
+                prior[k, c] = float(counts[c]) * share
+            squares[k] = memory[3] * share * share
             k += 1
         if op[i] != 0:
             c = label[y[i]]
+            memory[2] += 1.0
+            memory[3] += 2.0 * counts[c] + 1.0
             counts[c] += 1
             memory[1] = c
-            if memory[0] < 0 or counts[c] > counts[memory[0]]:
+            majority = int64(memory[0])
+            if majority < 0 or counts[c] > counts[majority]:
                 memory[0] = c
 
 
@@ -66,38 +102,43 @@ def baselines(op: Any, y: Any, label: Any, counts: Any, memory: Any, out: Any) -
 def score(
     true: Any,
     said: Any,
-    p_true: Any,
-    confusion: Any,
-    sums: Any,
-    fading: Any,
-    factor: float,
-    ring: Any,
-    ring_loss: Any,
+    proba: Any,
+    prior: Any,
+    squares: Any,
     at: int,
+    codes: Any,
+    told: Any,
+    posterior: Any,
+    confusion: Any,
+    baselines: Any,
+    calibration: Any,
+    sums: Any,
+    factor: float,
 ) -> int:
-    """Add scored predictions in order; returns the ring's next place.
+    """Write down scored predictions and add them up, in order; the ring's next place.
 
-    true int64 (k,); said int64 (k, 3): class codes of model, majority, no-change, -1 for none;
-    p_true float64 (k,): probability given to the true class; confusion int64 (C, C); sums and
-    fading float64 (5,): scored, log loss, hits of the three; ring int32 (N, 4): true and the
-    three; ring_loss float64 (N,).
+    true int64 (k,); said int64 (k, 3): class codes of model, majority, no-change, -1 for none but
+    the model; proba float64 (k, C): posteriors; prior, squares: as `baselines` wrote them.
     """
-    costs = losses(p_true)
     for i in range(true.shape[0]):
-        t, loss = true[i], costs[i]
-        confusion[t, said[i, 0]] += 1
-        sums[0] += 1.0
-        sums[1] += loss
-        fading[0] = factor * fading[0] + 1.0
-        fading[1] = factor * fading[1] + loss
-        ring[at, 0] = t
-        ring_loss[at] = loss
-        for b in range(3):
-            hit = 1.0 if said[i, b] == t else 0.0
-            sums[2 + b] += hit
-            fading[2 + b] = factor * fading[2 + b] + hit
-            ring[at, 1 + b] = said[i, b]
-        at = (at + 1) % ring.shape[0]
+        t = true[i]
+        codes[0, at] = t
+        codes[1, at], codes[2, at], codes[3, at] = said[i, 0], said[i, 1], said[i, 2]
+        total = 0.0
+        for k in range(proba.shape[1]):
+            total += proba[i, k] * proba[i, k]
+        told[0, at] = proba[i, t]
+        told[1, at] = proba[i, said[i, 0]]
+        told[2, at] = (1.0 - 2.0 * proba[i, t]) + total
+        told[3, at] = prior[i, t]
+        told[4, at] = (1.0 - 2.0 * prior[i, t]) + squares[i]
+        for k in range(min(proba.shape[1], posterior.shape[1])):
+            posterior[at, k] = proba[i, k]
+        at += 1
+        if at == posterior.shape[0] or i + 1 == true.shape[0]:
+            begin = max(at - i - 1, 0)
+            _add(begin, at, codes, told, confusion, baselines, calibration, sums, factor)
+            at %= posterior.shape[0]
     return at
 
 
@@ -109,56 +150,176 @@ def score_at_once(
     known: Any,
     counts: Any,
     memory: Any,
-    confusion: Any,
-    sums: Any,
-    fading: Any,
-    factor: float,
-    ring: Any,
-    ring_loss: Any,
     at: int,
-) -> Any:
+    codes: Any,
+    told: Any,
+    posterior: Any,
+    confusion: Any,
+    baselines: Any,
+    calibration: Any,
+    sums: Any,
+    factor: float,
+) -> int:
     """`baselines` and `score` of steps that each predict and then learn, with nothing between.
 
-    proba float64 (n, C), known int64 (n,): the posteriors; the rest as of those two. Sums are kept
-    in registers: the same additions in the same order. Returns the ring's next place and how many
-    predictions named no class.
+    proba float64 (n, C), contiguous, known int64 (n,): the posteriors; the rest as of those two.
+    -1, and nothing done, where a prediction named no class.
     """
-    unscored, place, one, end = 0, uint64(at), uint64(1), uint64(ring.shape[0])
-    majority, last = memory[0], memory[1]
-    p_true = empty(y.shape[0])
+    unnamed, begin = 0, 0
+    for i in range(known.shape[0]):
+        unnamed += known[i] == 0
+    if unnamed:
+        return -1
+    while begin < y.shape[0]:
+        n = min(y.shape[0] - begin, posterior.shape[0] - at)
+        end = at + n
+        mine = proba[begin : begin + n]
+        _write(y[begin : begin + n], label, mine, counts, memory, codes, told, at)
+        _keep(mine, posterior[at:end])
+        _add(at, end, codes, told, confusion, baselines, calibration, sums, factor)
+        begin, at = begin + n, end % posterior.shape[0]
+    return at
+
+
+@njit(cache=True)
+def _write(
+    y: Any, label: Any, proba: Any, counts: Any, memory: Any, codes: Any, told: Any, at: int
+) -> None:
+    """Write down predictions and learn their labels, one by one."""
+    end = at + y.shape[0]
+    true, model = codes[0][at:end], codes[1][at:end]
+    by_majority, by_last = codes[2][at:end], codes[3][at:end]
+    loss, sure, brier = told[0][at:end], told[1][at:end], told[2][at:end]
+    prior, prior_brier = told[3][at:end], told[4][at:end]
+    majority, last, squares = int64(memory[0]), int64(memory[1]), memory[3]
+    most = counts[majority] if majority >= 0 else 0
+    for i in range(uint64(y.shape[0])):
+        t = uint64(label[uint64(y[i])])
+        best: Any = ZERO
+        top = proba[i, ZERO]
+        total = top * top
+        for k in range(ONE, uint64(proba.shape[1])):
+            p = proba[i, k]
+            total += p * p
+            best, top = (k if p > top else best), (p if p > top else top)
+        true[i], model[i], by_majority[i], by_last[i] = t, best, majority, last
+        n = counts[t]
+        loss[i], sure[i], brier[i] = proba[i, t], top, total
+        prior[i], prior_brier[i] = float(n), squares
+        squares += 2.0 * n + 1.0
+        n += 1
+        counts[t] = n
+        last = int64(t)
+        majority, most = (last if n > most else majority), (n if n > most else most)
     for i in range(y.shape[0]):
-        p_true[i] = proba[i, label[y[i]]]
-    costs = losses(p_true)
-    n, loss, a, b, c = sums[0], sums[1], sums[2], sums[3], sums[4]
-    n_, loss_, a_, b_, c_ = fading[0], fading[1], fading[2], fading[3], fading[4]
-    for i in range(y.shape[0]):
-        t = label[y[i]]
-        if known[i] == 0:
-            unscored += 1
-        else:
-            best, top = 0, proba[i, 0]
-            for k in range(1, proba.shape[1]):
-                p = proba[i, k]
-                best, top = (k if p > top else best), (p if p > top else top)
-            cost = costs[i]
-            confusion[t, best] += 1
-            ring_loss[place] = cost
-            ring[place, 0], ring[place, 1] = t, best
-            ring[place, 2], ring[place, 3] = majority, last
-            place = place + one if place + one < end else uint64(0)
-            hit = 1.0 if best == t else 0.0
-            hit_b = 1.0 if majority == t else 0.0
-            hit_c = 1.0 if last == t else 0.0
-            n, n_ = n + 1.0, factor * n_ + 1.0
-            loss, loss_ = loss + cost, factor * loss_ + cost
-            a, a_ = a + hit, factor * a_ + hit
-            b, b_ = b + hit_b, factor * b_ + hit_b
-            c, c_ = c + hit_c, factor * c_ + hit_c
-        counts[t] += 1
-        last = t
-        if majority < 0 or counts[t] > counts[majority]:
-            majority = t
-    memory[0], memory[1] = majority, last
-    sums[0], sums[1], sums[2], sums[3], sums[4] = n, loss, a, b, c
-    fading[0], fading[1], fading[2], fading[3], fading[4] = n_, loss_, a_, b_, c_
-    return place, unscored
+        share = true_divide(1.0, max(memory[2] + i, 1.0))
+        p = prior[i] * share
+        prior[i], prior_brier[i] = p, (1.0 - 2.0 * p) + prior_brier[i] * share * share
+        brier[i] = (1.0 - 2.0 * loss[i]) + brier[i]
+    memory[0], memory[1], memory[2], memory[3] = majority, last, memory[2] + y.shape[0], squares
+
+
+@njit(cache=True)
+def _keep(proba: Any, out: Any) -> None:
+    """The posteriors of the first classes; most often of all, whose rows lie side by side."""
+    if proba.shape[1] == out.shape[1]:
+        here, there = proba.reshape(proba.size), out.reshape(out.size)
+        for i in range(proba.size):
+            there[i] = here[i]
+        return
+    for i in range(proba.shape[0]):
+        for k in range(min(proba.shape[1], out.shape[1])):
+            out[i, k] = proba[i, k]
+
+
+@njit(cache=True)
+def _add(
+    at: int,
+    end: int,
+    codes: Any,
+    told: Any,
+    confusion: Any,
+    baselines: Any,
+    calibration: Any,
+    sums: Any,
+    factor: float,
+) -> None:
+    """Add what stands at … end - 1, where losses are still probabilities, to what is counted."""
+    sure, loss, brier = told[1][at:end], told[0][at:end], told[2][at:end]
+    prior_loss, prior_brier = told[3][at:end], told[4][at:end]
+    power, places = empty(end - at), empty(4 * (end - at), int32)
+    _lose(loss, power)
+    _lose(prior_loss, power)
+    _place(codes, sure, at, confusion.shape[0], calibration.shape[0], places)
+    by_said, by_majority, by_last, by_sure = _quarters(places)
+    said, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
+    bins = calibration.reshape(calibration.size)
+    n, a, b, c, d = sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0], sums[4, 0]
+    n_, a_, b_, c_, d_, w = (
+        *(sums[0, 1], sums[1, 1], sums[2, 1]),
+        *(sums[3, 1], sums[4, 1], sums[5, 1]),
+    )
+    for i in range(uint64(end - at)):
+        w *= factor
+        if w >= LARGEST:
+            w *= SCALE
+            n_, a_, b_, c_, d_ = n_ * SCALE, a_ * SCALE, b_ * SCALE, c_ * SCALE, d_ * SCALE
+            _scale(said)
+            _scale(base)
+            _scale(bins)
+        k = uint64(by_said[i])
+        said[k] += 1.0
+        said[k + ONE] += w
+        k = uint64(by_majority[i])
+        base[k] += 1.0
+        base[k + ONE] += w
+        k = uint64(by_last[i])
+        base[k] += 1.0
+        base[k + ONE] += w
+        k, p = uint64(by_sure[i]), sure[i]
+        bins[k] += 1.0
+        bins[k + ONE] += w
+        bins[k + TWO] += p
+        bins[k + THREE] += w * p
+        n, n_ = n + 1.0, n_ + w
+        a, a_ = a + loss[i], a_ + w * loss[i]
+        b, b_ = b + brier[i], b_ + w * brier[i]
+        c, c_ = c + prior_loss[i], c_ + w * prior_loss[i]
+        d, d_ = d + prior_brier[i], d_ + w * prior_brier[i]
+    sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0], sums[4, 0] = n, a, b, c, d
+    sums[0, 1], sums[1, 1], sums[2, 1], sums[3, 1], sums[4, 1] = n_, a_, b_, c_, d_
+    sums[5, 1] = w
+
+
+@njit(cache=True)
+def _place(codes: Any, sure: Any, at: int, classes: int, bins: int, out: Any) -> None:
+    """Where in `confusion`, `baselines` (twice) and `calibration` the pairs of each begin."""
+    end = at + sure.size
+    true, said = codes[0][at:end], codes[1][at:end]
+    majority, last = codes[2][at:end], codes[3][at:end]
+    by_said, by_majority, by_last, by_sure = _quarters(out)
+    one, two, four, n_classes, most = int32(1), int32(2), int32(4), int32(classes), int32(bins - 1)
+    of_last = two * (two * n_classes + two)
+    for i in range(sure.size):
+        by_said[i] = two * (n_classes * true[i] + said[i])
+    for i in range(sure.size):
+        by_majority[i] = two * (two * (majority[i] + one) + int32(majority[i] == true[i]))
+    for i in range(sure.size):
+        by_last[i] = of_last + two * (two * (last[i] + one) + int32(last[i] == true[i]))
+    for i in range(sure.size):
+        k = min(int32(sure[i] * float(bins)), most)
+        by_sure[i] = four * (two * k + int32(said[i] == true[i]))
+
+
+@njit(cache=True)
+def _quarters(whole: Any) -> Any:
+    """Four arrays that lie one behind the other."""
+    n = whole.size // 4
+    return whole[:n], whole[n : 2 * n], whole[2 * n : 3 * n], whole[3 * n :]
+
+
+@njit(cache=True)
+def _scale(pairs: Any) -> None:
+    """Scale every second weight down, float64 (n,)."""
+    for i in range(1, pairs.size, 2):
+        pairs[i] *= SCALE

@@ -14,6 +14,7 @@ from stream.block import LEARN, PREDICT, Block, Rows
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
+from stream.evaluate.quality import LAST
 from stream.join import LabelJoin
 from stream.plan import Plan
 
@@ -25,7 +26,7 @@ class DecidedProgressive(Progressive):
 
     Parameters
     ----------
-    learner, join, like, breaker
+    learner, join, like, breaker, window
         See `Progressive`.
     rule
         What decides.
@@ -44,8 +45,9 @@ class DecidedProgressive(Progressive):
         like: Rows,
         rule: BayesDecision,
         breaker: Breaker | None = None,
+        window: int = LAST,
     ) -> None:
-        super().__init__(learner, join, like, breaker)
+        super().__init__(learner, join, like, breaker, window)
         self.risk = OverallRisk(rule)
 
     def _score(

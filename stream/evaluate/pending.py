@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import Floats, Rows
+from stream.evaluate.quality import Beside
 from stream.state import State
 from stream.stored import loaded, stored
 
-__all__ = ["Waiting"]
+__all__ = ["Waiting", "either"]
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Waiting:
@@ -21,14 +26,19 @@ class Waiting:
         Features as they were encoded at prediction.
     said : ndarray
         int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
-    proba : ndarray
-        float64, (slots, C): the posterior; 0 for classes that were not known then.
+    proba, prior : ndarray
+        float64, (slots, C): the posterior, and the shares of the labels learned then; 0 for classes
+        that were not known then.
+    squares : ndarray
+        float64, (slots,): of `Beside`.
     """
 
     def __init__(self, like: Rows) -> None:
         self.rows = like.take(np.empty(0, dtype=np.int64))
         self.said = np.empty((0, 3), dtype=np.int64)
         self.proba: Floats = np.empty((0, 0))
+        self.prior: Floats = np.empty((0, 0))
+        self.squares: Floats = np.empty(0)
         self._classes = 0
 
     def align(self, rows: Rows) -> Rows:
@@ -43,8 +53,9 @@ class Waiting:
         rows: Rows,
         said: NDArray[np.int64],
         proba: Floats,
+        beside: Beside,
     ) -> None:
-        """Store one row and prediction a slot of `index`; `slots` is the size needed."""
+        """Store one row, and what was said of it, a slot of `index`; `slots` is the size needed."""
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
         if proba.shape[1] > self.proba.shape[1]:
@@ -53,25 +64,54 @@ class Waiting:
         if not index.size:
             return
         self.rows.put(index, rows)
-        self.said[index] = said
-        self.proba[index] = 0.0
-        self.proba[index, : proba.shape[1]] = proba
+        self.said[index, 0], self.said[index, 1:] = said, beside.said
+        self.squares[index] = beside.squares
+        for held, new in ((self.proba, proba), (self.prior, beside.prior)):
+            held[index] = 0.0
+            held[index, : new.shape[1]] = new
 
     def _resize(self, slots: int, classes: int) -> None:
-        said, proba = np.full((slots, 3), -1, dtype=np.int64), np.zeros((slots, classes))
-        said[: len(self.said)] = self.said
-        proba[: self.proba.shape[0], : self.proba.shape[1]] = self.proba
-        self.said, self.proba = said, proba
+        n, m = self.proba.shape
+        said, squares = np.full((slots, 3), -1, dtype=np.int64), np.zeros(slots)
+        proba, prior = np.zeros((slots, classes)), np.zeros((slots, classes))
+        said[:n], squares[:n] = self.said, self.squares
+        proba[:n, :m], prior[:n, :m] = self.proba, self.prior
+        self.said, self.squares, self.proba, self.prior = said, squares, proba, prior
         if slots > len(self.rows):
             self.rows = self.rows.grown(slots)
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """What lies in the slots of `index`, in that order."""
-        said, proba = self.said[index], self.proba[index, : self._classes]
-        return State({}, {**stored(self.rows.take(index)), "said": said, "proba": proba})
+        arrays = {
+            "said": self.said[index],
+            "proba": self.proba[index, : self._classes],
+            "prior": self.prior[index, : self._classes],
+            "squares": self.squares[index],
+        }
+        return State({}, {**stored(self.rows.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
         """Become what `to_state` saved, with its rows back in the slots of `index`."""
         rows = loaded(state, index.size, self.rows)
         said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
-        self.put(slots, index, rows, said, proba)
+        prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
+        self.put(slots, index, rows, said[:, 0], proba, Beside(said[:, 1:], prior, squares))
+
+
+def either(
+    here: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    now: NDArray[_Number],
+    then: NDArray[_Number],
+    width: int,
+) -> NDArray[_Number]:
+    """Rows of predictions made `now`, or, where there is a slot, of those that waited since `then`.
+
+    What waited may be narrower, for fewer classes were known, or wider, for room to grow.
+    """
+    out = np.zeros((here.size, width), dtype=now.dtype)
+    waited = slots >= 0
+    out[~waited] = now[here[~waited]]
+    common = min(width, then.shape[1])
+    out[waited, :common] = then[slots[waited], :common]
+    return out

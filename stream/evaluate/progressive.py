@@ -10,7 +10,6 @@ change when a correction takes a class back that nothing else was learned of.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -25,12 +24,13 @@ from stream.drift.rule import DriftRule
 from stream.drift.watch import Drift
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
+from stream.evaluate.delays import delayed
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.events import Event, Events, one_by_one
 from stream.evaluate.explained import explained_many
-from stream.evaluate.pending import Waiting
-from stream.evaluate.quality import Quality, QualityView
+from stream.evaluate.pending import Waiting, either
+from stream.evaluate.quality import LAST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, by_code, joined
 from stream.explain import Explanation
 from stream.join import LabelJoin
@@ -57,6 +57,8 @@ class Progressive:
         Rows of the stream's shape (any number): its columns are kept while rows wait.
     breaker
         What holds learning back; None: nothing does.
+    window
+        The N of the scores of the last N records.
 
     Attributes
     ----------
@@ -71,11 +73,16 @@ class Progressive:
     """
 
     def __init__(
-        self, learner: Learner, join: LabelJoin, like: Rows, breaker: Breaker | None = None
+        self,
+        learner: Learner,
+        join: LabelJoin,
+        like: Rows,
+        breaker: Breaker | None = None,
+        window: int = LAST,
     ) -> None:
         self.learner = learner
         self.join = join
-        self.quality = Quality()
+        self.quality = Quality(window)
         self.estimate = AccuracyEstimate()
         self.drift: Drift | None = None
         self._breaker = breaker
@@ -231,35 +238,25 @@ class Progressive:
             self.quality.score_at_once(block.y, label, predictions)  # each label came with its row
             return
         asked = np.flatnonzero(block.op != LEARN)
-        baselines = self.quality.baselines(
-            block.op, block.y, label, len(predictions.classes), asked.size
-        )
-        every = np.column_stack((said, baselines))
+        n_classes = len(predictions.classes)
+        beside = self.quality.baselines(block.op, block.y, label, n_classes, asked.size)
         made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
         made[block.row[asked]] = np.arange(asked.size)
 
         answered = np.flatnonzero(block.op != PREDICT)
-        true = label[block.y[answered]]
-        here = made[block.row[answered]]
-        slots = old[answered]
-        fresh = slots < 0
-        scored = np.empty((true.size, 3), dtype=np.int64)
-        scored[fresh] = every[here[fresh]]
-        scored[~fresh] = self.waiting.said[slots[~fresh]]
-        p_true = np.where(
-            fresh, _at(predictions.proba, here, true), _at(self.waiting.proba, slots, true)
-        )
-        self.quality.score(true, scored, p_true)
+        here, slots, then = made[block.row[answered]], old[answered], self.waiting
+        proba = either(here, slots, predictions.proba, then.proba, n_classes)
+        every = either(here, slots, np.column_stack((said, beside.said)), then.said, 3)
+        prior = either(here, slots, beside.prior, then.prior, n_classes)
+        squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
+        by_baselines = Beside(every[:, 1:], prior, squares[:, 0])
+        self.quality.score(label[block.y[answered]], every[:, 0], proba, by_baselines)
 
         keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
-        self.waiting.put(
-            self.join.slots,
-            keep,
-            block.rows.take(from_row),
-            every[made[from_row]],
-            predictions.proba[made[from_row]],
-        )
+        which, rows = made[from_row], block.rows.take(from_row)
+        proba = predictions.proba[which]
+        self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
 
     def view(self) -> QualityView:
         """The scores as they stand."""
@@ -295,17 +292,6 @@ class Progressive:
             self.estimate.load_state(state.nested("estimate"))
         else:  # saved before there was one: it begins with what waits
             self.estimate.begin_all(self.waiting, slots[: self.join.pending])
-
-
-def _at(
-    proba: NDArray[np.float64], row: NDArray[np.int64], column: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """proba[row, column], 0 where the class had no column yet."""
-    if not proba.size:
-        return np.zeros(row.size)
-    inside = (column < proba.shape[1]) & (row >= 0)
-    found = proba[np.where(inside, row, 0), np.where(inside, column, 0)]
-    return np.where(inside, found, 0.0)
 
 
 def progressive(
@@ -344,7 +330,7 @@ def progressive(
     0.891
     """
     machine: Progressive | None = None
-    for xs, events in _delayed(dataset, delay, block_size):
+    for xs, events in delayed(dataset, delay, block_size):
         rows = learner.rows(xs)
         if machine is None:
             waiting = max(delay, 1) + block_size
@@ -354,34 +340,3 @@ def progressive(
         for event, reason in rejected.items():
             raise InvalidRecordError(reason, f"label {events.labels[event]!r} was refused")
         yield machine.view()
-
-
-def _delayed(
-    dataset: Iterable[tuple[Mapping[str, Any], Any]], delay: int, size: int
-) -> Iterator[tuple[list[Mapping[str, Any]], Events]]:
-    """Blocks of the data set with each label moved `delay` records back."""
-    lag = max(delay, 1)
-    owed: deque[tuple[str, Any]] = deque()
-    xs: list[Mapping[str, Any]] = []
-    out: list[tuple[str, int, object, float, int]] = []
-    for i, (x, y) in enumerate(dataset):
-        if len(owed) == lag:
-            out += _label(*owed.popleft(), i)
-        out.append((str(i), len(xs), None, 1.0, i))
-        xs.append(x)
-        owed.append((str(i), y))
-        if len(xs) == size:
-            yield xs, _events(out)
-            xs, out = [], []
-    for id_, label in owed:
-        out += _label(id_, label, i + 1)
-    yield xs, _events(out)
-
-
-def _label(id_: str, y: object, time: int) -> list[tuple[str, int, object, float, int]]:
-    return [] if y is None else [(id_, -1, y, 1.0, time)]
-
-
-def _events(out: list[tuple[str, int, object, float, int]]) -> Events:
-    ids, row, labels, weights, times = zip(*out, strict=True) if out else ((),) * 5
-    return Events(ids, row, labels, weights, times)

@@ -1,53 +1,91 @@
 """Quality: how good the predictions were, each scored on what was known when it was made.
 
-Counts are kept by the kernel, record by record; river's metrics read them only when asked, so
-that a metric costs nothing a record.
+Rule: the kernel counts, record by record; what the counts say is computed when it is asked for
+(`stream.evaluate.scores`), so that a score costs nothing a record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
-from stream.block import Floats
+from stream.block import PREDICT_THEN_LEARN, Floats
+from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
+from stream.evaluate.scores import BASELINES, BINS, Scores, Tally, tally_of
 from stream.schema import Label
 from stream.state import State
 
 if TYPE_CHECKING:
     from river.metrics import ConfusionMatrix
 
-__all__ = ["BASELINES", "WINDOWS", "Quality", "QualityView", "Scores"]
+__all__ = ["BASELINES", "WINDOWS", "Beside", "Quality", "QualityView", "Scores", "windows"]
 
-BASELINES = ("majority", "no_change")
-WINDOWS = ("all", "last_1000", "fading")
 LAST = 1000
+MOST = 10_000  # of a window: what `Scores.roc_auc` sorts in a few milliseconds
 FADING_FACTOR = 0.999
+RANKED = 32  # classes whose posteriors are kept over the window
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Scores over one window; None before anything was scored.
+def windows(last: int = LAST) -> tuple[str, str, str]:
+    """The names of the windows: all time, the last N records, fading.
+
+    Examples
+    --------
+    >>> windows()
+    ('all', 'last_1000', 'fading')
+    """
+    return ("all", f"last_{last}", "fading")
+
+
+WINDOWS = windows()
+
+
+class Beside(NamedTuple):
+    """What the baselines say at predicting steps.
 
     Parameters
     ----------
-    scored
-        Predictions in the window (its effective number where it fades).
-    accuracy, log_loss
-        The model's.
-    baselines
-        Baseline to its accuracy on the same predictions.
+    said
+        int64, (n, 2): class codes of majority and no-change, -1 for none.
+    prior
+        float64, (n, C): the share of each class in the labels learned so far.
+    squares
+        float64, (n,): the sum of the squares of a row.
     """
 
-    scored: float
-    accuracy: float | None
-    log_loss: float | None
-    baselines: Mapping[str, float | None]
+    said: NDArray[np.int64]
+    prior: Floats
+    squares: Floats
+
+    def take(self, index: NDArray[np.int64]) -> Beside:
+        """Those of some steps."""
+        return Beside(self.said[index], self.prior[index], self.squares[index])
+
+
+class _Lazy(Mapping[str, Scores]):
+    """Window to its scores, each computed when it is first asked for."""
+
+    def __init__(self, made: Mapping[str, Callable[[], Scores]]) -> None:
+        self._made = made
+        self._known: dict[str, Scores] = {}
+
+    def __getitem__(self, window: str) -> Scores:
+        if window not in self._known:
+            self._known[window] = self._made[window]()
+        return self._known[window]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +99,7 @@ class QualityView:
     confusion
         int64, (C, C): counts of [true, predicted] over all time.
     scores
-        Window (of `WINDOWS`) to scores.
+        Window (of `windows`) to scores.
     unscored
         Labelled predictions that named no class, for none was known yet.
     """
@@ -70,6 +108,11 @@ class QualityView:
     confusion: NDArray[np.int64]
     scores: Mapping[str, Scores]
     unscored: int
+
+    @property
+    def last(self) -> str:
+        """The name of the window of the last N records."""
+        return next(name for name in self.scores if name.startswith("last_"))
 
     def confusion_matrix(self) -> ConfusionMatrix:
         """The counts as river's confusion matrix, from which river's metrics are made.
@@ -92,20 +135,33 @@ class QualityView:
 class Quality:
     """Progressive scores of a model and of the baselines beside it.
 
+    Parameters
+    ----------
+    window
+        The N of the last N records, at most 10,000.
+
     Notes
     -----
-    Memory O(C²) and a ring of the last 1,000 scored predictions; O(1) a scored prediction.
+    O(C) a scored prediction. Memory and state 16 C² bytes, and a ring of N predictions of 56 bytes
+    and 8 for each of the first 32 classes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window: int = LAST) -> None:
+        if not 1 <= window <= MOST:
+            raise ValueError(f"window: expected 1 … {MOST:,}, got {window!r}")
+        self.window = window
         self._counts = np.zeros(0, dtype=np.int64)
-        self._memory = np.full(2, -1, dtype=np.int64)
-        self._confusion = np.zeros((0, 0), dtype=np.int64)
-        self._sums = np.zeros(5)
-        self._fading = np.zeros(5)
-        self._ring = np.full((LAST, 4), -1, dtype=np.int32)
-        self._ring_loss = np.zeros(LAST)
-        self._at = 0
+        self._memory = np.array([-1.0, -1.0, 0.0, 0.0])
+        self._confusion = np.zeros((0, 0, 2))
+        self._baselines = np.zeros((2, 1, 2, 2))
+        self._calibration = np.zeros((BINS, 2, 2, 2))
+        self._sums = np.zeros((6, 2))
+        self._sums[5] = 1.0
+        self._codes = np.empty((4, 0), dtype=np.int32)
+        self._told = np.empty((5, 0))
+        self._posterior = np.empty((0, 0))
+        self._at = self._filled = 0
+        self._viewed = False
         self.unscored = 0
 
     def baselines(
@@ -115,14 +171,19 @@ class Quality:
         label: NDArray[np.int64],
         n_classes: int,
         n_predictions: int,
-    ) -> NDArray[np.int64]:
-        """Class codes (n_predictions, 2) of majority and no-change; learns the steps' labels."""
+    ) -> Beside:
+        """What the baselines say at each predicting step; learns the steps' labels."""
         self._count(n_classes)
-        out = np.empty((n_predictions, 2), dtype=np.int64)
-        kernels.baselines(op, y, label, self._counts, self._memory, out)
+        n = n_predictions
+        out = Beside(
+            np.empty((n, 2), dtype=np.int64), np.empty((n, len(self._counts))), np.empty(n)
+        )
+        kernels.baselines(op, y, label, self._counts, self._memory, *out)
         return out
 
-    def score(self, true: NDArray[np.int64], said: NDArray[np.int64], p_true: Floats) -> None:
+    def score(
+        self, true: NDArray[np.int64], said: NDArray[np.int64], proba: Floats, beside: Beside
+    ) -> None:
         """Score predictions in the order their labels came.
 
         Parameters
@@ -130,27 +191,21 @@ class Quality:
         true
             int64, (k,): class codes.
         said
-            int64, (k, 3): class codes of model, majority and no-change; -1 for none.
-        p_true
-            float64, (k,): probability the model gave to the true class.
+            int64, (k,): what the model said; -1 for nothing.
+        proba
+            float64, (k, C): its posteriors; 0 for a class that was not known then.
+        beside
+            What the baselines said then.
         """
-        named = said[:, 0] >= 0
+        named = said >= 0
         if (without := int(true.size - np.count_nonzero(named))) > 0:
             self.unscored += without
-            true, said, p_true = true[named], said[named], p_true[named]
-        self._widen()
-        self._at = kernels.score(
-            true,
-            said,
-            p_true,
-            self._confusion,
-            self._sums,
-            self._fading,
-            FADING_FACTOR,
-            self._ring,
-            self._ring_loss,
-            self._at,
-        )
+            at = np.flatnonzero(named)
+            true, said, proba, beside = true[at], said[at], proba[at], beside.take(at)
+        into = self._into()
+        codes = np.column_stack((said, beside.said))
+        self._at = kernels.score(true, codes, proba, beside.prior, beside.squares, *into)
+        self._filled = min(self.window, self._filled + true.size)
 
     def score_at_once(
         self, y: NDArray[np.int32], label: NDArray[np.int64], said: Predictions
@@ -167,80 +222,129 @@ class Quality:
             The predictions of the steps.
         """
         self._count(len(said.classes))
-        self._widen()
-        place, without = kernels.score_at_once(
-            y,
-            label,
-            said.proba,
-            said.known,
-            self._counts,
-            self._memory,
-            self._confusion,
-            self._sums,
-            self._fading,
-            FADING_FACTOR,
-            self._ring,
-            self._ring_loss,
-            self._at,
-        )
-        self._at = int(place)
-        self.unscored += without
+        into = self._into()
+        proba = np.ascontiguousarray(said.proba)
+        at = kernels.score_at_once(y, label, proba, said.known, self._counts, self._memory, *into)
+        if at >= 0:
+            self._at, self._filled = at, min(self.window, self._filled + y.size)
+            return
+        op = np.full(y.size, PREDICT_THEN_LEARN, dtype=np.int8)
+        beside = self.baselines(op, y, label, len(said.classes), y.size)
+        self.score(label[y], said.best(), proba, beside)
 
     def _count(self, n_classes: int) -> None:
         """Make room for labels that are new."""
         if (more := n_classes - len(self._counts)) > 0:
             self._counts = np.append(self._counts, np.zeros(more, dtype=np.int64))
 
-    def _widen(self) -> None:
-        """A confusion matrix of every class that was counted."""
-        n, old = len(self._counts), self._confusion
-        if n > len(old):
-            self._confusion = np.zeros((n, n), dtype=np.int64)
-            self._confusion[: len(old), : len(old)] = old
+    def _into(self) -> tuple[Any, ...]:
+        """What the kernel counts in, with room for every class that was counted."""
+        n, old = len(self._counts), len(self._confusion)
+        if n > old:
+            confusion, baselines = np.zeros((n, n, 2)), np.zeros((2, n + 1, 2, 2))
+            confusion[:old, :old] = self._confusion
+            baselines[:, : old + 1] = self._baselines
+            self._confusion, self._baselines = confusion, baselines
+        if n > old or self._viewed or len(self._posterior) != self.window:
+            self._renew(min(n, RANKED))
+        return (
+            *(self._at, self._codes, self._told, self._posterior),
+            *(self._confusion, self._baselines, self._calibration, self._sums),
+            1.0 / FADING_FACTOR,
+        )
+
+    def _renew(self, ranked: int) -> None:
+        """The ring in new arrays: of another size, or because a view reads the old ones."""
+        n, m = self.window, self._filled
+        posterior = np.zeros((n, ranked))
+        if len(self._posterior) == n:
+            codes, told = self._codes.copy(), self._told.copy()
+            posterior[:, : self._posterior.shape[1]] = self._posterior
+        else:
+            old = ((self._at + np.arange(m)) % max(m, 1))[-n:]  # the oldest first
+            m = old.size
+            codes, told = np.zeros((4, n), dtype=np.int32), np.zeros((5, n))
+            codes[:, :m], told[:, :m] = self._codes[:, old], self._told[:, old]
+            posterior[:m, : self._posterior.shape[1]] = self._posterior[old]
+            self._at, self._filled = m % n, m
+        self._codes, self._told, self._posterior = codes, told, posterior
+        self._viewed = False
 
     def bits(self) -> bytes:
         """The sums behind the scores, bit for bit: equal after the same predictions and labels."""
-        return self._sums.tobytes() + self._fading.tobytes()
+        return b"".join(a.tobytes() for a in (self._sums, self._baselines, self._calibration))
 
     def view(self, classes: list[Label]) -> QualityView:
-        """A frozen copy. O(C² + 1,000)."""
-        filled = self._ring[:, 0] >= 0
-        ring, n = self._ring[filled], int(np.count_nonzero(filled))
-        hits = [float(np.count_nonzero(ring[:, b] == ring[:, 0])) for b in (1, 2, 3)]
-        last = [float(n), sum(self._ring_loss[filled].tolist()), *hits]
-        sums = {"all": self._sums.tolist(), "last_1000": last, "fading": self._fading.tolist()}
-        scores = {window: _scores(values) for window, values in sums.items()}
-        return QualityView(tuple(classes), self._confusion.copy(), scores, self.unscored)
+        """A frozen copy. O(C²); what is asked of it costs its reader, not the loop."""
+        labels = tuple(classes)
+        confusion, baselines = self._confusion.copy(), self._baselines.copy()
+        calibration, sums = self._calibration.copy(), self._sums.tolist()
+        n, self._viewed = self._filled, True
+        codes, told, posterior = self._codes[:, :n], self._told[:, :n], self._posterior[:n]
+
+        def counted(which: int) -> Scores:
+            *totals, unit = (pair[which] for pair in sums)
+            scored, loss, brier, prior_loss, prior_brier = (total / unit for total in totals)
+            tally = Tally(
+                (scored, loss, brier, prior_loss, prior_brier),
+                confusion[..., which] / unit,
+                baselines[..., which] / unit,
+                calibration[..., which] / unit,
+            )
+            return Scores.of(tally, labels)
+
+        def last() -> Scores:
+            return Scores.of(tally_of(codes, told, posterior, len(confusion)), labels)
+
+        made = (partial(counted, 0), last, partial(counted, 1))
+        scores = _Lazy(dict(zip(windows(self.window), made, strict=True)))
+        return QualityView(labels, confusion[..., 0].astype(np.int64), scores, self.unscored)
 
     def to_state(self) -> State:
         """The whole state, as a copy."""
-        header = {"at": self._at, "unscored": self.unscored}
+        n = self._filled
         arrays: dict[str, NDArray[Any]] = {
             "counts": self._counts,
             "memory": self._memory,
             "confusion": self._confusion,
+            "baselines": self._baselines,
+            "calibration": self._calibration,
             "sums": self._sums,
-            "fading": self._fading,
-            "ring": self._ring,
-            "ring_loss": self._ring_loss,
+            "codes": self._codes[:, :n],
+            "told": self._told[:, :n],
+            "posterior": self._posterior[:n],
         }
-        return State(header, arrays).copy()
+        return State({"at": self._at, "unscored": self.unscored}, arrays).copy()
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved."""
+        """Become what `to_state` saved. A window of another size is trimmed, or fills up, when the
+        next prediction is scored.
+
+        Raises
+        ------
+        StateError
+            It is damaged.
+        """
         self._at, self.unscored = state.header["at"], state.header["unscored"]
         self._counts = state.array("counts", np.int64, 1)
-        self._memory = state.array("memory", np.int64, 1)
-        self._confusion = state.array("confusion", np.int64, 2)
-        self._sums = state.array("sums", np.float64, 1)
-        self._fading = state.array("fading", np.float64, 1)
-        self._ring = state.array("ring", np.int32, 2)
-        self._ring_loss = state.array("ring_loss", np.float64, 1)
-
-
-def _scores(sums: list[float]) -> Scores:
-    n, loss, hits, *baselines = sums
-    if n == 0:
-        return Scores(0, None, None, dict.fromkeys(BASELINES))
-    of = dict(zip(BASELINES, (b / n for b in baselines), strict=True))
-    return Scores(n, hits / n, loss / n, of)
+        self._memory = state.array("memory", np.float64, 1)
+        self._confusion = state.array("confusion", np.float64, 3)
+        self._baselines = state.array("baselines", np.float64, 4)
+        self._calibration = state.array("calibration", np.float64, 4)
+        self._sums = state.array("sums", np.float64, 2)
+        self._codes = state.array("codes", np.int32, 2)
+        self._told = state.array("told", np.float64, 2)
+        self._posterior = state.array("posterior", np.float64, 2)
+        self._filled, self._viewed = len(self._posterior), False
+        n = len(self._confusion)
+        shapes = {
+            "confusion": (self._confusion.shape, (n, n, 2)),
+            "baselines": (self._baselines.shape, (2, n + 1, 2, 2)),
+            "calibration": (self._calibration.shape, (BINS, 2, 2, 2)),
+            "codes": (self._codes.shape, (4, self._filled)),
+            "told": (self._told.shape, (5, self._filled)),
+            "posterior": (self._posterior.shape, (self._filled, min(n, RANKED))),
+        }
+        for name, (came, expected) in shapes.items():
+            if came != expected:
+                raise StateError(f"array {name!r}: expected shape {expected}, got {came}")

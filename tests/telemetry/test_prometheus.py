@@ -30,7 +30,7 @@ from consumers.web.page import Page, PageCollector
 from stream.accounting import OUTCOMES
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
-from stream.evaluate.quality import Quality
+from stream.evaluate.quality import Beside, Quality
 from tests.telemetry.views import POSITIONS, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
@@ -148,7 +148,9 @@ def test_scores_of_the_kernel_reach_the_scrape() -> None:
     scored.baselines(
         np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), 2, 0
     )
-    scored.score(labels, np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1]]), np.array([0.5, 0.5, 0.5]))
+    halves = np.full((3, 2), 0.5)
+    beside = Beside(np.zeros((3, 2), dtype=np.int64), halves, np.full(3, 0.5))
+    scored.score(labels, np.array([0, 1, 0]), halves, beside)
     _, registry = telemetry(view(quality=scored.view(["a", "b"])))
 
     at = OF | {"window": "all"}

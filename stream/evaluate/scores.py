@@ -1,0 +1,317 @@
+"""Scores: what the counts and sums over one window say, computed when they are asked for.
+
+Rule: here nothing is counted, and nothing changes what is counted. Sums of floats are those of
+`math.fsum`, exact in any order; counts are whole, or weights that fade.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.block import Floats
+from stream.evaluate.agreement import Agreement, agreement
+from stream.evaluate.ranking import Ranking, ranking
+from stream.schema import Label
+
+__all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "Scores", "Tally", "tally_of"]
+
+BASELINES = ("majority", "no_change")
+BINS = 10  # of confidences, for calibration
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tally:
+    """What was counted over one window.
+
+    Parameters
+    ----------
+    sums
+        Predictions scored (their effective number where they fade); sums of log loss, Brier score,
+        and log loss and Brier score of the prior.
+    confusion
+        float64, (C, C): weights of [true, said].
+    baselines
+        float64, (2, C + 1, 2): weights of [majority or no-change, 1 + said, right].
+    calibration
+        float64, (B, 2, 2): by [confidence, right], the weight and the sum of confidences.
+    true, posterior
+        int64, (n,), and float64, (n, R): true classes and posteriors over the first R classes, for
+        what needs each of them; None where the window does not keep them.
+    """
+
+    sums: tuple[float, float, float, float, float]
+    confusion: Floats
+    baselines: Floats
+    calibration: Floats
+    true: NDArray[np.int64] | None = None
+    posterior: Floats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tally):
+            return NotImplemented
+        arrays = ("confusion", "baselines", "calibration", "true", "posterior")
+        same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
+        return self.sums == other.sums and all(same)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Predictions of about the same confidence, which is the posterior of the class said.
+
+    Parameters
+    ----------
+    low, high
+        Its bounds; `high` belongs to the next bin, but 1 to the last.
+    weight
+        How many.
+    confidence, accuracy
+        Their mean confidence, and the share of them that was right; None where there are none.
+    """
+
+    low: float
+    high: float
+    weight: float
+    confidence: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassScores:
+    """The scores of one class against all others.
+
+    Parameters
+    ----------
+    label
+        The class.
+    support, said
+        How often it was the true class, and how often it was said.
+    precision, recall, f1
+        0 where there is nothing to be measured on, as in river and scikit-learn.
+    roc_auc, pr_auc
+        None where the window keeps no posteriors, or holds only this class or none of it.
+    """
+
+    label: Label
+    support: float
+    said: float
+    precision: float
+    recall: float
+    f1: float
+    roc_auc: float | None
+    pr_auc: float | None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores over one window; None before anything was scored, or where one does not exist.
+
+    Parameters
+    ----------
+    scored
+        Predictions in the window (its effective number where it fades).
+    accuracy, log_loss
+        The model's.
+    baselines
+        Baseline (of `BASELINES`) to its accuracy on the same predictions.
+    tally
+        What all other scores are computed from, when asked for; None: they do not exist.
+    classes
+        Labels in the order they were learned.
+    """
+
+    scored: float
+    accuracy: float | None
+    log_loss: float | None
+    baselines: Mapping[str, float | None]
+    tally: Tally | None = None
+    classes: tuple[Label, ...] = ()
+
+    @staticmethod
+    def of(tally: Tally, classes: tuple[Label, ...]) -> Scores:
+        """The scores of what was counted."""
+        n, loss = tally.sums[:2]
+        if not n:
+            return Scores(0, None, None, dict.fromkeys(BASELINES))
+        right = fsum(np.diagonal(tally.confusion).tolist())
+        hits = (fsum(b[:, 1].tolist()) / n for b in tally.baselines)
+        baselines = dict(zip(BASELINES, hits, strict=True))
+        return Scores(n, right / n, loss / n, baselines, tally, classes)
+
+    @property
+    def brier(self) -> float | None:
+        """Brier score: mean of Σ (p - [true])² over the classes, 0 … 2."""
+        return self._mean(2)
+
+    @property
+    def prior_log_loss(self) -> float | None:
+        """Log loss of the prior: the shares of the labels learned when the model was asked."""
+        return self._mean(3)
+
+    @property
+    def prior_brier(self) -> float | None:
+        """Brier score of the prior."""
+        return self._mean(4)
+
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """What the confusion of true and said classes tells."""
+        if self.tally is None:
+            return None
+        said = self.tally.confusion
+        right = np.diagonal(said).tolist()
+        return agreement(right, _sums(said), _sums(said.T))
+
+    @cached_property
+    def beside(self) -> Mapping[str, Agreement | None]:
+        """Baseline to what the confusion of true classes and what it said tells."""
+        if self.tally is None:
+            return dict.fromkeys(BASELINES)
+        true = _sums(self.tally.confusion)
+        return {
+            name: agreement(counts[1:, 1].tolist(), true, _sums(counts[1:]))
+            for name, counts in zip(BASELINES, self.tally.baselines, strict=True)
+        }
+
+    @property
+    def kappa_m(self) -> float | None:
+        """Kappa-M (p - p_m) / (1 - p_m), p_m the majority's accuracy; None where that is 1."""
+        return self._above("majority")
+
+    @property
+    def kappa_t(self) -> float | None:
+        """Kappa-Temporal (p - p_t) / (1 - p_t), p_t no-change's accuracy; None where that is 1."""
+        return self._above("no_change")
+
+    @property
+    def calibration_error(self) -> float | None:
+        """Expected calibration error: Σ weight · |accuracy - confidence| over the bins."""
+        if self.tally is None:
+            return None
+        gaps = [
+            abs(right - fsum(confidence))
+            for (_, right), confidence in zip(
+                self.tally.calibration[:, :, 0].tolist(),
+                self.tally.calibration[:, :, 1].tolist(),
+                strict=True,
+            )
+        ]
+        return fsum(gaps) / self.scored
+
+    @property
+    def calibration(self) -> tuple[Bin, ...]:
+        """The bins of a calibration plot, from the least confidence up."""
+        if self.tally is None:
+            return ()
+        out, n = [], len(self.tally.calibration)
+        for k, ((wrong, right), sums) in enumerate(
+            zip(
+                self.tally.calibration[:, :, 0].tolist(),
+                self.tally.calibration[:, :, 1].tolist(),
+                strict=True,
+            )
+        ):
+            weight = wrong + right
+            mean, share = (fsum(sums) / weight, right / weight) if weight else (None, None)
+            out.append(Bin(k / n, (k + 1) / n, weight, mean, share))
+        return tuple(out)
+
+    @cached_property
+    def ranks(self) -> tuple[Ranking | None, ...]:
+        """How well the posterior of each class, the first R, ranks it above the others."""
+        if self.tally is None or self.tally.true is None or self.tally.posterior is None:
+            return ()
+        return ranking(self.tally.true, self.tally.posterior)
+
+    @property
+    def roc_auc(self) -> float | None:
+        """Area under the ROC curve, one class against the rest, mean over the classes."""
+        return _mean([rank.roc_auc for rank in self.ranks if rank is not None])
+
+    @property
+    def pr_auc(self) -> float | None:
+        """Average precision, one class against the rest, mean over the classes."""
+        return _mean([rank.pr_auc for rank in self.ranks if rank is not None])
+
+    @property
+    def per_class(self) -> tuple[ClassScores, ...]:
+        """Each class against all others, in the order they were learned."""
+        found = self.agreement
+        if found is None or self.tally is None:
+            return ()
+        said, true = _sums(self.tally.confusion.T), _sums(self.tally.confusion)
+        ranks = (*self.ranks, *[None] * len(true))
+        return tuple(
+            ClassScores(
+                label,
+                true[c],
+                said[c],
+                found.precisions[c],
+                found.recalls[c],
+                found.f1s[c],
+                None if (rank := ranks[c]) is None else rank.roc_auc,
+                None if rank is None else rank.pr_auc,
+            )
+            for c, label in enumerate(self.classes[: len(true)])
+        )
+
+    def plain(self) -> Scores:
+        """Without what most scores are computed from: to be kept by the hundred."""
+        return Scores(self.scored, self.accuracy, self.log_loss, self.baselines)
+
+    def _mean(self, which: int) -> float | None:
+        return None if self.tally is None else self.tally.sums[which] / self.scored
+
+    def _above(self, baseline: str) -> float | None:
+        other = self.baselines[baseline]
+        if self.accuracy is None or other is None or other == 1.0:
+            return None
+        return (self.accuracy - other) / (1.0 - other)
+
+
+def tally_of(codes: NDArray[np.int32], told: Floats, posterior: Floats, n_classes: int) -> Tally:
+    """What single predictions add up to.
+
+    Parameters
+    ----------
+    codes
+        int32, (4, n): true class, and those the model, majority and no-change said; -1 for none.
+    told
+        float64, (5, n): log loss, confidence, Brier score, log loss and Brier score of the prior.
+    posterior
+        float64, (n, R): of the first R classes.
+    n_classes
+        C.
+    """
+    n = n_classes
+    true, said = codes[0].astype(np.int64), codes[1]
+    confusion = np.bincount(true * n + said, minlength=n * n).reshape(n, n).astype(np.float64)
+    baselines = np.zeros((2, n + 1, 2))
+    for b in (0, 1):
+        at = 2 * (codes[2 + b] + 1) + (codes[2 + b] == true)
+        baselines[b] = np.bincount(at, minlength=2 * n + 2).reshape(n + 1, 2)
+    sure = told[1]
+    at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (said == true)
+    calibration = np.empty((BINS, 2, 2))
+    calibration[:, :, 0] = np.bincount(at, minlength=2 * BINS).reshape(BINS, 2)
+    # One after the other, unlike numpy's sums.
+    calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
+    loss, brier, prior_loss, prior_brier = (fsum(told[k].tolist()) for k in (0, 2, 3, 4))
+    sums = (float(true.size), loss, brier, prior_loss, prior_brier)
+    return Tally(sums, confusion, baselines, calibration, true, posterior)
+
+
+def _sums(counts: Floats) -> list[float]:
+    """The sum of each row."""
+    return [fsum(row) for row in counts.tolist()]
+
+
+def _mean(values: list[float]) -> float | None:
+    return fsum(values) / len(values) if values else None

@@ -1,0 +1,209 @@
+"""Every score of every window is the oracle's on the same predictions, on real streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from river import datasets, metrics, utils
+from sklearn import metrics as sklearn
+
+from stream import GaussianNB
+from stream.evaluate.agreement import agreement
+from stream.evaluate.progressive import progressive
+from stream.evaluate.quality import FADING_FACTOR, WINDOWS, QualityView
+from stream.evaluate.ranking import ranking
+from tests.oracles_scores import RANKS, TABLE, Twin, curve, difference, watched
+
+STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
+    "Phishing": (datasets.Phishing, 0),
+    "Bananas": (datasets.Bananas, 60),
+    "ImageSegments": (datasets.ImageSegments, 0),
+}
+
+
+@cache
+def scored(name: str) -> tuple[QualityView, Twin]:
+    """Our scores of a stream, and every prediction of it made one by one."""
+    dataset, delay = STREAMS[name]
+    *_, view = progressive(dataset(), GaussianNB(), delay=delay, block_size=211)
+    return view, watched(dataset(), GaussianNB(), delay=delay or None)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_scores_are_those_of_the_oracle(stream, window) -> None:
+    """All of them, overall, per class and of the baselines, to 1e-9."""
+    view, twin = scored(stream)
+    of, w = twin.window(window, 1000, FADING_FACTOR)
+    scores = view.scores[window]
+    found = {
+        name: difference(ours(scores), oracle(of, w)) for name, (ours, oracle, _) in TABLE.items()
+    }
+
+    assert view.unscored == twin.unscored
+    assert {name: d for name, d in found.items() if not d < 1e-9} == {}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+def test_areas_under_curves_are_those_of_scikit_learn(stream) -> None:
+    """Exact over the last 1,000, of saturated posteriors too; the other windows have none."""
+    view, twin = scored(stream)
+    of, w = twin.window("last_1000", 1000, 1.0)
+    scores = view.scores["last_1000"]
+
+    for name, (ours, oracle, _) in RANKS.items():
+        assert difference(ours(scores), oracle(of, w)) < 1e-9, name
+    assert view.scores["all"].roc_auc is view.scores["fading"].pr_auc is None
+
+
+@pytest.mark.parametrize("window", ["all", "last_1000"])
+@pytest.mark.parametrize("stream", ["Phishing", "Bananas"])
+def test_calibration_plot_is_that_of_scikit_learn(stream, window) -> None:
+    """Its bins differ on their bounds alone, where no confidence of these streams lies but 1."""
+    view, twin = scored(stream)
+    of, _ = twin.window(window, 1000, 1.0)
+    accuracy, confidence = curve(of)
+    bins = [b for b in view.scores[window].calibration if b.weight]
+
+    assert [b.accuracy for b in bins] == pytest.approx(accuracy.tolist(), rel=1e-12)
+    assert [b.confidence for b in bins] == pytest.approx(confidence.tolist(), rel=1e-12)
+
+
+def rivers(kind: Any, twin: Twin, window: str, **arguments: Any) -> float:
+    """A river metric updated record by record over a window."""
+    if window == "last_1000":
+        metric = utils.Rolling(kind, window_size=1000, **arguments)
+        for t, s in zip(twin.true, twin.said, strict=True):
+            metric.update(t, s[0])
+        return metric.get()
+    metric = kind(**arguments)
+    of, w = twin.window(window, 1000, FADING_FACTOR)
+    for t, s, weight in zip(of.true.tolist(), of.said[:, 0].tolist(), w.tolist(), strict=True):
+        metric.update(t, s, w=weight)
+    return metric.get()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("stream", STREAMS)
+def test_agreement_is_that_of_rivers_metrics_updated_one_by_one(stream, window) -> None:
+    """Reading river's metrics from margins changes none of them."""
+    view, twin = scored(stream)
+    found = view.scores[window].agreement
+    one_by_one = {
+        "BalancedAccuracy": found.balanced_accuracy,
+        "CohenKappa": found.kappa,
+        **{f"{a.title()}F1": found.f1[a] for a in found.f1},
+        **{f"{a.title()}Precision": found.precision[a] for a in found.precision},
+        **{f"{a.title()}Recall": found.recall[a] for a in found.recall},
+    }
+
+    for name, ours in one_by_one.items():
+        theirs = rivers(getattr(metrics, name), twin, window)
+        assert ours == pytest.approx(theirs, abs=1e-9), name
+
+
+@pytest.mark.parametrize("stream", ["Phishing", "Bananas"])
+def test_areas_of_two_classes_are_rivers_exact_ones(stream) -> None:
+    """river's RollingROCAUC; its RollingPRAUC joins the points by lines, which is too good."""
+    view, twin = scored(stream)
+    roc, pr = metrics.RollingROCAUC(1000, pos_val=1), metrics.RollingPRAUC(1000, pos_val=1)
+    of, _ = twin.window("last_1000", 1000, 1.0)
+    for t, p in zip(of.true.tolist(), of.proba[:, 1].tolist(), strict=True):
+        roc.update(t, p)
+        pr.update(t, p)
+    ours = view.scores["last_1000"].per_class[1]
+
+    assert ours.roc_auc == pytest.approx(roc.get(), abs=1e-9)
+    assert ours.pr_auc == pytest.approx(pr.get(), abs=0.02)
+
+
+def test_correlation_of_two_classes_is_rivers() -> None:
+    """Of more than two, river's takes one class for the positive one: not a correlation of all."""
+    view, twin = scored("Phishing")
+    several, many = scored("ImageSegments")
+    binary = rivers(metrics.MCC, twin, "all", pos_val=1)
+    theirs = rivers(metrics.MCC, many, "all", pos_val=1)
+    of, _ = many.window("all", 0, 1.0)
+    truth = sklearn.matthews_corrcoef(of.true, of.said[:, 0])
+
+    assert view.scores["all"].agreement.mcc == pytest.approx(binary, abs=1e-9)
+    assert several.scores["all"].agreement.mcc == pytest.approx(truth, abs=1e-9)
+    assert abs(theirs - truth) > 0.01
+
+
+def test_rivers_cross_entropy_rewards_a_class_it_never_saw() -> None:
+    """0, as for a perfect answer; scikit-learn and we ask 52 bits for it."""
+    theirs = metrics.CrossEntropy()
+    theirs.update("c", {"a": 0.7, "b": 0.3})
+    truth = sklearn.log_loss([2], np.array([[0.7, 0.3, 0.0]]), labels=[0, 1, 2])
+    data = [({"x": 0.0}, "a"), ({"x": 1.0}, "b"), ({"x": 0.5}, "c")]
+    *_, view = progressive(data, GaussianNB())
+
+    assert theirs.get() == 0.0
+    unseen = view.scores["all"].log_loss  # of "b" and of "c", both never seen
+    assert unseen == pytest.approx(truth) == pytest.approx(36.04, abs=0.01)
+
+
+def test_rivers_binned_roc_auc_is_wrong_on_saturated_scores() -> None:
+    """Ten thresholds see nothing of what lies between them."""
+    rng = np.random.default_rng(7)
+    true = rng.random(1000) < 0.5
+    score = 1e-4 * (rng.random(1000) + 0.3 * true)
+    theirs = metrics.ROCAUC()
+    for t, p in zip(true.tolist(), score.tolist(), strict=True):
+        theirs.update(t, p)
+    truth = sklearn.roc_auc_score(true, score)
+    rank = ranking(true.astype(np.int64), np.column_stack((1 - score, score)))[1]
+
+    assert rank is not None
+    assert rank.roc_auc == pytest.approx(truth, abs=1e-12)
+    assert abs(theirs.get() - truth) > 0.1
+
+
+def test_ties_count_half_and_steps_do_not_interpolate() -> None:
+    """Scores of which many are equal, as of a tree or of nearest neighbours."""
+    rng = np.random.default_rng(2)
+    true = rng.integers(3, size=500)
+    proba = rng.integers(4, size=(500, 3)) / 4
+    for c, rank in enumerate(ranking(true, proba)):
+        assert rank is not None
+        assert rank.roc_auc == pytest.approx(sklearn.roc_auc_score(true == c, proba[:, c]))
+        expected = sklearn.average_precision_score(true == c, proba[:, c])
+        assert rank.pr_auc == pytest.approx(expected)
+
+
+def test_class_that_is_missing_or_alone_has_no_area() -> None:
+    """There is no pair to rank, and its 0 or 1 must not move the mean."""
+    absent = ranking(np.array([0, 1, 1]), np.array([[0.9, 0.1, 0], [0.2, 0.8, 0], [0.3, 0.7, 0]]))
+    alone = ranking(np.array([0, 0]), np.array([[0.9, 0.1], [0.8, 0.2]]))
+
+    assert [rank is None for rank in absent] == [False, False, True]
+    assert alone == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("right", "true", "said"),
+    [([3], [3], [3]), ([0, 0], [2, 0], [0, 2]), ([4, 0], [4, 1], [5, 0]), ([0, 0], [2, 1], [0, 0])],
+    ids=["one class", "always wrong", "one answer", "no answer"],
+)
+def test_agreement_of_degenerate_counts_is_finite(right, true, said) -> None:
+    """0 where a score does not exist, as river has it; never NaN."""
+    found = agreement(right, true, said)
+
+    assert found is not None
+    values = [found.balanced_accuracy, found.kappa, found.mcc, *found.f1.values(), *found.f1s]
+    assert np.isfinite(values).all()
+    assert agreement([0, 0], [0, 0], [0, 0]) is None
+
+
+def test_baseline_that_is_never_wrong_leaves_no_room_above() -> None:
+    """Kappa-M and kappa-Temporal do not exist: MOA divides by 0 there."""
+    *_, view = progressive([({"x": float(i)}, "a") for i in range(9)], GaussianNB())
+    scores = view.scores["all"]
+
+    assert scores.accuracy == 1.0
+    assert (scores.kappa_m, scores.kappa_t) == (None, None)
