@@ -11,6 +11,7 @@ of their own, 100 records late. Both topics are filled before either side starts
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from pathlib import Path
 
 from benchmarks.bare_copy import bare_copy
 from benchmarks.hand_rolled import Measured, hand_rolled
+from consumers.cli import collect_rarely
 from consumers.compiled import compile_kernels
 from consumers.config import parse
 from consumers.feed import LateLabels, timed
@@ -107,10 +109,13 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
     transport = open_log(f"kafka://{bootstrap}")
     sent = fill(transport, topic, partitions, limit)
     transport.close()
+    collector = gc.get_threshold()
+    collect_rarely()  # as the command does; the copy has the same
     with tempfile.TemporaryDirectory() as directory:
         ours = headwater(bootstrap, topic, directory, sent)
     inputs = (bootstrap, topic, f"{topic}-labels")
     copied = bare_copy(*inputs, f"{topic}-copy", partitions)
+    gc.set_threshold(*collector)
     return ours, copied, hand_rolled(*inputs, f"{topic}-hand", partitions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
@@ -52,6 +53,25 @@ def test_python_m_consumers_is_the_same_command() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("headwater: expected --transport URL or --config CONFIG")
     assert done.stdout == ""
+
+
+def test_process_of_the_command_collects_rarely_and_nobody_else_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """A program that calls a command keeps the collector it has."""
+    before = gc.get_threshold()
+    try:
+        main(["--version"])
+        called = gc.get_threshold()
+        monkeypatch.setattr(sys, "argv", ["headwater", "--version"])
+        main()
+        own = gc.get_threshold()
+    finally:
+        gc.set_threshold(*before)
+
+    assert called == before
+    assert own > before
+    assert capsys.readouterr().out.count("headwater 0.") == 2
 
 
 @pytest.mark.parametrize("name", COMMANDS)
