@@ -20,7 +20,8 @@ from stream.decision import BayesDecision, OverallRisk
 from stream.errors import SchemaError, StateError
 from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
-from stream.evaluate.progressive import Events, Progressive, Result, one_by_one
+from stream.evaluate.events import Events, one_by_one
+from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
 from stream.plan import Correction, Plan
@@ -144,38 +145,50 @@ class Roster:
             rivals = (n for n in (MODEL, *self._shadows) if n != name)
             self._comparisons = {rival: Comparison() for rival in rivals}
 
-    def process(self, rows: Rows, events: Events, raw: Rows, explain: bool = False) -> Result:
+    def process(
+        self,
+        rows: Rows,
+        events: Events,
+        raw: Rows,
+        features: Features | None = None,
+        *,
+        explain: bool = False,
+    ) -> Result:
         """Predict, score and learn, event by event; see `Progressive.process`.
 
         Parameters
         ----------
         rows, raw
             As the model takes them, and as they came.
+        features
+            Those that are watched for drift.
         explain
             Whether each prediction is explained too.
         """
         if not self._shadows:
-            return self._machine.process(rows, events, raw if explain else None)
+            return self._machine.process(rows, events, raw if explain else None, features)
         parts: list[Result] = []
-        # Only the champion explains, so it must be known before it is asked.
-        alone = explain and isfinite(self.threshold)
-        for some in _singly(events) if alone else [events]:
-            stream = one_by_one(some)
+        streams = [one_by_one(events)]
+        if explain and isfinite(self.threshold):
+            # Only the champion explains, so it must be known before it is asked.
+            streams = [iter([event]) for event in one_by_one(events)]
+        for stream in streams:
             while True:
                 plan = self._machine.plan(stream)
                 at = np.array(plan.renumber(), dtype=np.int64)
-                parts.append(self._run(plan, rows.take(at), raw.take(at), explain))
+                watched = {name: values[at] for name, values in (features or {}).items()}
+                parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))
                 if plan.correction is None:
                     break
                 self._correct(plan.correction)
         return joined(parts, list(self._machine.join.labels))
 
-    def _run(self, plan: Plan, rows: Rows, raw: Rows, explain: bool) -> Result:
+    def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: bool) -> Result:
         """The steps of one plan, by everyone."""
         asked = Asked(plan, self._machine.join.labels, len(rows))
         earlier = Earlier(asked, self._machine.waiting)
         why = raw if explain and self.champion == MODEL else None
-        own = self._machine.run(plan, rows, why)
+        own = self._machine.run(plan, rows, why, features)
         answers = {MODEL: earlier.answers(own)}
         for name, shadow in self._shadows.items():
             told = explain and name == self.champion
@@ -315,21 +328,5 @@ def _spoken(
         speakers.append((at, name))
         promotions.append(Promotion(at, name, e_value))
     predictions = Predictions(made.classes, proba, known)
-    whole = (own.learned, learned, own.rejected, why, speakers, promotions)
+    whole = (own.learned, learned, own.rejected, why, speakers, promotions, own.alarms)
     return Result(predictions, said, *whole)
-
-
-def _singly(events: Events) -> Iterator[Events]:
-    """The events one at a time."""
-    n = len(events.ids)
-    dead = events.dead or [0] * (n + 1)
-    for i in range(n):
-        after = dead[n] if i == n - 1 else 0
-        yield Events(
-            [events.ids[i]],
-            [events.row[i]],
-            [events.labels[i]],
-            [events.weights[i]],
-            [events.times[i]],
-            [dead[i], after],
-        )

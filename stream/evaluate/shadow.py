@@ -161,7 +161,7 @@ class Shadow:
             rows = rows.take(np.arange(len(rows)))  # it may be the model's own
             rows.blank(refused)
         taken = self._taken(asked, refused)
-        own = plan if taken.all() else _part(plan, taken, set(refused))
+        own = self._part(plan, taken, set(refused))
         explain = explain and type(self.learner).explain_rows is not Learner.explain_rows
         result = self.machine.run(own, rows, raw if explain else None)
         for slot, row in plan.kept.items():
@@ -189,6 +189,15 @@ class Shadow:
         old = asked.answered[asked.slot >= 0]
         taken[old] = self._standing[asked.slot[asked.slot >= 0]] == HELD
         return taken
+
+    def _part(self, plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
+        """The steps of a plan that are taken, and what waits of it."""
+        kept = {slot: row for slot, row in plan.kept.items() if row not in refused}
+        steps = plan.steps
+        if not taken.all():
+            steps = [steps[i] for i in np.flatnonzero(taken).tolist()]
+        ended = [slot for slot in plan.ended if self._standing[slot] == HELD]
+        return Plan(steps, kept, plan.began & kept.keys(), ended)
 
     def _whole(self, asked: Asked, taken: NDArray[np.bool_], result: Result) -> Result:
         """The result with a prediction a step of the plan, those it could not make empty."""
@@ -221,6 +230,7 @@ class Shadow:
             "shadow": State(own, {"standing": standing}),
             "learner": self.learner.to_state(),
             "quality": self.machine.quality.to_state(),
+            "estimate": self.machine.estimate.to_state(),
             "waiting": self.machine.waiting.to_state(slots[standing == HELD]),
         }
         if isinstance(self.machine, DecidedProgressive):
@@ -243,6 +253,7 @@ class Shadow:
         self._standing[slots] = standing
         self.learner.load_state(state.nested("learner"))
         self.machine.quality.load_state(state.nested("quality"))
+        self.machine.estimate.load_state(state.nested("estimate"))
         held = slots[standing == HELD]
         self.machine.waiting.load_state(state.nested("waiting"), join.slots, held)
         if isinstance(self.machine, DecidedProgressive) and "risk" in state.header:
@@ -252,11 +263,3 @@ class Shadow:
     def skipped(self) -> Mapping[str, int]:
         """What it could not do, by what that was."""
         return {"refused": self.refused, "uncorrected": self.uncorrected}
-
-
-def _part(plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
-    """The steps of a plan that are taken."""
-    return Plan(
-        steps=[plan.steps[i] for i in np.flatnonzero(taken).tolist()],
-        kept={slot: row for slot, row in plan.kept.items() if row not in refused},
-    )

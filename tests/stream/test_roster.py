@@ -80,7 +80,7 @@ def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: bo
             list(range(start + first, start + stop)),
         )
         raw = columns(part)
-        parts.append(going.process(model(going).learner.prepare(raw), told, raw, explain))
+        parts.append(going.process(model(going).learner.prepare(raw), told, raw, explain=explain))
     return joined(parts, list(join_of(going).labels))
 
 
@@ -304,6 +304,34 @@ def test_champion_explains_what_it_says() -> None:
     assert np.array_equal(said.predictions.proba, again.predictions.proba)
     assert said.explanations[:at] == models.explanations[:at]
     assert said.explanations[at:] == theirs.explanations[at:]
+
+
+def test_refused_label_is_told_by_its_event_while_one_is_explained_at_a_time() -> None:
+    """Where who explains may change, events are taken singly; their numbers stay."""
+    going = roster(threshold=20.0)
+    going.enroll("bayes", GaussianBayes(), 0)
+    events = [Event("a", {"a": 1.0}, "p"), Event("b", {"a": 1.0}), Event("b", None, 7)]
+    said = run(going, [*events, Event("c", {"a": 2.0})], explain=True)
+
+    assert said.rejected == {2: "label_kind"}
+    assert len(said.predictions) == len(said.explanations or []) == 3
+
+
+def test_estimate_of_what_waits_is_each_models_own() -> None:
+    """As if it had run alone, also of one that came when others waited."""
+    going, alone = roster(max_pending=60), roster(GaussianBayes(), max_pending=60)
+    events = uneven(100, delay=40)[:150]
+    run(going, uneven(30, labels="rs", delay=20)[:40])
+    going.enroll("bayes", GaussianBayes(), 20)
+    run(going, events, [50], start=40)
+    run(alone, events, start=40)
+    estimate, expected = (
+        standing(going)["bayes"].machine.estimate.view(),
+        model(alone).estimate.view(),
+    )
+
+    assert estimate == expected
+    assert estimate.waiting > 0
 
 
 def test_champion_without_explanations_gives_none() -> None:
