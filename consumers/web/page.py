@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
 MAX_STREAMS = 128  # open pages; one more is asked to come back later
-EVERY_SECONDS = 1.0  # between two documents of one page
+EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
+A_SECOND = 50  # documents that are sent to all pages together
 QUIET_SECONDS = 15.0  # without news before a line that says nothing: whoever is gone is noticed
 REMEMBERED = 60 * LATEST  # predictions that were shown: those of a minute at least
 ANSWER_SECONDS = 3.0  # that an explanation may take; the loop turns five times a second or more
@@ -227,10 +228,11 @@ class Page:
             elif quiet >= QUIET_SECONDS:
                 yield b":\n\n"
                 quiet = 0.0
+            pause = max(EVERY_SECONDS, self.open / A_SECOND)
             with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_SECONDS):
+                async with asyncio.timeout(pause):
                     await self._closed.wait()
-            quiet += EVERY_SECONDS
+            quiet += pause
 
 
 class _Stream(StreamingResponse):

@@ -6,14 +6,17 @@ import http.client
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.errors import ConfigError
 from consumers.telemetry.prometheus import Telemetry
@@ -70,6 +73,37 @@ def test_metrics_are_text_unless_openmetrics_is_asked_for(service: Service) -> N
     for families in (parse_text(text), parse_openmetrics(open_text)):
         values = {s.name: s.value for f in families for s in f.samples}
         assert values["headwater_observations_total"] == 100
+
+
+class Dear(Collector):
+    """A metric that takes a processor for 50 ms, and counts how often it was made."""
+
+    made = 0
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Once a page."""
+        self.made += 1
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+        yield GaugeMetricFamily("dear", "Takes its time.", self.made)
+
+
+def test_eager_scraper_takes_no_more_than_its_share() -> None:
+    """A page that took 50 ms to make is given again for 2.5 s, to each kind of scraper."""
+    registry = CollectorRegistry()
+    server = Server(application(registry, lambda: Health("live")), "127.0.0.1", 0)
+    registry.register(dear := Dear())
+    dear.made = 0
+    address = server.start()
+    bodies = set()
+    for _ in range(20):
+        with closing(http.client.HTTPConnection(*address, timeout=10)) as connection:
+            connection.request("GET", "/metrics")
+            bodies.add(connection.getresponse().read())
+    server.stop()
+
+    assert dear.made == len(bodies) == 1
 
 
 @pytest.mark.parametrize(
