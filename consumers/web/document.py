@@ -11,6 +11,7 @@ from msgspec import Struct
 __all__ = [
     "ClassScore",
     "Confusion",
+    "Contender",
     "Curve",
     "DeadLetter",
     "Decisions",
@@ -108,6 +109,27 @@ class Labelling(Struct, frozen=True):
     error: float | None
 
 
+class Contender(Struct, frozen=True):
+    """The champion, or a challenger compared with it; the champion is compared with nobody.
+
+    Of the records on which just one was right it `won` so many; `e_value` is the evidence that it
+    is right more often; `difference` by how much the champion's Brier score is higher.
+    """
+
+    name: str
+    type: str
+    learned: int
+    accuracy: float | None
+    log_loss: float | None
+    champion: bool = False
+    won: int | None = None
+    lost: int | None = None
+    e_value: float | None = None
+    difference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+
 class Input(Struct, frozen=True):
     """One partition of an input."""
 
@@ -176,6 +198,7 @@ class ShardStatus(Struct, frozen=True):
     throughput: Throughput | None = None
     decisions: Decisions | None = None
     labelling: Labelling | None = None
+    contenders: list[Contender] = []
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

@@ -12,13 +12,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from consumers.events import LabelView, RiskView, Said, ShardView
+from consumers.events import ChallengerView, LabelView, RiskView, Said, ShardView
 from consumers.records import Outgoing
 from consumers.telemetry.prometheus import class_names
-from consumers.web.board import SECONDS, Board, Point
+from consumers.web.board import SECONDS, Board, Point, last_scores
 from consumers.web.document import (
     ClassScore,
     Confusion,
+    Contender,
     Curve,
     DeadLetter,
     Decisions,
@@ -44,6 +45,7 @@ CLASSES = 10  # in the confusion matrix; a wider one fits no screen
 INPUTS = 20  # partitions listed: those furthest behind
 PROBABILITIES = 5  # of a prediction
 SHARES = 12  # of an explanation
+LARGEST = 1e12  # of an e-value: more says no more, and infinity is no JSON
 LONGEST = 200  # characters of any text from a record
 
 
@@ -147,6 +149,7 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         throughput=_throughput(board, now),
         decisions=_decisions(view.risk),
         labelling=_labelling(view.labelling),
+        contenders=_contenders(view),
         latest=[_prediction(said) for said in reversed(board.latest)],
         dead=[_dead_letter(out) for out in reversed(board.dead)],
         stream_time=view.stream_time,
@@ -262,6 +265,40 @@ def _labelling(view: LabelView | None) -> Labelling | None:
         _short(view.estimate.accuracy),
         view.estimate.waiting,
         _short(next((e for w, e in view.estimate.errors.items() if w.startswith("last")), None)),
+    )
+
+
+def _contenders(view: ShardView) -> list[Contender]:
+    """The champion and its challengers; nobody where it has none."""
+    if not view.challengers:
+        return []
+    last = last_scores(view.quality)
+    champion = Contender(
+        view.model,
+        view.model,
+        view.learned,
+        _short(last.accuracy),
+        _short(last.log_loss),
+        champion=True,
+    )
+    return [champion, *map(_challenger, view.challengers)]
+
+
+def _challenger(view: ChallengerView) -> Contender:
+    last, compared = last_scores(view.quality), view.comparison
+    return Contender(
+        view.name,
+        view.type,
+        view.learned,
+        _short(last.accuracy),
+        _short(last.log_loss),
+        False,
+        compared.won,
+        compared.lost,
+        min(compared.e_value, LARGEST),
+        _short(compared.difference),
+        _short(compared.lower),
+        _short(compared.upper),
     )
 
 

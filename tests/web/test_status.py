@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
-from consumers.events import LabelView, RiskView, Said
+from consumers.events import ChallengerView, LabelView, RiskView, Said
 from consumers.records import Outgoing, Partition
 from consumers.web.app import Health
 from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from tests.telemetry.views import quality, view
 from tests.web.test_page import PREDICTION
@@ -139,6 +140,19 @@ def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_erro
     assert (shown.estimate, shown.waiting, shown.error) == (0.9, 40, 0.05)
     nothing = LabelView([0] * 13, 0, None, None, EstimateView())
     assert document(board(labelling=nothing)).shard.labelling is None
+
+
+def test_challengers_stand_beside_the_champion() -> None:
+    """It first, without a comparison; nobody where it has none."""
+    compared = ComparisonView(100, 9, 4, float("inf"), 0.012, -0.001, 0.02)
+    joint = ChallengerView("joint", "GaussianBayes", "joint", 50, {}, quality(), compared)
+    champion, other = document(board(challengers=(joint,))).shard.contenders
+
+    assert (champion.name, champion.champion, champion.e_value) == ("GaussianNB", True, None)
+    assert (other.name, other.type, other.learned) == ("joint", "GaussianBayes", 50)
+    assert (other.won, other.lost, other.difference) == (9, 4, 0.012)
+    assert other.e_value < float("inf"), "which JSON does not know"
+    assert document(board()).shard.contenders == []
 
 
 def test_inputs_are_those_furthest_behind() -> None:

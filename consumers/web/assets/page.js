@@ -227,6 +227,7 @@
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
     section("delay", shard.labelling, delay);
     section("decisions", shard.decisions, decisions);
+    section("challengers", shard.contenders, challengers);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
     section("inputs", shard.inputs, inputs);
@@ -406,6 +407,22 @@
       element,
       ["Action", right("Decided"), right("Share")],
       rows.map(([action, n]) => [name(action), right(number(n)), bar(made ? n / made : null)]),
+    );
+  }
+
+  const signed = (value, digits) => (known(value) ? (value < 0 ? "−" : "+") + decimal(Math.abs(value), digits) : "–");
+  function challengers(element, list) {
+    const evidence = (e) => (!known(e) ? "" : e >= 1000 ? `${e.toExponential(0)}` : decimal(e, e < 10 ? 2 : 0));
+    table(
+      element,
+      ["Model", right("Accuracy"), right("Log loss"), right("Learned"), right("Only it was right"), right("Only the champion"), right("E-value"), right("Brier, better by (95 % at all times)")],
+      list.map((c) => [
+        name(c.champion ? `${c.name} (champion)` : c.name === c.type ? c.name : `${c.name}, ${c.type}`),
+        right(percent(c.accuracy)), right(decimal(c.log_loss)), right(number(c.learned)),
+        right(c.champion ? "" : number(c.won)), right(c.champion ? "" : number(c.lost)),
+        right(c.champion ? "" : evidence(c.e_value)),
+        right(c.champion ? "" : `${signed(c.difference, 4)} (${signed(c.lower, 4)} to ${signed(c.upper, 4)})`),
+      ]),
     );
   }
 
