@@ -1,0 +1,124 @@
+"""Rules and dashboards on a real Prometheus that scrapes a real headwater on the real Kafka."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from consumers.telemetry.metrics import METRICS
+from tests.docker.live import BAD, UNLABELLED, Stack, answers, started
+from tests.docker.prometheus import FOLDER, lacking, promtool
+from tests.docker.queries import ROOT, Query, alerts, metrics_of, panels, recorded, rules, variables
+
+here = pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
+QUERIES = [*panels(), *recorded(), *alerts()]
+
+
+def test_queries_are_of_metrics_that_there_are() -> None:
+    """Of headwater's own, or recorded by a rule; and each recording rule is used."""
+    recorded_names = {rule["record"] for rule in rules("recording.yml")}
+    known = {spec.name for spec in METRICS} | recorded_names | {"up"}
+    used = set().union(*(metrics_of(query.expression) for query in QUERIES))
+
+    assert used - known == set()
+    assert recorded_names - used == set()
+
+
+def test_every_alert_has_its_place_in_the_operations_page() -> None:
+    """What to do about it stands there under its name, in the order of the file."""
+    page = (ROOT / "docs/operations.md").read_text()
+    told = re.findall(r"^\| `(Headwater\w+)` \|", page, re.MULTILINE)
+
+    assert told == [rule["alert"] for rule in rules("alerts.yml")]
+
+
+@here
+def test_prometheus_takes_its_configuration_and_rules() -> None:
+    """promtool's own check of both."""
+    config = promtool("check", "config", FOLDER / "prometheus.yml")
+    checked = promtool("check", "rules", FOLDER / "recording.yml", FOLDER / "alerts.yml")
+
+    assert config.returncode == 0, config.stdout + config.stderr
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Iterator[Stack]:
+    """Everything compose.yaml starts, but Grafana."""
+    with started(tmp_path_factory.mktemp("stack"), kafka_bootstrap) as running:
+        yield running
+
+
+@here
+@pytest.mark.kafka
+def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
+    """Each query of both dashboards, each recording rule and each alert's expression."""
+    found = answers(stack.prometheus, QUERIES, seconds=60)
+
+    assert [answer.query for answer in found if not answer.series] == []
+
+
+@here
+@pytest.mark.kafka
+def test_variables_of_the_dashboards_have_values(stack: Stack) -> None:
+    """As Grafana asks for them."""
+    for selector, label in variables():
+        values = stack.prometheus.ask(f"label/{label}/values", **{"match[]": selector})
+        assert values, (selector, label)
+
+
+@here
+@pytest.mark.kafka
+def test_recorded_scores_are_those_of_the_service(stack: Stack) -> None:
+    """Over a window that holds everything, accuracy by the rules is the service's own."""
+    query = stack.prometheus.query
+    service = 'headwater_accuracy_ratio{window="all"}'
+    difference = f'headwater:accuracy:ratio{{window="1h"}} - on (job, model) {service}'
+    scored = answers(stack.prometheus, [Query("scored", "headwater:scored:increase")], 30)
+
+    assert scored[0].series
+    [(_, off)] = query(difference)
+    assert abs(off) < 0.02  # increase() begins at the first scrape, the service at its first label
+
+
+@here
+@pytest.mark.kafka
+def test_no_alert_fires_on_a_service_that_is_well(stack: Stack) -> None:
+    """Rules without patience would have told by now; two bad records in thousands are none."""
+    firing = [
+        alert["labels"]["alertname"]
+        for alert in stack.prometheus.ask("alerts")["alerts"]
+        if alert["state"] == "firing"
+    ]
+
+    assert firing == []
+
+
+@here
+@pytest.mark.kafka
+def test_dead_letter_can_be_found_by_its_exemplar(stack: Stack) -> None:
+    """Prometheus keeps topic, partition and offset of the newest of each reason."""
+    asked = {"query": "headwater_dead_letters_total", "start": "0", "end": "9999999999"}
+    found = {
+        series["seriesLabels"]["reason"]: series["exemplars"][-1]["labels"]
+        for series in stack.prometheus.ask("query_exemplars", **asked)
+    }
+
+    assert set(found) == {"unparsable", "infinite"}
+    assert len(BAD) == len(found)
+    assert found["infinite"]["topic"] == stack.topic
+    assert found["infinite"]["partition"] == "0"
+    assert int(found["infinite"]["offset"]) >= 2310
+
+
+@here
+@pytest.mark.kafka
+def test_what_has_no_label_is_estimated(stack: Stack) -> None:
+    """Fifty observations without one wait, and their accuracy is estimated."""
+    [(_, waiting)] = stack.prometheus.query("headwater_pending_labels")
+    [(_, estimate)] = stack.prometheus.query("headwater_pending_accuracy_estimate_ratio")
+
+    assert waiting == UNLABELLED
+    assert 0.1 < estimate <= 1.0

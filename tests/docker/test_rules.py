@@ -1,0 +1,282 @@
+"""Alerts and scores by Prometheus' own rule tests: each alert fires, says what, and is quiet.
+
+Series are written as promtool takes them: `0+10x120` begins at 0 and grows by 10 a minute.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from sklearn import metrics
+
+from tests.docker.prometheus import FOLDER, lacking, promtool
+from tests.docker.queries import rules
+
+pytestmark = pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
+
+FLOWS = "0+600x180"
+STANDS = "700x180"
+IN = {"job": "headwater", "instance": "h:8321"}
+SHARD = IN | {"shard": "0"}
+MODEL = SHARD | {"model": "MixedNB"}
+
+
+def series(name: str, values: str, of: dict[str, str] = SHARD, **more: str) -> dict[str, str]:
+    """An input series."""
+    labels = ",".join(f'{key}="{value}"' for key, value in (of | more).items())
+    return {"series": f"{name}{{{labels}}}", "values": values}
+
+
+def confusion(right: str, wrong: str) -> list[dict[str, str]]:
+    """Two classes, how often each prediction was right and wrong."""
+    pairs = [("a", "a", right), ("b", "b", right), ("a", "b", wrong), ("b", "a", wrong)]
+    return [
+        series("headwater_confusion_total", values, MODEL, true=true, predicted=predicted)
+        for true, predicted, values in pairs
+    ]
+
+
+def scores(model: str, baseline: str) -> list[dict[str, str]]:
+    """Accuracy of the model and of two baselines."""
+    name = "headwater_baseline_accuracy_ratio"
+    at = MODEL | {"window": "last_1000"}
+    return [
+        series("headwater_accuracy_ratio", model, at),
+        series(name, "0.2x180", at, baseline="no_change"),
+        series(name, baseline, at, baseline="majority"),
+    ]
+
+
+def labels(**outcomes: str) -> list[dict[str, str]]:
+    """Label counters by outcome."""
+    return [
+        series("headwater_labels_total", values, outcome=outcome)
+        for outcome, values in outcomes.items()
+    ]
+
+
+CONSUMED = series("headwater_records_total", FLOWS)
+PREDICTED = series("headwater_predictions_total", FLOWS)
+LABELLED = "headwater_label_delay_seconds_count"
+FAST, SLOW = "0+100x180", "0x60 0+100x120"
+
+# Alert: series that raise it, series that do not, the labels it has, what it says.
+CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
+    "HeadwaterDown": (
+        [series("up", "0x180", IN)],
+        [series("up", "1x180", IN)],
+        IN,
+        "h:8321 does not answer",
+    ),
+    "HeadwaterLoopStalled": (
+        [series("headwater_poll_age_seconds", "90x180")],
+        [series("headwater_poll_age_seconds", "0.2x180")],
+        SHARD,
+        "the loop of shard 0 has not turned for 1m 30s",
+    ),
+    "HeadwaterFallingBehind": (
+        [CONSUMED, series("headwater_input_lag_records", "1200x180", topic="t", partition="0")],
+        [CONSUMED, series("headwater_input_lag_records", "300x180", topic="t", partition="0")],
+        {"job": "headwater", "shard": "0"},
+        "shard 0 is 2m 0s behind its inputs",
+    ),
+    "HeadwaterReplayStuck": (
+        [series("headwater_replay_remaining_records", STANDS)],
+        [series("headwater_replay_remaining_records", "9000-50x180")],
+        SHARD,
+        "the replay of shard 0 stands still, 700 records remain",
+    ),
+    "HeadwaterCommitsSlow": (
+        [
+            series("headwater_commit_seconds_bucket", "0x180", le="2.0"),
+            series("headwater_commit_seconds_bucket", FLOWS, le="5.0"),
+            series("headwater_commit_seconds_bucket", FLOWS, le="+Inf"),
+        ],
+        [
+            series("headwater_commit_seconds_bucket", FLOWS, le="2.0"),
+            series("headwater_commit_seconds_bucket", FLOWS, le="5.0"),
+            series("headwater_commit_seconds_bucket", FLOWS, le="+Inf"),
+        ],
+        {"job": "headwater", "shard": "0"},
+        "one commit in a hundred of shard 0 takes 4.97s",
+    ),
+    "HeadwaterSnapshotsFail": (
+        [series("headwater_snapshot_failures_total", "0x120 1x60", place="copy")],
+        [series("headwater_snapshot_failures_total", "3x180", place="copy")],
+        SHARD | {"place": "copy"},
+        "snapshots of shard 0 are not written (copy)",
+    ),
+    "HeadwaterSnapshotOld": (
+        [CONSUMED, series("headwater_snapshot_age_seconds", "0+60x180")],
+        [
+            series("headwater_records_total", STANDS),
+            series("headwater_snapshot_age_seconds", "0+60x180"),
+        ],
+        SHARD,
+        "the newest snapshot of shard 0 is 2h 30m 0s old",
+    ),
+    "HeadwaterDeadLetters": (
+        [CONSUMED, series("headwater_dead_letters_total", "0+30x180", reason="no_id")],
+        [CONSUMED, series("headwater_dead_letters_total", "0+3x180", reason="no_id")],
+        {"job": "headwater", "shard": "0"},
+        "5% of the records of shard 0 are dead letters",
+    ),
+    "HeadwaterBreakerOpen": (
+        [series("headwater_breaker_open", "1x180")],
+        [series("headwater_breaker_open", "0x180")],
+        SHARD,
+        "shard 0 learns nothing: too many dead letters",
+    ),
+    "HeadwaterOverflow": (
+        [series("headwater_overflow_total", "0+1x180", bound="categories")],
+        [series("headwater_overflow_total", "5x180", bound="categories")],
+        SHARD | {"bound": "categories"},
+        "shard 0 has reached a bound: categories",
+    ),
+    "HeadwaterNoLabels": (
+        [PREDICTED, series(LABELLED, STANDS)],
+        [PREDICTED, series(LABELLED, "0x180")],  # there never were any
+        SHARD,
+        "shard 0 predicts, and for an hour no label has come",
+    ),
+    "HeadwaterCoverageLow": (
+        [series(LABELLED, "0+30x180"), *labels(expired="0+70x180")],
+        [series(LABELLED, "0+70x180"), *labels(expired="0+30x180")],
+        {"job": "headwater", "window": "1h"},
+        "only 30% of the predictions get a label",
+    ),
+    "HeadwaterLabelsFindNothing": (
+        labels(joined="0+40x180", late="0+30x180", early_expired="0+30x180"),
+        labels(joined="0+60x180", late="0+20x180", early_expired="0+20x180"),
+        {"job": "headwater", "shard": "0"},
+        "most labels of shard 0 find no observation that waits for them",
+    ),
+    "HeadwaterWorseThanBaseline": (
+        scores("0.55x180", "0.6x180"),
+        scores("0.65x180", "0.6x180"),
+        MODEL,
+        "MixedNB (shard 0) is right less often than a baseline: 55%",
+    ),
+    "HeadwaterAccuracyFalls": (
+        # As good as it gets for an hour and a half, then a coin toss.
+        confusion("0+100x90 9000+50x90", "0x90 0+50x90"),
+        confusion("0+90x180", "0+10x180"),
+        {"job": "headwater", "model": "MixedNB"},
+        "MixedNB of headwater is right in 50% of the last hour, over five points less than of the "
+        "last day",
+    ),
+}
+
+
+def checked(directory: Path, tests: list[dict[str, Any]]) -> str:
+    """What promtool objects to; nothing where all is as expected."""
+    path = directory / "rules_test.yml"
+    files = [str(FOLDER / "recording.yml"), str(FOLDER / "alerts.yml")]
+    document = {"rule_files": files, "evaluation_interval": "5m", "tests": tests}
+    path.write_text(yaml.safe_dump(document))
+    done = promtool("test", "rules", path)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def told(name: str, fed: list[Any], expected: list[dict[str, Any]]) -> dict[str, Any]:
+    """A rule test: after two and a half hours the alert is these."""
+    alert = {"alertname": name, "eval_time": "150m", "exp_alerts": expected}
+    return {"interval": "1m", "input_series": fed, "alert_rule_test": [alert]}
+
+
+def firing(name: str) -> dict[str, Any]:
+    """The alert as it should be."""
+    *_, labels_, summary = CASES[name]
+    severity = next(r["labels"]["severity"] for r in rules("alerts.yml") if r["alert"] == name)
+    return {
+        "exp_labels": {**labels_, "severity": severity},
+        "exp_annotations": {"summary": summary},
+    }
+
+
+def test_every_alert_is_tested() -> None:
+    """In the order of the file."""
+    assert list(CASES) == [rule["alert"] for rule in rules("alerts.yml")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_alert_fires_and_says_what_is_wrong(name: str, tmp_path: Path) -> None:
+    """With its labels and its sentence, filled in."""
+    assert checked(tmp_path, [told(name, CASES[name][0], [firing(name)])]) == ""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_alert_is_quiet_where_all_is_well(name: str, tmp_path: Path) -> None:
+    """Just on the good side."""
+    assert checked(tmp_path, [told(name, CASES[name][1], [])]) == ""
+
+
+def test_alert_that_fires_without_need_would_be_noticed(tmp_path: Path) -> None:
+    """The check itself."""
+    name = "HeadwaterDown"
+
+    assert "got:" in checked(tmp_path, [told(name, CASES[name][0], [])])
+    assert "got:" in checked(tmp_path, [told(name, CASES[name][1], [firing(name)])])
+
+
+def oracle(counts: np.ndarray) -> dict[str, float]:
+    """Scores of a confusion by scikit-learn, by the rule that computes them."""
+    pairs = np.argwhere(counts >= 0)
+    weight = counts.ravel()
+    true, said = pairs.T
+    out = {
+        "headwater:accuracy:ratio": metrics.accuracy_score(true, said, sample_weight=weight),
+        "headwater:cohen_kappa": metrics.cohen_kappa_score(true, said, sample_weight=weight),
+        "headwater:balanced_accuracy:ratio": metrics.balanced_accuracy_score(
+            true, said, sample_weight=weight
+        ),
+        "headwater:f1_macro:ratio": metrics.f1_score(
+            true, said, sample_weight=weight, average="macro"
+        ),
+        "headwater:majority_accuracy:ratio": counts.sum(axis=1).max() / counts.sum(),
+    }
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        true, said, sample_weight=weight, zero_division=np.nan
+    )
+    for score, values in (("precision", precision), ("recall", recall), ("f1", f1)):
+        for k, value in enumerate(values):
+            if not np.isnan(value):
+                out[f'headwater:{score}:ratio{{class="c{k}",window="1h"}}'] = value
+    return out
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_recorded_scores_are_scikit_learns(seed: int, tmp_path: Path) -> None:
+    """Accuracy, kappa, balanced accuracy, precision, recall, F1, from the confusion of an hour,
+    over two shards; a class that is never predicted has a recall and no precision."""
+    rng = np.random.default_rng(seed)
+    shards = rng.integers(0, 50, (2, 4, 4))
+    shards[:, :, 3] = 0 if seed == 0 else shards[:, :, 3]
+    fed = [
+        series(
+            "headwater_confusion_total",
+            f"7+{shards[s, t, p]}x180",
+            MODEL | {"shard": str(s)},
+            true=f"c{t}",
+            predicted=f"c{p}",
+        )
+        for s, t, p in np.ndindex(shards.shape)
+    ]
+    counts = shards.sum(axis=0) * 60
+    asked = []
+    for rule, value in oracle(counts).items():
+        name = rule if "{" in rule else f'{rule}{{window="1h"}}'
+        expr = f"count(abs({name} - {float(value)!r}) < 1e-9)"
+        one = [{"labels": "{}", "value": 1}]
+        asked.append({"expr": expr, "eval_time": "120m", "exp_samples": one})
+    if seed == 0:
+        expr = 'headwater:precision:ratio{class="c3",window="1h"}'
+        asked.append({"expr": expr, "eval_time": "120m", "exp_samples": []})
+    assert len(asked) == 5 + 3 * 4
+
+    test = {"interval": "1m", "input_series": fed, "promql_expr_test": asked}
+    assert checked(tmp_path, [test]) == ""

@@ -1,0 +1,56 @@
+"""Every query of docker/ and what a real Prometheus said to it: `python -m tests.long.dashboards`.
+
+It runs what compose.yaml runs, without containers, and writes docs/dashboards.md. Ends with 1 where
+a query gets no data.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+
+from tests.docker.live import Answer, answers, started
+from tests.docker.queries import ROOT, alerts, panels, recorded
+from tests.kafka.broker import running_broker
+
+PAGE = ROOT / "docs/dashboards.md"
+HEAD = """\
+# Every query, and what it returned
+
+<!-- Written by `python -m tests.long.dashboards`; do not edit. -->
+
+A real Prometheus scraped a real headwater on a real Kafka broker that was fed river's ImageSegments
+(2,310 records, labels two seconds late), two broken records and fifty without a label. These are
+all queries of both dashboards, all recording rules and all alerts: how many series each returned,
+and the value of the first. An alert is asked with `bool`, so that one that is quiet says 0. Last
+run: {date}.
+
+| where | query | series | value |
+|---|---|---|---|
+"""
+
+
+def _row(answer: Answer) -> str:
+    expression = " ".join(answer.query.expression.split()).replace("|", "\\|")
+    return f"| {answer.query.where} | `{expression}` | {answer.series} | {answer.example:.6g} |"
+
+
+def main() -> int:
+    """Write the page."""
+    with (
+        tempfile.TemporaryDirectory(prefix="headwater-dashboards-") as directory,
+        running_broker() as bootstrap,
+        started(Path(directory), bootstrap) as stack,
+    ):
+        found = answers(stack.prometheus, [*panels(), *recorded(), *alerts()], seconds=60)
+    rows = "\n".join(_row(answer) for answer in found)
+    PAGE.write_text(HEAD.format(date=date.today().isoformat()) + rows + "\n", encoding="utf-8")
+    silent = [answer.query.where for answer in found if not answer.series]
+    sys.stdout.write(f"{len(found)} queries, {len(silent)} without data {silent or ''}\n")
+    return 1 if silent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
