@@ -37,7 +37,7 @@ def lacking() -> str | None:
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run `promtool …`."""
     return subprocess.run(
-        ["promtool", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
+        ["promtool", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600
     )
 
 
