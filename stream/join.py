@@ -54,16 +54,11 @@ class LabelJoin:
     Examples
     --------
     >>> from stream.plan import Plan
-    >>> join = LabelJoin(max_pending=2)
-    >>> plan = Plan()
+    >>> join, plan = LabelJoin(max_pending=2), Plan()
     >>> join.observe(plan, event=0, row=0, id="a", time=0)
     >>> join.answer(plan, event=1, id="a", label=True, w=1.0, time=5)
-    >>> for op, row, slot, label, weight in plan.steps:
-    ...     print(op, row, label)
-    0 0 None
-    1 0 True
-    >>> join.pending
-    0
+    >>> [(op, row, label) for op, row, slot, label, weight in plan.steps]
+    [(0, 0, None), (1, 0, True)]
     """
 
     def __init__(
