@@ -26,6 +26,8 @@ STORMY: Mapping[str, float] = {
     "slept": 0.002,
     "overtaken": 0.002,
     "succeeded": 0.0007,
+    "snapshot_unwritten": 0.1,
+    "snapshot_on_a_bad_disk": 0.2,
 }
 CALM: Mapping[str, float] = {}
 STEPS = frozenset({"produce", "send_offsets", "commit", "committed"})

@@ -29,6 +29,7 @@ from consumers.errors import FencedError, SnapshotError, TransportError
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.snapshots import places
+from consumers.snapshots.store import open_store
 from consumers.transports import kafka as kafka_log
 from consumers.transports import kafka_inputs, kafka_owner
 from consumers.transports.kafka import KafkaLog
@@ -60,7 +61,7 @@ class Told:
     said: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = field(
         default_factory=dict
     )
-    fingerprint: str = ""
+    from_snapshots: list[str] = field(default_factory=list)  # of each host, the fingerprint
     from_journal: str = ""
     stands: bool = False  # the group, where the journal ends
 
@@ -83,9 +84,9 @@ def violations(told: Told, expected: Told, *, repeats: bool = False) -> list[str
             out.append(f"{topic} {number}: {extra} doubled")
         if came == due and said != wanted:
             out.append(f"values: other ones in {topic} {number}, or another order")
-    if told.fingerprint != told.from_journal:
+    if any(mark != told.from_journal for mark in told.from_snapshots):
         out.append("state: from the snapshots it is another than from the journal")
-    if told.from_journal != expected.fingerprint:
+    if told.from_journal != expected.from_journal:
         out.append("state: the journal's is not the undisturbed one's")
     if not told.stands:
         out.append("offsets: the group does not stand where the journal ends")
@@ -127,15 +128,13 @@ class World:
         guarantee: str = "exactly_once",
         more: str = "",
     ) -> None:
-        self.told = Told()
-        self._guarantee, self._more = guarantee, more
+        self._more, self._guarantee = more, guarantee
         self._random, self._clock, self._lies = Random(seed), Clock(), lies
-        self._stormy = bool(chances)
         self._broker = Broker(self._clock)
         self._weather = Weather(self._random, self._clock, chances)
-        self._weather.faults = self.told.faults
         self._weather.overtake = partial(self._broker.init, "svc.0", 3.0)
         self._weather.succeed = self._succeed
+        self.told = Told(self._weather.faults)
         self._directory = directory
         self._hosts = [directory / "a", directory / "b"]
         self._most = self._random.randint(records // commits, 2 * records // commits)
@@ -206,13 +205,15 @@ class World:
         settings, log = self._config(self._hosts[0]), KafkaLog(["simulated:9092"], OPTIONS)
         found = sources(settings, log)
         end = log.end_offsets([found.journal])[found.journal]
-        store = Runner(settings, log, threading.Event()).store
-        kept = rebuild(settings, log, found, store, end=end).shard
-        self.told.fingerprint = kept.fingerprint()
-        self.told.from_journal = rebuild(settings, log, found, None, end=end).shard.fingerprint()
+        whole = rebuild(settings, log, found, None, end=end).shard
+        self.told.from_journal = whole.fingerprint()
+        for host in self._hosts:
+            store = open_store(self._config(host))
+            kept = rebuild(settings, log, found, store, end=end).shard
+            self.told.from_snapshots.append(kept.fingerprint())
         self.told.stands = all(
             self._broker.offsets.get(("svc", TopicPartition(*part))) == at
-            for part, at in kept.positions.items()
+            for part, at in whole.positions.items()
         )
         log.close()
 
@@ -238,43 +239,43 @@ class World:
 
     def _within(self, seconds: float, what: str, call: Any) -> Any:
         """By this clock: what takes longer was done all the same, or will be, or will not."""
-        began = self._clock.now
+        began, result = self._clock.now, None
         try:
-            result = call()
+            result, hung = call(), False
         except HungError:
+            hung = True
             self._clock.now += seconds
-        if self._clock.now - began > seconds:
+        if hung or self._clock.now - began > seconds:
             raise TransportError(f"simulated: {what} took longer than {seconds:g} s")
         return result
 
     def _writer(self, store: Any, done: Any, failed: Any) -> _Writer:
-        return _Writer(store, done, failed, self._random if self._stormy else None, self.told)
+        return _Writer(store, done, failed, self._weather)
 
 
 class _Writer:
     """Writes a snapshot at once where the real one has a thread; on a disk that may fail."""
 
-    def __init__(
-        self, store: Any, done: Any, failed: Any, random: Random | None, told: Told
-    ) -> None:
-        self._store, self._done, self._failed = store, done, failed
-        self._random, self._told = random, told
+    def __init__(self, store: Any, done: Any, failed: Any, weather: Weather) -> None:
+        self._store, self._done, self._failed, self._weather = store, done, failed, weather
 
     def submit(self, about: Any, state: Any) -> None:
         """It may come to nothing: the process ends before, or the disk fails, or the power."""
-        random = self._random
-        if random is None or random.random() > 0.3:
+        if self._weather.happens("snapshot_unwritten"):
+            return
+        if not self._weather.happens("snapshot_on_a_bad_disk"):
             self._write(about, state)
-        elif random.random() < 0.7:
-            fault = random.choice(FAULTS)
-            disk = FailingOs(fault, random.randrange(25), random.randrange(1 << 30))
-            self._told.faults[f"disk: {fault}"] += 1
-            with patch.object(places, "os", disk):
-                try:
-                    self._write(about, state)
-                except PowerCutError:
-                    disk.settle()
-                    raise DiedError from None
+            return
+        random = self._weather.random
+        fault = random.choice(FAULTS)
+        disk = FailingOs(fault, random.randrange(25), random.randrange(1 << 30))
+        self._weather.faults[f"disk: {fault}"] += 1
+        with patch.object(places, "os", disk):
+            try:
+                self._write(about, state)
+            except PowerCutError:
+                disk.settle()
+                raise DiedError from None
 
     def _write(self, about: Any, state: Any) -> None:
         try:
