@@ -14,12 +14,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from consumers.config import Config
-from consumers.config.learner import Challenger, spoken
+from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.errors import ConfigError
 from consumers.models import challenging
 from stream.base import Learner
 
-__all__ = ["Lineup", "configured", "trusted"]
+__all__ = ["Lineup", "challenger_block", "configured", "trusted"]
 
 _RIVER_ONLY = ("pipeline", "seed")
 
@@ -104,15 +104,20 @@ class Lineup:
 
 def configured(config: Config) -> Lineup:
     """The line-up of the configuration."""
-    blocks = {}
-    for challenger in config.challenger:
-        left = {"name", "trust_pickle"}
-        block = challenger.model_dump(mode="json", exclude=left, exclude_none=True)
-        if not challenger.type.startswith("river:"):
-            block = {k: v for k, v in block.items() if k not in _RIVER_ONLY}
-        blocks[challenger.name] = block
+    blocks = {challenger.name: challenger_block(challenger) for challenger in config.challenger}
     threshold = config.promotion.threshold if config.promotion.rule == "e_value" else None
     return Lineup(blocks, threshold)
+
+
+def challenger_block(model: Trained) -> dict[str, Any]:
+    """What decides what a model learns, as a block of a line-up."""
+    left = {"name", "trust_pickle", "max_classes"}
+    if isinstance(model, Model):
+        left.add("max_state_bytes")  # of so many classes as it says; a challenger follows another
+    block = model.model_dump(mode="json", exclude=left, exclude_none=True)
+    if not model.type.startswith("river:"):
+        block = {key: value for key, value in block.items() if key not in _RIVER_ONLY}
+    return block
 
 
 def trusted(config: Config) -> frozenset[str]:

@@ -9,23 +9,52 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from consumers.errors import ConfigError
-from stream.evaluate.quality import Scores
+from consumers.events import ShardView
+from stream.evaluate.compare import ComparisonView
+from stream.evaluate.quality import QualityView, Scores
 
-__all__ = ["FORMATS", "POINTS", "Point", "check", "draw"]
+__all__ = [
+    "FORMATS",
+    "GRID",
+    "POINTS",
+    "Point",
+    "accuracy_panel",
+    "check",
+    "draw",
+    "loss_panel",
+    "observation_axis",
+    "plain",
+    "point",
+    "share_axis",
+]
 
 FORMATS = (".pdf", ".png", ".svg")
 POINTS = 400  # of a curve: more than the picture has room to show
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
+GRID = "#DDDDDD"
 
 
 class Point(NamedTuple):
-    """The scores by window after so many observations."""
+    """The scores by window after so many observations; the same of each challenger, by name."""
 
     observations: int
     scores: Mapping[str, Scores]
+    challengers: Mapping[str, tuple[Mapping[str, Scores], ComparisonView]] = MappingProxyType({})
+
+
+def point(view: ShardView) -> Point:
+    """Where a shard stands."""
+    others = {c.name: (_kept(c.quality), c.comparison) for c in view.challengers}
+    return Point(view.observations, _kept(view.quality), others)
+
+
+def _kept(quality: QualityView) -> Mapping[str, Scores]:
+    """The scores by window, without what others could be computed from."""
+    return {window: scores.plain() for window, scores in quality.scores.items()}
 
 
 class _Line(NamedTuple):
@@ -86,22 +115,9 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
 
     figure = Figure(figsize=(9, 5.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(5, 3))
-    for axes, lines, name in ((upper, ACCURACY, "accuracy"), (lower, LOG_LOSS, "log loss (nats)")):
-        for line in lines:
-            _draw_line(axes, points, line)
-        axes.set_ylabel(name)
-        axes.grid(color="#DDDDDD", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-    upper.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    upper.set_ylim(top=min(upper.get_ylim()[1], 1.005))
-    top = _spikeless([y for line in LOG_LOSS for _, y in _found(points, line)])
-    lower.set_ylim(bottom=0, top=top)
-    if top is not None:
-        lower.set_ylabel("log loss (nats)\nwithout the highest 1 %")
-    lower.set_xlabel("observations")
-    lower.set_xlim(0, points[-1].observations)
-    lower.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    accuracy_panel(upper, points)
+    loss_panel(lower, points)
+    observation_axis(lower, points)
     figure.align_ylabels()
     # A dollar sign would begin mathematics.
     upper.set_title(title.replace("$", r"\$"), loc="left", pad=30, fontweight="bold")
@@ -112,6 +128,45 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
         figure.savefig(path, dpi=150)
     except OSError as error:
         raise ConfigError(f"--plot {path}: cannot be written ({error.strerror or error})") from None
+
+
+def accuracy_panel(axes: Any, points: Sequence[Point]) -> None:
+    """Accuracy of model and baselines, as lines."""
+    for line in ACCURACY:
+        _draw_line(axes, points, line)
+    axes.set_ylabel("accuracy")
+    share_axis(axes)
+
+
+def loss_panel(axes: Any, points: Sequence[Point]) -> None:
+    """The log loss, as lines."""
+    for line in LOG_LOSS:
+        _draw_line(axes, points, line)
+    top = _spikeless([y for line in LOG_LOSS for _, y in _found(points, line)])
+    axes.set_ylabel("log loss (nats)" + ("\nwithout the highest 1 %" if top is not None else ""))
+    plain(axes)
+    axes.set_ylim(bottom=0, top=top)
+
+
+def share_axis(axes: Any) -> None:
+    """Shares up to 100 % upwards."""
+    plain(axes)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    axes.set_ylim(top=min(axes.get_ylim()[1], 1.005))
+
+
+def observation_axis(axes: Any, points: Sequence[Point]) -> None:
+    """Observations to the right."""
+    axes.set_xlabel("observations")
+    axes.set_xlim(0, points[-1].observations)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+
+
+def plain(axes: Any, grid: str = GRID) -> None:
+    """A light grid behind, and no box around."""
+    axes.grid(color=grid, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_line(axes: Any, points: Sequence[Point], line: _Line) -> None:

@@ -139,6 +139,7 @@ def report(
         "unscored": quality.unscored,
         "scores": {window: _scores(scores) for window, scores in quality.scores.items()},
         "classes": _classes(quality),
+        "calibration": _calibration(quality),
         "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
         "challengers": standings(view) if view.challengers else [],
         "promotions": view.promotions,
@@ -171,6 +172,11 @@ def _scores(scores: Scores) -> dict[str, Any]:
         "log_loss": scores.log_loss,
         "baselines": dict(scores.baselines),
     }
+
+
+def _calibration(quality: QualityView) -> list[dict[str, Any]]:
+    """Of predictions of about the same confidence: how many, how sure, and how many were right."""
+    return [asdict(found) for found in quality.scores["all"].calibration]
 
 
 def _decision(risk: RiskView) -> dict[str, Any]:

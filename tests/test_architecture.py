@@ -23,7 +23,7 @@ preprocessing decision held labels plan accounting join drift evaluate compat ch
 CONSUMERS = """
 errors secrets failpoints config records files feed events models lineup codecs outcome shard
 assembly journal transports compiled snapshots history roster recovery partitioning travel poison
-commit telemetry web runner fleet standby ownership replay plot demo commands cli __main__
+commit telemetry web runner fleet standby ownership replay plot report demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 70

@@ -1,0 +1,251 @@
+"""A file through a shard: what `headwater replay FILE` does, beside one model or several.
+
+Rule: what is wrong with the wish for a picture or a report is found before any work is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from consumers.commands.meter import Meter
+from consumers.commands.produce import parse_types, survey
+
+if TYPE_CHECKING:
+    from consumers.config import Config
+    from consumers.events import ShardView
+    from consumers.feed import LateLabels
+    from consumers.lineup import Lineup
+    from consumers.plot import Point
+    from consumers.records import Outgoing
+    from consumers.shard import Outcome, Shard
+
+__all__ = ["Asked", "mark", "replay_file", "say"]
+
+LOOKED_AT = 500  # records whose fields count as those of the file
+LONGEST_NAME = 60  # of a file, in the title of a picture
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of a file, as the options of the command have it.
+
+    Parameters
+    ----------
+    file, label, delay, time_field, types, limit
+        The options.
+    picture, report
+        Where to write them; None: not.
+    """
+
+    file: Path
+    label: str | None = None
+    delay: str | None = None
+    time_field: str | None = None
+    types: Sequence[str] = ()
+    limit: int | None = None
+    picture: Path | None = None
+    report: Path | None = None
+
+
+def replay_file(
+    config: Config, asked: Asked, others: Lineup | None = None, names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Replay a file; what there is to tell, as JSON values.
+
+    Parameters
+    ----------
+    others
+        Challengers instead of those of the configuration.
+    names
+        What the models are called instead, the first one first.
+    """
+    from consumers.errors import ConfigError
+    from consumers.feed import LateLabels, field_of, parse_delay, timestamp_ms
+    from consumers.files import format_of
+    from consumers.replay import late_labels
+
+    _check_outputs(asked)
+    delay = None if asked.delay is None else parse_delay(asked.delay)
+    kinds = parse_types(list(asked.types))
+    if kinds and format_of(asked.file) != "csv":
+        raise ConfigError(
+            f"{asked.file}: --types is for CSV, JSON has types of its own; leave it out"
+        )
+    topic, id_field = config.input.observations, config.input.id
+    feed = _Feed(asked.file, kinds, asked.limit, topic, id_field, asked.time_field)
+    fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
+    late = late_labels(config, label=asked.label, delay=delay, fields=fields)
+    feed = replace(feed, labels=late)
+    inside = late or LateLabels("", str(config.input.label))
+    found = survey(feed.records(), asked.file, inside, asked.time_field, id_field)
+    read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
+    if not found.in_order and (time_field := asked.time_field) is not None:
+        # Everything is in memory then.
+        ordered = sorted(read(), key=lambda record: timestamp_ms(field_of(record, time_field)))
+        read = partial(iter, ordered)
+
+    shard = _shard(config, feed, read())
+    if others is not None:
+        shard.line_up(others)
+    total = found.records + (found.labels if late is not None else 0)
+    run = _Run(config, shard, total, asked.picture is not None or asked.report is not None)
+    lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
+    source = {"file": str(asked.file), "label": inside.field, "delay": lateness if late else None}
+    told = {"source": source, **run.through(feed.outgoing(read()))}
+    if names:
+        for row, name in zip(told["challengers"], names, strict=True):
+            row["name"] = name
+        run.rename(names)
+    _write_outputs(asked, told, run)
+    return told
+
+
+def _check_outputs(asked: Asked) -> None:
+    if asked.picture is not None:
+        from consumers.plot import check
+
+        check(asked.picture)
+    if asked.report is not None:
+        from consumers.report import check_report
+
+        check_report(asked.report)
+
+
+def _write_outputs(asked: Asked, told: dict[str, Any], run: _Run) -> None:
+    if asked.picture is not None:
+        from consumers.plot import draw
+
+        draw(asked.picture, run.points, _title(run.shard.view(), asked.file.name))
+    if asked.report is not None:
+        from consumers.report import write_report
+
+        write_report(asked.report, told, run.points)
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """The first records of a file, as `produce` would write them."""
+
+    file: Path
+    kinds: Mapping[str, str]
+    limit: int | None
+    topic: str
+    id_field: str
+    time_field: str | None
+    labels: LateLabels | None = None
+
+    def records(self) -> Iterator[dict[str, object]]:
+        from consumers.files import read_records
+
+        return islice(read_records(self.file, self.kinds), self.limit)
+
+    def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
+        from consumers.feed import timed
+
+        # From 0 on, not from now: the same file gives the same bits at any time.
+        return timed(
+            records,
+            self.topic,
+            start=0,
+            time_field=self.time_field,
+            id_field=self.id_field,
+            labels=self.labels,
+        )
+
+
+def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
+    """The empty shard, its features inferred from the first observations where not declared."""
+    from consumers.config.sample import SAMPLE_SIZE
+    from consumers.recovery import schema_from
+    from consumers.replay import file_shard
+
+    schema = config.declared_schema
+    if schema is None:
+        first = feed.outgoing(islice(records, SAMPLE_SIZE))
+        schema = schema_from((r.value for r in first if r.topic == feed.topic), config)
+    return file_shard(config, schema, feed.labels)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A shard on its way through a feed, looked at now and then where a curve is asked for."""
+
+    config: Config
+    shard: Shard
+    total: int
+    drawn: bool
+    points: list[Point] = field(default_factory=list)
+
+    def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
+        """Process all of it; what there is to tell."""
+        from consumers import plot
+        from consumers.compiled import compile_kernels
+        from consumers.replay import batches, report
+
+        config, shard = self.config, self.shard
+        compile_kernels(config, say)
+        size = config.commit.max_records
+        apart = -(-self.total // plot.POINTS)
+        if self.drawn:
+            size = min(size, apart)
+        details: dict[str, dict[str, Any]] = {}
+        records = looked = 0
+        began = time.perf_counter()
+        with Meter("records replayed", self.total) as meter:
+            cut = batches(feed, config.input.observations, sorted(shard.spec.label_topics), size)
+            for batch in cut:
+                # The clock of a file is its newest record, as in consumers.replay.
+                outcome = shard.process(batch, int(batch.timestamps.max()))
+                if outcome.rejected:
+                    _note(details, outcome)
+                records += len(batch)
+                meter.advance(len(batch))
+                if self.drawn and (records - looked >= apart or records == self.total):
+                    looked = records
+                    self.points.append(plot.point(shard.view()))
+        seconds = time.perf_counter() - began
+        told = report(shard.view(), records=records, seconds=seconds, fingerprint=mark(shard))
+        return {**told, "dead_letter_details": details}
+
+    def rename(self, names: Sequence[str]) -> None:
+        """Call the models so, the champion first."""
+        self.points = [
+            p._replace(challengers=dict(zip(names[1:], p.challengers.values(), strict=True)))
+            for p in self.points
+        ]
+
+
+def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
+    """Keep the first dead letter of each reason: what was wrong, and where it came from."""
+    batch = outcome.batch
+    for i, error in sorted(outcome.rejected.items()):
+        if error.reason not in details:
+            source = batch.partitions[batch.source[i]]
+            offset = int(batch.offsets[i])
+            place = {"topic": source.topic, "partition": source.number, "offset": offset}
+            details[error.reason] = {"detail": error.detail, **place}
+
+
+def _title(view: ShardView, data: str) -> str:
+    accuracy = view.quality.scores["all"].accuracy
+    right = "nothing scored" if accuracy is None else f"accuracy {100 * accuracy:.2f} %"
+    return f"{view.name} ({view.model}) on {data[-LONGEST_NAME:]}: {right}"
+
+
+def mark(shard: Shard) -> str | None:
+    """None for a model whose state may not be saved, so that there is nothing to compare with."""
+    return None if shard.unsaved else shard.fingerprint()
+
+
+def say(line: str) -> None:
+    """To the user, beside what is printed."""
+    typer.echo(line, err=True)

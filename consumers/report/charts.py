@@ -1,0 +1,192 @@
+"""The charts of a report, as SVG that takes its ink from the page, so that it fits light and dark.
+
+matplotlib draws in stand-in colours, which are then replaced by those of the page. Every id is made
+the chart's own, for several stand in one document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from consumers import plot
+from consumers.plot import Point
+
+__all__ = ["accuracies", "accuracy", "calibration", "differences", "evidence", "log_loss"]
+
+INK = "#010203"  # stands in for that of the page
+SIZE = (6.4, 3.2)  # inches at which the text is 9 points: legible on a phone's width too
+# Of Okabe and Ito, and what is left of it on black as on white; line styles tell them apart too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+STYLES = ("-", "--", ":", "-.")
+ENOUGH = 20.0  # the e-value that is usually asked for
+LARGEST = 1e12  # e-value that is drawn: beyond it one cannot be more convinced
+
+
+def accuracy(points: Sequence[Point]) -> str:
+    """Accuracy of model and baselines."""
+
+    def draw(axes: Any) -> None:
+        plot.accuracy_panel(axes, points)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("accuracy", "Accuracy of the model and its baselines", draw)
+
+
+def log_loss(points: Sequence[Point]) -> str:
+    """The log loss of the model."""
+
+    def draw(axes: Any) -> None:
+        plot.loss_panel(axes, points)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("log-loss", "Log loss of the model", draw)
+
+
+def accuracies(points: Sequence[Point], names: Sequence[str]) -> str:
+    """Recent accuracy of each model, the champion first."""
+    champion, *others = names
+
+    def draw(axes: Any) -> None:
+        window = _last(points[-1].scores)
+        _line(axes, points, champion, 0, lambda p: p.scores[window].accuracy)
+        for i, name in enumerate(others, 1):
+            _line(axes, points, name, i, _of(name, lambda told: told[0][window].accuracy))
+        axes.set_ylabel("accuracy, recent")
+        plot.share_axis(axes)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("accuracies", "Recent accuracy of each model", draw)
+
+
+def evidence(points: Sequence[Point], names: Sequence[str]) -> str:
+    """The e-value of each challenger."""
+
+    def draw(axes: Any) -> None:
+        for i, name in enumerate(names[1:], 1):
+            _line(axes, points, name, i, _of(name, lambda told: min(told[1].e_value, LARGEST)))
+        axes.axhline(ENOUGH, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        axes.set_yscale("log")
+        axes.set_ylabel("e-value (dotted: 20)")
+        plot.plain(axes)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("evidence", "Evidence that a challenger is right more often", draw)
+
+
+def differences(points: Sequence[Point], names: Sequence[str]) -> str:
+    """How much lower each challenger's Brier score is, and between which bounds."""
+
+    def draw(axes: Any) -> None:
+        for i, name in enumerate(names[1:], 1):
+            told = [(p.observations, p.challengers[name][1]) for p in points]
+            found = [(x, v) for x, v in told if v.difference is not None]
+            xs = [x for x, _ in found]
+            axes.fill_between(
+                xs, [v.lower for _, v in found], [v.upper for _, v in found],
+                color=_colour(i), alpha=0.15, linewidth=0,
+            )  # fmt: skip
+            _line(axes, points, name, i, _of(name, lambda told: told[1].difference))
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        last = [point for p in points[-1:] for point in p.challengers.values()]
+        most = max(
+            (abs(b) for _, v in last for b in (v.lower, v.upper) if b is not None), default=1
+        )
+        axes.set_ylim(-2.5 * most, 2.5 * most)
+        axes.set_ylabel("Brier score saved, and 95 %")
+        plot.plain(axes)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("differences", "By how much each challenger's Brier score is lower", draw)
+
+
+def calibration(bins: Sequence[Mapping[str, Any]]) -> str:
+    """Share of right predictions against their confidence."""
+    found = [b for b in bins if b["confidence"] is not None]
+    most = max((b["weight"] for b in found), default=1)
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        xs, ys = [b["confidence"] for b in found], [b["accuracy"] for b in found]
+        axes.plot(xs, ys, color=_colour(0), linewidth=1.2)
+        sizes = [12 + 120 * b["weight"] / most for b in found]
+        axes.scatter(xs, ys, s=sizes, color=_colour(0), zorder=3)
+        axes.set_xlim(0, 1.02)
+        axes.set_ylim(0, 1.02)
+        axes.set_xlabel("confidence of the prediction")
+        axes.set_ylabel("share that was right")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        plot.plain(axes)
+
+    return _svg("calibration", "Share of right predictions by their confidence", draw)
+
+
+def _last(scores: Mapping[str, Any]) -> str:
+    return next(window for window in scores if window.startswith("last_"))
+
+
+def _colour(i: int) -> str:
+    return COLOURS[i % len(COLOURS)]
+
+
+def _of(name: str, value: Callable[[Any], float | None]) -> Callable[[Point], float | None]:
+    """A value of one challenger."""
+    return lambda point: value(point.challengers[name])
+
+
+def _line(
+    axes: Any, points: Sequence[Point], name: str, i: int, value: Callable[[Point], float | None]
+) -> None:
+    found = [(p.observations, y) for p in points if (y := value(p)) is not None]
+    xs, ys = zip(*found, strict=True) if found else ((), ())
+    marker = "." if len(found) == 1 else ""  # a line of one point would not be seen
+    style = STYLES[i % len(STYLES)]
+    shown = name.replace("$", r"\$").lstrip("_")  # which would begin mathematics, or hide it
+    axes.plot(xs, ys, label=shown, color=_colour(i), linestyle=style, linewidth=1.6, marker=marker)
+
+
+def _legend(axes: Any) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, frameon=False, fontsize=8)
+
+
+def _svg(key: str, label: str, draw: Callable[[Any], None]) -> str:
+    """A chart as one element, as wide as what it stands in."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
+    style = dict.fromkeys(ink, INK) | {
+        "svg.fonttype": "none",  # text stays text: it can be read aloud and found
+        "svg.hashsalt": key,
+        "font.size": 9,
+        "font.family": "sans-serif",
+    }
+    out = StringIO()
+    with mpl.rc_context(style):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        draw(figure.subplots())
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # the same again is the same
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
+    return _inlined(out.getvalue(), key, label)
+
+
+def _inlined(svg: str, key: str, label: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', svg)
+    svg = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", svg)
+    size = f' role="img" aria-label="{label}"'
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', rf"\1{size}", svg, count=1)
+    for colour, ours in ((INK, "currentColor"), (plot.GRID.lower(), "var(--grid)")):
+        svg = svg.replace(colour, ours)
+    return re.sub(r"\bfont: ([\d.]+)px [^;\"]*", r"font: \1px sans-serif", svg)

@@ -1,0 +1,273 @@
+"""The page of a report: one HTML file without script, font or link to anywhere.
+
+Rule: what came from records or files (labels, names, reasons) goes through `_text`, never into the
+markup as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from consumers.errors import ConfigError
+from consumers.plot import Point
+from consumers.report import charts
+from consumers.report.style import STYLE
+
+__all__ = ["check_report", "report_page", "write_report"]
+
+MOST_CLASSES = 20
+LONGEST = 60  # characters of a label or name
+NAMES = {"all": "all", "last_1000": "last 1,000", "fading": "fading"}
+
+
+def check_report(path: Path) -> None:
+    """Whether a report can be written there.
+
+    Raises
+    ------
+    ConfigError
+        matplotlib is missing, or the path is none to write a page to.
+    """
+    if find_spec("matplotlib") is None:
+        raise ConfigError("--report needs matplotlib; pip install matplotlib")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"expected --report FILE ending in .html, got {str(path)!r}")
+    if not path.parent.is_dir():
+        raise ConfigError(f"--report {path}: no directory {str(path.parent)!r}; make it first")
+
+
+def write_report(path: Path, told: Mapping[str, Any], points: Sequence[Point]) -> None:
+    """Write the page.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be written.
+    """
+    try:
+        path.write_text(report_page(told, points), encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(f"--report {path}: cannot be written ({why})") from None
+
+
+def report_page(told: Mapping[str, Any], points: Sequence[Point]) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    told
+        Of `consumers.replay.report`, and the source.
+    points
+        Of the curves, in order, one at least.
+    """
+    scored = told["scores"]["all"]["scored"] > 0
+    parts = [_head(told), _figures(told)]
+    if scored:
+        parts += [
+            _section("Accuracy", "", charts.accuracy(points)),
+            _section("Log loss", "", charts.log_loss(points)),
+        ]
+    if told["challengers"]:
+        parts += _contest(told["challengers"], points)
+    if scored:
+        parts += [_classes(told), _confusion(told["confusion"])]
+        if told["calibration"]:
+            parts.append(_calibration(told["calibration"]))
+    if told["decision"] is not None:
+        parts.append(_decision(told["decision"]))
+    parts.append(_records(told))
+    title = _text(f"{told['name']}: {told['source']['file']}")
+    return _PAGE.format(title=title, style=STYLE, body="\n".join(parts))
+
+
+def _head(told: Mapping[str, Any]) -> str:
+    source, when = told["source"], "inside their observations"
+    delay = source["delay"]
+    if delay is not None:
+        when = f"{delay} late" if isinstance(delay, str) else f"{delay:,} records late"
+    lead = (
+        f"{told['model']} on {source['file']}: {told['observations']:,} observations, labels from "
+        f"{source['label']!r}, {when if delay != 0 else 'right after'}. Each was predicted before "
+        "it was learned."
+    )
+    return f"<header><h1>{_text(told['name'])}</h1><p>{_text(lead, 400)}</p></header>"
+
+
+def _figures(told: Mapping[str, Any]) -> str:
+    """What one looks for first."""
+    rows = [
+        [
+            NAMES.get(window, window.replace("_", " ")),
+            f"{found['scored']:,.0f}",
+            _share(found["accuracy"]),
+            "–" if found["log_loss"] is None else f"{found['log_loss']:.4f}",
+            _share(found["baselines"]["majority"]),
+            _share(found["baselines"]["no_change"]),
+        ]
+        for window, found in told["scores"].items()
+    ]
+    head = ("window", "scored", "accuracy", "log loss", "majority", "no-change")
+    note = "Majority and no-change are what saying the commonest, and the last, label would give."
+    return _section("How good", note, _table("Scores by window", head, rows))
+
+
+def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> list[str]:
+    names = [model["name"] for model in models]
+    rows = []
+    for model in models:
+        loss, against = model["log_loss"], model["against"]
+        row = [model["name"], model["type"], _share(model["accuracy"])]
+        row.append("–" if loss is None else f"{loss:.4f}")
+        if against is None:
+            rows.append([*row, "champion", "", "", ""])
+            continue
+        saved = "–"
+        if against["difference"] is not None:
+            bounds = f"{against['lower']:+.4f} … {against['upper']:+.4f}"
+            saved = f"{against['difference']:+.4f} ({bounds})"
+        counts = [f"{against['won']:,}", f"{against['lost']:,}"]
+        rows.append([*row, *counts, f"{against['e_value']:.3g}", saved])
+    head = ("model", "type", "accuracy", "log loss", "won", "lost", "e-value", "Brier saved (95 %)")
+    note = (
+        "Won and lost are the records on which only the challenger was right, or only the "
+        "champion. Where the challenger is no better, an e-value of 20 is reached in one of twenty "
+        "such comparisons at most, however often one looks; the interval holds at all times."
+    )
+    return [
+        _section("Models compared", note, _table("Models", head, rows)),
+        _section("Each model's accuracy", "", charts.accuracies(points, names)),
+        _section("Evidence for a challenger", "", charts.evidence(points, names)),
+        _section("Brier score saved", "", charts.differences(points, names)),
+    ]
+
+
+def _classes(told: Mapping[str, Any]) -> str:
+    counts = told["confusion"]["counts"]
+    said = [sum(column) for column in zip(*counts, strict=True)]
+    said += [0] * (len(told["classes"]) - len(said))
+    most = sorted(zip(told["classes"], said, strict=True), key=lambda row: -row[0]["support"])
+    rows = [
+        [
+            row["label"],
+            _share(row["precision"] if n else None),
+            _share(row["recall"] if row["support"] else None),
+            _share(row["f1"] if n + row["support"] else None),
+            f"{row['support']:,}",
+        ]
+        for row, n in most[:MOST_CLASSES]
+    ]
+    head = ("class", "precision", "recall", "F1", "support")
+    more = len(most) - MOST_CLASSES
+    note = f"The {MOST_CLASSES} commonest; {more:,} more." if more > 0 else ""
+    return _section("Classes", note, _table("Scores by class", head, rows))
+
+
+def _confusion(confusion: Mapping[str, Any]) -> str:
+    """Counts of the commonest classes, each shaded by its share of its row."""
+    counts, labels = confusion["counts"], confusion["labels"]
+    order = sorted(range(len(counts)), key=lambda c: -sum(counts[c]))[:MOST_CLASSES]
+    head = "".join(f"<th scope=col>{_text(labels[c])}</th>" for c in order)
+    body = ""
+    for t in order:
+        total = sum(counts[t]) or 1
+        cells = "".join(
+            f'<td style="--share:{100 * counts[t][p] / total:.1f}%">{counts[t][p]:,}</td>'
+            for p in order
+        )
+        body += f"<tr><th scope=row>{_text(labels[t])}</th>{cells}</tr>"
+    table = (
+        '<div class="wide" tabindex=0 role=region aria-label="Confusion matrix"><table class=heat>'
+        "<caption>True class by row, predicted class by column</caption>"
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+    more = len(counts) - len(order)
+    return _section("Confusion", f"{more:,} classes more." if more > 0 else "", table)
+
+
+def _calibration(bins: Sequence[Mapping[str, Any]]) -> str:
+    note = "On the dotted line, of predictions said with 80 % four of five were right."
+    return _section("Calibration", note, charts.calibration(bins))
+
+
+def _decision(made: Mapping[str, Any]) -> str:
+    best = made["best_constant"]
+    rows = [[action, f"{n:,}"] for action, n in made["actions"].items()]
+    rows.append(["rejected", f"{made['rejected']:,}"])
+    note = ""
+    if best is not None:
+        always = "rejecting" if best["action"] is None else repr(best["action"])
+        note = f"Mean loss {made['risk']:.4f}; always {always}: {best['risk']:.4f}."
+    return _section("Decisions", note, _table("Decisions", ("action", "times"), rows))
+
+
+def _records(told: Mapping[str, Any]) -> str:
+    counts = {
+        "labels": {**told["labels"], "pending": told["pending"]},
+        "dead letters": told["dead_letters"],
+        "beyond bounds": {k: n for k, n in told["overflows"].items() if n},
+    }
+    rows = [[kind, what, f"{n:,}"] for kind, of in counts.items() for what, n in of.items()]
+    if told["unscored"]:
+        rows.append(["unscored", "no class was known yet", f"{told['unscored']:,}"])
+    table = _table("What became of the records", ("", "what", "how many"), rows)
+    first = [
+        f"<li>{_text(reason)}: {_text(found['detail'], 300)}</li>"
+        for reason, found in told["dead_letter_details"].items()
+    ]
+    if first:
+        table += f"<p>The first of each reason:</p><ul>{''.join(first)}</ul>"
+    mark = told["fingerprint"] or "none: the state of this model cannot be saved"
+    return _section("Records", "", table + f"<p>Fingerprint of the state: <code>{mark}</code></p>")
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    cells = "".join(f"<th scope=col>{_text(name)}</th>" for name in head)
+    body = ""
+    for first, *others in rows:
+        values = "".join(f"<td>{_text(value)}</td>" for value in others)
+        body += f"<tr><th scope=row>{_text(first)}</th>{values}</tr>"
+    return (
+        f'<div class="wide" tabindex=0 role=region aria-label="{_text(caption)}">'
+        f"<table><caption>{_text(caption)}</caption><thead><tr>{cells}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _section(title: str, note: str, body: str) -> str:
+    said = f"<p>{_text(note, 600)}</p>" if note else ""
+    return f"<section><h2>{_text(title)}</h2>{said}{body}</section>"
+
+
+def _text(value: object, longest: int = LONGEST) -> str:
+    text = str(value)
+    text = text if text.isprintable() else repr(text)
+    return escape(text if len(text) <= longest else text[: longest - 1] + "…")
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f} %"
+
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
