@@ -10,7 +10,7 @@ from pathlib import Path
 from numba.core.registry import CPUDispatcher
 
 from consumers.config import Config
-from consumers.models import build
+from consumers.models import build, explainable
 from stream.base import Learner
 from stream.bayes import GaussianNB
 from stream.evaluate.compare import compile_comparison
@@ -32,6 +32,8 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
         for learner in learners:
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             assert quality.scores["all"].agreement is not None  # noqa: S101  loads river's metrics
+            if explainable(learner):  # else the page's first "why?" would stop the loop for that
+                learner.explain_one({"warm": 1.0})
         if config.challenger:
             compile_comparison()
         if config.input.transport.startswith("kafka:"):

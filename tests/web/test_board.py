@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -155,6 +157,39 @@ def test_loop_answers_one_question_at_a_time_and_changes_no_bit() -> None:
     assert (why.label, why.against, learned) == (1, 0, 20)
     assert why == live.learner.explain_one({"a": 1.0})
     assert live.fingerprint() == before
+
+
+KERNELS = """
+import sys
+from pathlib import Path
+from numba.core.registry import CPUDispatcher
+from consumers.compiled import compile_kernels
+from consumers.config import parse
+from consumers.models import build
+head = 'name="x"\\n[input]\\ntransport="memory:x"\\nobservations="o"\\nlabels="l"\\n'
+config = parse(head + '[features]\\na="numeric"\\nc="categorical"\\n', directory=Path("."))
+
+def compiled():
+    modules = [m for name, m in sys.modules.items() if name.startswith("stream.")]
+    kernels = {k for m in modules for k in vars(m).values() if isinstance(k, CPUDispatcher)}
+    return sum(len(k.signatures) for k in kernels)
+
+compile_kernels(config, lambda line: None)
+learner = build(config.model)
+for x, y in 2 * [({"a": 1.0, "c": "red"}, "yes"), ({"a": 2.0, "c": "blue"}, "no")]:
+    learner.predict_proba_one(x)
+    learner.learn_one(x, y)
+before = compiled()
+learner.explain_one({"a": 1.5, "c": "red"})
+print(before > 0, compiled() - before)
+"""
+
+
+def test_first_explanation_compiles_nothing() -> None:
+    """It would stop the loop for seconds: what it runs is compiled at the start."""
+    done = subprocess.run([sys.executable, "-c", KERNELS], capture_output=True, text=True)
+
+    assert done.stdout == "True 0\n", done.stderr
 
 
 def test_question_that_cannot_be_answered_does_not_end_the_loop() -> None:
