@@ -74,13 +74,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str],
     return directory, done.stdout.splitlines(), done.returncode
 
 
-def test_the_address_of_the_metrics_is_said_first(finished) -> None:
+def test_the_addresses_of_page_and_metrics_are_said_first(finished) -> None:
     """So that it can be opened while the demo runs."""
     _, lines, code = finished
 
     assert code == 0
-    assert lines[0].startswith("metrics: http://127.0.0.1:")
-    assert lines[0].endswith("/metrics")
+    assert lines[0].startswith("live page: http://127.0.0.1:")
+    assert lines[1] == f"metrics: {lines[0].removeprefix('live page: ')}metrics"
 
 
 def test_every_observation_is_predicted_once_and_in_order(finished) -> None:
@@ -215,7 +215,7 @@ def test_a_taken_port_is_replaced_by_a_free_one(tmp_path: Path, capsys: Said_) -
 
     first = capsys.readouterr().out.splitlines()[0]
     assert code == 0
-    assert first.startswith("metrics: http://127.0.0.1:")
+    assert first.startswith("live page: http://127.0.0.1:")
     assert ":8321" not in first
 
 
@@ -557,8 +557,8 @@ def test_labels_that_cannot_be_learned_are_refused_and_one_class_is_warned_of(
     assert not (tmp_path / "demo").exists()
     assert main([*command, "--label", "y"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "60 records of pay.csv; labels come 50 records later"
-    assert lines[2].startswith("warning: only one class in the first 60 records of pay.csv;")
+    assert lines[2] == "60 records of pay.csv; labels come 50 records later"
+    assert lines[3].startswith("warning: only one class in the first 60 records of pay.csv;")
 
 
 def test_a_taken_port_that_was_asked_for_is_said_before_anything_is_written(
