@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from consumers.commands.run import make_own_topics, served
+from consumers.compiled import compile_kernels
 from consumers.config import parse
 from consumers.records import Outgoing
 from consumers.runner import Runner
@@ -125,6 +126,7 @@ def living(
         name=name, model=model, transport=where, max_records=max_records, more=more
     )
     config = parse(text, directory=directory)
+    compile_kernels(config, lambda line: None)  # before anybody waits
     stop = threading.Event()
     with closing(open_log(where)) as feed, closing(open_log(where)) as log:
         for topic in config.input_topics:
