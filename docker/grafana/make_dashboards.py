@@ -90,13 +90,14 @@ def heatmap(title: str, unit: str, query: str, **more: Any) -> Panel:
 
 RATIO: dict[str, Any] = {"min": 0, "max": 1}
 CLASSES = "{{class}}"
+NAMED = "{{model}}, shard {{shard}}"
 
 QUALITY: dict[str, list[Panel]] = {
     "Now": [
         number(
             "Accuracy, last 1,000",
             "percentunit",
-            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', "shard {{shard}}"),
+            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', NAMED),
             about="Share of right predictions, each made before its record was learned.",
         ),
         number(
@@ -106,7 +107,7 @@ QUALITY: dict[str, list[Panel]] = {
                 f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}} - ignoring (baseline) '
                 "group_left max without (baseline) "
                 f'(headwater_baseline_accuracy_ratio{{{SHARD}, window="last_1000"}})',
-                "shard {{shard}}",
+                NAMED,
             ),
             about="Below 0 the model is worse than always saying the most frequent class, or the "
             "last one.",
@@ -143,9 +144,10 @@ QUALITY: dict[str, list[Panel]] = {
         lines(
             "Accuracy and baselines, last 1,000",
             "percentunit",
-            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', "model, shard {{shard}}"),
+            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', NAMED),
             (
-                f'headwater_baseline_accuracy_ratio{{{SHARD}, window="last_1000"}}',
+                "max by (baseline, shard) "
+                f'(headwater_baseline_accuracy_ratio{{{SHARD}, window="last_1000"}})',
                 "{{baseline}}, shard {{shard}}",
             ),
             defaults=RATIO,
@@ -153,7 +155,7 @@ QUALITY: dict[str, list[Panel]] = {
         lines(
             "Log loss",
             "none",
-            (f"headwater_log_loss{{{SHARD}}}", "{{window}}, shard {{shard}}"),
+            (f"headwater_log_loss{{{SHARD}}}", "{{window}}, " + NAMED),
             about="Mean of -log(probability of the true class); log 2 is a coin toss.",
         ),
         lines(
@@ -246,7 +248,7 @@ QUALITY: dict[str, list[Panel]] = {
             ),
             (
                 f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}',
-                "measured on the labelled, shard {{shard}}",
+                "measured on the labelled, " + NAMED,
             ),
             about="Mean confidence of the predictions that wait. Not a measurement: where features "
             "go with classes otherwise than before it does not notice.",
@@ -274,6 +276,36 @@ QUALITY: dict[str, list[Panel]] = {
                 "shard {{shard}}",
             ),
             about="Predictions that named no class, for none was known yet.",
+        ),
+    ],
+    "Challengers": [
+        lines(
+            "Evidence that a challenger is right more often",
+            "none",
+            (f"headwater_challenger_e_value{{{SHARD}}}", NAMED),
+            about="1 is none; at 20 it may be believed, however often one has looked.",
+            defaults={"custom": {"scaleDistribution": {"type": "log", "log": 10}}},
+        ),
+        lines(
+            "Champion's Brier score less the challenger's",
+            "none",
+            (f"headwater_challenger_brier_difference{{{SHARD}}}", "{{bound}}, " + NAMED),
+            about="Above 0 the challenger is better; the bounds hold together at all times.",
+        ),
+        lines(
+            "Records on which only one was right",
+            "short",
+            (f"headwater_challenger_discordant_total{{{SHARD}}}", "{{right}}, " + NAMED),
+        ),
+        lines(
+            "Champion and promotions",
+            "short",
+            (f"headwater_champion{{{SHARD}}}", NAMED),
+            (f"headwater_promotions_total{{{SHARD}}}", "promotions, shard {{shard}}"),
+            (
+                f"sum by (what) (headwater_challenger_skipped_total{{{SHARD}}})",
+                "skipped: {{what}}",
+            ),
         ),
     ],
     "Decisions": [

@@ -156,10 +156,16 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         "most labels of shard 0 find no observation that waits for them",
     ),
     "HeadwaterWorseThanBaseline": (
-        scores("0.55x180", "0.6x180"),
-        scores("0.65x180", "0.6x180"),
+        [*scores("0.55x180", "0.6x180"), series("headwater_champion", "1x180", MODEL)],
+        [*scores("0.55x180", "0.6x180"), series("headwater_champion", "0x180", MODEL)],
         MODEL,
         "MixedNB (shard 0) is right less often than a baseline: 55%",
+    ),
+    "HeadwaterChallengerBetter": (
+        [series("headwater_challenger_e_value", "34.5x180", MODEL)],
+        [series("headwater_challenger_e_value", "19.9x180", MODEL)],
+        MODEL,
+        "challenger MixedNB (shard 0) is right more often than the champion: evidence 34.5",
     ),
     "HeadwaterAccuracyFalls": (
         # As good as it gets for an hour and a half, then a coin toss.
