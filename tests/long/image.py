@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -83,7 +84,28 @@ def _serve(built: Built) -> None:
     assert code == 0, words
     assert "compiling kernels" not in words, words
     assert _kernels(built) == before, sorted(_kernels(built) - before)
+    _same_bits(built, home)
     _say(f"healthy, stopped with 0, none of {len(before)} kernels compiled again")
+
+
+def _same_bits(built: Built, home: Path) -> None:
+    """The model of the image's kernels is that of kernels compiled for this very processor."""
+    command = ["headwater", "replay", "headwater.toml", "segment.csv", "--label", "category"]
+    prints = []
+    for own in (False, True):
+        environment = dict(built.environment)
+        if own:
+            del environment["NUMBA_CPU_NAME"]
+            environment["NUMBA_CACHE_DIR"] = str(home / "kernels")
+        told = subprocess.run(
+            _as_user(replace(built, environment=environment), [*command, "--json"]),
+            cwd=home,
+            check=True,
+            capture_output=True,
+        )
+        prints.append(json.loads(told.stdout)["fingerprint"])
+    assert prints[0] == prints[1], prints
+    _say(f"the same bits as by kernels of this processor: {prints[0]}")
 
 
 def _learned(service: subprocess.Popen[bytes], said: str) -> bool:
