@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from difflib import get_close_matches
 from importlib.metadata import version
 
 from consumers.config import Config
+from consumers.errors import ConfigError
 from consumers.lineup import trusted
 from consumers.models import build, classes_that_fit, correcting, explained, spoken
 from consumers.shard import Shard, Spec
+from stream.drift import DriftRule
 from stream.schema import Schema
 
 __all__ = ["shard_of"]
@@ -48,5 +51,23 @@ def shard_of(
         version=version("headwater"),
         decision=config.decision.rule,
         trusted=trusted(config),
+        drift=watched(config, schema),
     )
     return Shard(spec, learner)
+
+
+def watched(config: Config, schema: Schema) -> DriftRule:
+    """What [drift] watches.
+
+    Raises
+    ------
+    ConfigError
+        A feature that is no number of the schema.
+    """
+    rule = config.drift.rule
+    for name in rule.features:
+        if name not in schema.numeric:
+            near = get_close_matches(name, schema.numeric, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "only numbers can be watched"
+            raise ConfigError(f"[drift] detectors: no numeric feature {name!r}; {hint}")
+    return rule

@@ -48,8 +48,9 @@ def advance(
     """
     firsts = dict(live.shard.positions)
     skips = guard.begin(live.seq + 1, batch)
+    drift = live.shard.drift_change
     try:
-        outcome = live.shard.process(batch, now, skips=skips)
+        outcome = live.shard.process(batch, now, skips=skips, drift=drift)
         predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
     except Exception:
         guard.done()  # it can be told, so it is no sudden death
@@ -65,6 +66,7 @@ def advance(
         chain=chain,
         skips=skips,
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
+        drift=drift,
     )
     record = Outgoing(
         found.journal.topic,
@@ -99,6 +101,7 @@ def _committed(
         latest=_latest(outcome, predictions),
         dead=dead_letters[-LATEST:],
         promoted=[(p.name, p.e_value) for p in outcome.result.promotions],
+        alarms=outcome.alarms[-LATEST:],
     )
 
 

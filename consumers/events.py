@@ -12,9 +12,20 @@ from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.schema import Label
 
-__all__ = ["LATEST", "ChallengerView", "Committed", "LabelView", "RiskView", "Said", "ShardView"]
+__all__ = [
+    "LATEST",
+    "ChallengerView",
+    "Committed",
+    "DriftAlarm",
+    "DriftView",
+    "LabelView",
+    "MonitorView",
+    "RiskView",
+    "Said",
+    "ShardView",
+]
 
-LATEST = 20  # predictions and dead letters a commit shows of itself
+LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
 
 
 class Said(NamedTuple):
@@ -23,6 +34,36 @@ class Said(NamedTuple):
     key: bytes | None
     observation: bytes | None
     prediction: bytes
+
+
+class DriftAlarm(NamedTuple):
+    """Drift was detected.
+
+    Parameters
+    ----------
+    detector, on
+        Type of the detector, and what it watches.
+    action
+        What it does.
+    before, after
+        The mean of what it watches before the change and behind it, as the detector tells them.
+    time
+        Stream time in ms.
+    scored
+        How many predictions had been scored by then.
+    partition, offset
+        The record behind which it was raised.
+    """
+
+    detector: str
+    on: str
+    action: str
+    before: float
+    after: float
+    time: int
+    scored: int
+    partition: Partition
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +90,8 @@ class Committed:
         The last predictions and dead letters, `LATEST` at most, as they were published.
     promoted
         Challengers that became champion, in order, each with its e-value.
+    alarms
+        The last alarms of drift, `LATEST` at most.
     """
 
     records: int
@@ -63,6 +106,7 @@ class Committed:
     latest: Sequence[Said] = ()
     dead: Sequence[Outgoing] = ()
     promoted: Sequence[tuple[str, float]] = ()
+    alarms: Sequence[DriftAlarm] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +159,37 @@ class LabelView:
     coverage: float | None
     waited_ms: int | None
     estimate: EstimateView
+
+
+class MonitorView(NamedTuple):
+    """One detector: its alarms so far, and whether the last one is recent (1,000 values)."""
+
+    detector: str
+    on: str
+    alarms: int
+    detected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DriftView:
+    """What watches for drift.
+
+    Parameters
+    ----------
+    model
+        What the series of [model] are called, which is what is watched.
+    monitors
+        Each detector.
+    actions
+        How often the model began anew, by action.
+    last
+        The last alarms, the newest at the end; `LATEST` at most.
+    """
+
+    model: str
+    monitors: Sequence[MonitorView]
+    actions: Mapping[str, int]
+    last: Sequence[DriftAlarm]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +258,8 @@ class ShardView:
         Everyone else: [model] too, where it is not the champion.
     promotions
         How often a challenger became champion by the rule.
+    drift
+        None where nothing is watched.
     """
 
     name: str
@@ -207,3 +284,4 @@ class ShardView:
     champion: tuple[str, str] = ("", "")
     challengers: Sequence[ChallengerView] = ()
     promotions: int = 0
+    drift: DriftView | None = None

@@ -170,7 +170,9 @@ def steps(
 def _apply(entry: Entry, batch: Batch, live: Live) -> Outcome:
     journal.check(entry, batch)
     ratio = entry.max_dead_letter_ratio
-    outcome = live.shard.process(batch, entry.now, skips=entry.skips, ratio=ratio)
+    outcome = live.shard.process(
+        batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift
+    )
     live.chain = linked(live.chain, outcome)
     _check_chain(entry, live)
     _move(entry, live)

@@ -84,7 +84,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
 
     `now` is the wall clock in ms; `skips` the records (topic, partition, offset, reason) that were
     passed over; `max_dead_letter_ratio` where the breaker stood. `chain` is the shard's hash of
-    every prediction and score bit so far: a replay that goes another way shows at once.
+    every prediction and score bit so far: a replay that goes another way shows at once. `drift` is
+    what is watched from this entry on, where that changed: an alarm may change the model.
     """
 
     seq: int
@@ -95,6 +96,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     chain: str = ""
     skips: list[tuple[str, int, int, str]] = []
     max_dead_letter_ratio: float = 0.5
+    drift: dict[str, Any] | None = None
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -328,6 +330,7 @@ def entry_of(
     chain: str = "",
     skips: Sequence[tuple[str, int, int, str]] = (),
     max_dead_letter_ratio: float = 0.5,
+    drift: dict[str, Any] | None = None,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -339,7 +342,7 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
-    skips, max_dead_letter_ratio
+    skips, max_dead_letter_ratio, drift
         See `Entry`.
     """
     sums = _checksums(batch)
@@ -347,7 +350,7 @@ def entry_of(
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio)
+    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio, drift)
 
 
 def check(entry: Entry, batch: Batch) -> None:

@@ -5,18 +5,22 @@ Nothing here depends on the wall clock: a repeat of a batch says the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
 
+import numpy as np
+
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import RecordError
-from consumers.records import Batch, Header, Outgoing
+from consumers.events import DriftAlarm
+from consumers.records import Batch, Header, Outgoing, Partition
 from stream.decision import BayesDecision
+from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.schema import Schema
 
-__all__ = ["Outcome", "Skip", "Spec"]
+__all__ = ["Outcome", "Skip", "Spec", "skipped"]
 
 Skip = tuple[str, int, int, str]
 
@@ -55,6 +59,8 @@ class Spec:
         What decides by risk; None: nothing does.
     trusted
         Challengers whose state may be loaded from a pickle.
+    drift
+        What watches for drift.
     """
 
     name: str
@@ -78,6 +84,7 @@ class Spec:
     version: str = ""
     decision: BayesDecision | None = None
     trusted: frozenset[str] = frozenset()
+    drift: DriftRule = field(default_factory=DriftRule)
 
 
 @dataclass(slots=True)
@@ -99,9 +106,11 @@ class Outcome:
     labels
         Label outcome to how many this batch added.
     digest
-        64 bits of every bit that was said and scored.
+        64 bits of every bit that was said and scored, and of the alarms.
     types
         Challenger to its type.
+    alarms
+        Of drift.
     """
 
     spec: Spec
@@ -114,6 +123,7 @@ class Outcome:
     labels: Mapping[str, int]
     digest: bytes
     types: Mapping[str, str] = field(default_factory=dict)
+    alarms: Sequence[DriftAlarm] = ()
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
@@ -184,3 +194,13 @@ class Outcome:
                 headers,
                 0,
             )
+
+
+def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
+    """Index in the batch to why that record is passed over."""
+    out: dict[int, RecordError] = {}
+    for topic, number, offset, reason in skips:
+        source = batch.partitions.index(Partition(topic, number))
+        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
+        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
+    return out

@@ -7,17 +7,19 @@ inside, so a record that cannot be decoded is an outcome too: a dead letter, nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
 from math import inf
+from typing import Any
 
 import numpy as np
 
+from consumers.alarms import Alarms
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.errors import RecordError
 from consumers.events import ChallengerView, LabelView, RiskView, ShardView
 from consumers.lineup import Lineup
-from consumers.outcome import Outcome, Skip, Spec
+from consumers.outcome import Outcome, Skip, Spec, skipped
 from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
@@ -63,6 +65,7 @@ class Shard:
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._actions: Counter[str] = Counter()
+        self._alarms = Alarms(self._machine)
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
 
@@ -129,6 +132,11 @@ class Shard:
         roster.threshold = inf if lineup.threshold is None else lineup.threshold
         self._lineup = lineup
 
+    @property
+    def drift_change(self) -> dict[str, Any] | None:
+        """What to `process` the next batch with, where not all is watched as configured."""
+        return None if self._alarms.rule == self.spec.drift else self.spec.drift.to_json()
+
     def process(
         self,
         batch: Batch,
@@ -136,6 +144,7 @@ class Shard:
         *,
         skips: Collection[Skip] = (),
         ratio: float | None = None,
+        drift: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -149,16 +158,21 @@ class Shard:
             Records (topic, partition, offset, reason) that become dead letters unseen.
         ratio
             `max_dead_letter_ratio` as journaled; None: the configured one.
+        drift
+            What is watched from this batch on, as journaled; None: what was before it.
         """
+        if drift is not None:
+            self._alarms.watch(drift)
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         kind = np.array(is_label, dtype=bool)[batch.source]
         events, at, (rows, raw), rejected = self._decode(
-            batch, kind.tolist(), self._times(batch, now), _skipped(batch, skips)
+            batch, kind.tolist(), self._times(batch, now), skipped(batch, skips)
         )
         learned_before = self._counts["learned"]
         before = Counter(self._machine.join.outcomes)
-        result = self._roster.process(rows, events, raw, explain=self.spec.explain > 0)
+        explain, features = self.spec.explain > 0, self._alarms.features(raw)
+        result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
             detail = f"label {events.labels[event]!r} was refused"
             rejected[at[event]] = RecordError(reason, detail)
@@ -176,6 +190,7 @@ class Shard:
             labels,
             self._digest(result),
             {name: self._lineup.type(name) for name in self._lineup.challengers},
+            self._alarms.tell(result.alarms, batch, at, events.times),
         )
 
     def _digest(self, result: Result) -> bytes:
@@ -187,6 +202,8 @@ class Shard:
         for c in self._roster.contestants():
             if c.name and not isinstance(c.machine.learner, RiverClassifier):
                 digest.update(c.machine.quality.bits())
+        for alarm in result.alarms:
+            digest.update(repr(tuple(alarm)).encode())
         return digest.digest()
 
     def _times(self, batch: Batch, now: int) -> list[int]:
@@ -201,12 +218,12 @@ class Shard:
         return out
 
     def _decode(
-        self, batch: Batch, is_label: list[bool], times: list[int], skipped: dict[int, RecordError]
+        self, batch: Batch, is_label: list[bool], times: list[int], passed: dict[int, RecordError]
     ) -> tuple[Events, list[int], tuple[Rows, Rows], dict[int, RecordError]]:
         """Events of the records that can be used, their places in the batch, rows (as the learner
         takes them, and as they came), and why not."""
-        seen = [i for i, label in enumerate(is_label) if not label and i not in skipped]
-        told = [i for i, label in enumerate(is_label) if label and i not in skipped]
+        seen = [i for i, label in enumerate(is_label) if not label and i not in passed]
+        told = [i for i, label in enumerate(is_label) if label and i not in passed]
         x = self._observations.decode(
             [batch.keys[i] for i in seen], [batch.values[i] for i in seen]
         )
@@ -216,13 +233,13 @@ class Shard:
             x.rejected.setdefault(k, RecordError(refusal.reason, refusal.detail))
         for each in (rows, x.rows):
             each.blank(list(x.rejected))
-        rejected = skipped | {seen[k]: e for k, e in x.rejected.items()}
+        rejected = passed | {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
         ids, row, labels, weights, dead = [], [], [], [], [0]
         at = []
         next_x, next_y = 0, 0
         for i, label in enumerate(is_label):
-            if i in skipped:
+            if i in passed:
                 dead[-1] += 1
                 continue
             k = next_y if label else next_x
@@ -274,7 +291,7 @@ class Shard:
             self._counts["learned"],
             dict(join.outcomes),
             dict(self._dead),
-            {**self.learner.overflows, "labels": join.labels.overflow},
+            {**self._machine.overflows, "labels": join.labels.overflow},
             join.pending,
             join.early,
             champion.machine.view(),
@@ -288,6 +305,7 @@ class Shard:
             self._spoken(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
             self._roster.promotions,
+            self._alarms.view(self.spec.model),
         )
 
     def _label_view(self, champion: Progressive) -> LabelView:
@@ -337,7 +355,7 @@ class Shard:
             told = {"threshold": self._lineup.threshold, "champion": self.champion}
             lineup = {"challengers": blocks, **told}
             parts |= {"lineup": State(lineup), "roster": self._roster.to_state()}
-        return State.join(parts)
+        return State.join(parts | self._alarms.to_state())
 
     def load_state(self, state: State) -> None:
         """Become the shard that `to_state` saved.
@@ -370,17 +388,8 @@ class Shard:
                 idle = []
             self._roster.load_state(state.nested("roster"), idle)
             self._lineup = lineup.without(idle)
+        self._alarms.load_state(state)
 
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""
         return self.to_state().fingerprint()
-
-
-def _skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
-    """Index in the batch to why that record is passed over."""
-    out: dict[int, RecordError] = {}
-    for topic, number, offset, reason in skips:
-        source = batch.partitions.index(Partition(topic, number))
-        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
-        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
-    return out

@@ -21,7 +21,7 @@ errors schema text rows block state stored parameters explain stats predictions 
 preprocessing decision held labels plan accounting join drift evaluate compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-errors secrets failpoints config records files feed events models lineup codecs outcome shard
+errors secrets failpoints config records files feed events alarms models lineup codecs outcome shard
 assembly journal transports compiled snapshots history roster recovery partitioning travel poison
 commit telemetry web runner fleet standby ownership replay plot report demo commands cli __main__
 """.split()  # noqa: SIM905

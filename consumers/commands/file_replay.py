@@ -204,7 +204,8 @@ class _Run:
             cut = batches(feed, config.input.observations, sorted(shard.spec.label_topics), size)
             for batch in cut:
                 # The clock of a file is its newest record, as in consumers.replay.
-                outcome = shard.process(batch, int(batch.timestamps.max()))
+                drift = shard.drift_change  # only of the first is there anything to say
+                outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
                 if outcome.rejected:
                     _note(details, outcome)
                 records += len(batch)

@@ -76,6 +76,8 @@ def _named(annotation: Any) -> str:
         return f"list of {_named(args[0])}s"
     if origin is dict:
         return "table"
+    if section_of(annotation) is not None:
+        return "table"
     return _named(args[0]) if args else _WORDS[annotation]
 
 

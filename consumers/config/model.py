@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consumers.config.decision import Decision
+from consumers.config.drift import Drift
 from consumers.config.learner import SERVICE_NAME, Challenger, Model, Promotion, spoken
 from consumers.config.sections import (
     Commit,
@@ -55,6 +56,7 @@ class Config(Section):
     challenger: Annotated[tuple[Challenger, ...], Field(strict=False, max_length=MOST)] = ()
     promotion: Promotion = Promotion()
     decision: Decision = Decision()
+    drift: Drift = Drift()
     output: Output = Output()
     commit: Commit = Commit()
     journal: Journal = Journal()

@@ -211,6 +211,24 @@ METRICS = (
         "Records that a challenger could not take, and corrected labels it could not follow.",
     ),
     Spec(
+        "headwater_drift_alarms_total",
+        "counter",
+        ("shard", "model", "detector", "on"),
+        "Alarms of drift, by detector and by what it watches.",
+    ),
+    Spec(
+        "headwater_drift_detected",
+        "gauge",
+        ("shard", "model", "detector", "on"),
+        "1 for the 1,000 values that follow an alarm of the detector, else 0.",
+    ),
+    Spec(
+        "headwater_drift_actions_total",
+        "counter",
+        ("shard", "model", "action"),
+        "How often the model began anew because of an alarm, by action.",
+    ),
+    Spec(
         "headwater_commit_seconds",
         "histogram",
         ("shard",),
@@ -310,6 +328,9 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears
   as `___other__`; a name is cut after 100 characters.
+- The series of drift are there where `[drift]` is configured, and begin anew when it changes. `on`
+  is `error`, `log_loss`, `score` or `feature:NAME` (cut after 100 characters), `action` is `forget`
+  or `reset`.
 - The series of decisions are there where `[decision]` is configured. When its losses change, risk
   and scored decisions start anew.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
 
-from consumers.events import Committed, RiskView, ShardView
+from consumers.events import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
 from stream.decision.risk import named
 from stream.schema import Label
@@ -22,6 +22,10 @@ log = logging.getLogger("headwater")
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
 MOST_ACTIONS = 5  # in one line
+ANEW = {
+    "forget": "; the model begins anew with the last records it learned",
+    "reset": "; the model begins anew with nothing",
+}
 TROUBLE = {
     "duplicate_observation": "observations repeat an id: predicted, not learned again",
     "duplicate": "labels repeat the label of their id: not learned again",
@@ -69,9 +73,25 @@ class Narrator:
                 log.warning("%d %s", view.labels[outcome], words)
         for name, e_value in event.promoted:
             log.warning("challenger %s is champion from here on: e-value %.1f", name, e_value)
+        self._drift(event.alarms)
         self._labels(view.quality.classes)
         self._orphans(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)
+
+    def _drift(self, alarms: Sequence[DriftAlarm]) -> None:
+        """Tell of drift: from what to what, where, and what was done."""
+        for alarm in alarms:
+            what = f"{alarm.detector} on {alarm.on}"
+            if self._due(f"drift {what}", REPEAT_SECONDS):
+                log.warning(
+                    "drift: %s from %.4g to %.4g at %s offset %d%s",
+                    what,
+                    alarm.before,
+                    alarm.after,
+                    alarm.partition,
+                    alarm.offset,
+                    ANEW.get(alarm.action, ""),
+                )
 
     def absent(self, names: Sequence[str]) -> None:
         """Tell which declared fields the first observations do not have, a line each."""

@@ -25,42 +25,15 @@ from consumers.errors import DEAD_LETTER_REASONS
 from consumers.events import Committed, LabelView, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.challengers import challengers
+from consumers.telemetry.drift import drift
+from consumers.telemetry.families import OTHER, Sample, class_names, united
 from consumers.telemetry.families import SPECS as _SPECS
-from consumers.telemetry.families import Sample, united
 from consumers.telemetry.families import family as _family
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
 from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
-from stream.schema import Label
 
 __all__ = ["OTHER", "ShardCollector", "Telemetry", "class_names"]
-
-OTHER = "__other__"
-MAX_NAME = 100  # characters of a class name: a label may be as long as a record
-
-
-def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
-    """Label values for the first `max_classes` classes learned; they keep them for ever.
-
-    Booleans are `true` and `false`. A text that is too long is cut, one that is empty (to
-    Prometheus: no label) or taken already gets underscores in front.
-
-    Examples
-    --------
-    >>> class_names([True, False])
-    ['true', 'false']
-    >>> class_names(["ham", "__other__", "spam"], max_classes=2)
-    ['ham', '___other__']
-    """
-    names: dict[str, None] = {}
-    for label in labels[:max_classes]:
-        text = str(label).lower() if isinstance(label, bool) else str(label)
-        # JSON may hold half a surrogate pair, which no exposition can encode.
-        text = text[:MAX_NAME].encode("utf-8", "backslashreplace").decode()
-        while text in names or text in ("", OTHER):
-            text = "_" + text
-        names[text] = None
-    return list(names)
 
 
 class ShardCollector(Collector):
@@ -101,6 +74,7 @@ class ShardCollector(Collector):
             yield from _decisions(of, view.risk)
             yield from _labelling(of, view.labelling)
             yield from challengers(view)
+            yield from drift(view)
 
     def _qualities(self, view: ShardView) -> Iterator[Metric]:
         """Of the champion, then of each challenger."""

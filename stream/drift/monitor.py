@@ -42,12 +42,15 @@ class Alarm(NamedTuple):
         Its number in the rule.
     before, after
         The mean of what it watches before the change and behind it, as its detector tells them.
+    scored
+        In a result: how many predictions had been scored by then.
     """
 
     at: int
     monitor: int
     before: float
     after: float
+    scored: int = 0
 
 
 class Monitor:

@@ -13,9 +13,10 @@ from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
 from stream.parameters import one_of, whole
 
-__all__ = ["FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
+__all__ = ["ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 
 Action = Literal["alert", "forget", "reset"]
+ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model begins anew
 MODEL = ("error", "log_loss", "score")  # what the model says and how good it is
 FEATURE = "feature:"
 WORSE = ("error", "log_loss")  # a fall of these is what learning is for

@@ -8,32 +8,33 @@ of the stream gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Block, Floats
+from stream.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import Drift
 from stream.evaluate import _kernels as kernels
-from stream.explain import Explanation
+from stream.evaluate.explained import Said, said
 from stream.schema import Dictionary
 
 __all__ = ["Asked", "executed"]
 
-Said = tuple[Predictions, list[Explanation | None] | None]
-Execute = Callable[[Learner, Block], Said]
-
 
 @dataclass(slots=True)
 class Asked:
-    """What the labels of a block were said of before it.
+    """What was said and scored before a block.
 
     Parameters
     ----------
+    events
+        The event of each step.
+    scored
+        How many predictions were scored.
     slot
         int64, a step: where the prediction it answers is kept; -1: it is of this block.
     said
@@ -42,6 +43,8 @@ class Asked:
         float64, (slots, C): the posteriors.
     """
 
+    events: Sequence[int]
+    scored: int
     slot: NDArray[np.int64]
     said: NDArray[np.int64]
     proba: Floats
@@ -51,7 +54,7 @@ def executed(
     learner: Learner,
     drift: Drift,
     block: Block,
-    execute: Execute,
+    raw: Rows | None,
     asked: Asked,
     labels: Dictionary,
     features: Mapping[str, Floats],
@@ -60,32 +63,53 @@ def executed(
 
     Parameters
     ----------
-    execute
-        Executes steps by a learner; its predictions have a column a label of `labels`.
+    raw, labels
+        See `said`.
     features
         The value a row of each feature that is watched, NaN where it is missing.
+
+    Returns
+    -------
+    Learner
+        The one that goes on.
+    Predictions, list of Explanation
+        See `said`.
+    list of Alarm
+        In order, each at its event.
     """
     last = len(block) - 1
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
-    said, why = execute(learner, block)
+    whole = said(learner, block, raw, labels)
     alarms: list[Alarm] = []
     start = 0
     while True:
-        series = _series(block, codes, said, asked, start)
+        series = _series(block, codes, whole[0], asked, start)
         more, stop = drift.monitors.look(series, last)
         alarms += more
         end = last if stop is None else stop
         steps = start + np.flatnonzero(block.op[start : end + 1] != PREDICT)
         drift.learned(block, steps, codes)
         if stop is None:
-            return learner, (said, why), alarms
+            break
         acting = [alarm for alarm in more if alarm.at == stop]
         learner = drift.anew(learner, acting, list(labels))
         start = stop + 1
         if start <= last:
-            rest = execute(learner, block.slice(start, last + 1))
-            said, why = _joined((said, why), rest)
+            whole = _joined(whole, said(learner, block.slice(start, last + 1), raw, labels))
+    return learner, whole, _told(alarms, block, codes, whole[0], asked) if alarms else []
+
+
+def _told(
+    alarms: list[Alarm], block: Block, codes: NDArray[np.int64], made: Predictions, asked: Asked
+) -> list[Alarm]:
+    """The alarms, each at its event, with what had been scored by then."""
+    steps = _series(block, codes, made, asked, 0)["error"].step
+    scored = np.searchsorted(steps, [alarm.at for alarm in alarms], side="right").tolist()
+    return [
+        alarm._replace(at=asked.events[alarm.at], scored=asked.scored + n)
+        for alarm, n in zip(alarms, scored, strict=True)
+    ]
 
 
 def _joined(before: Said, after: Said) -> Said:

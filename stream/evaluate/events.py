@@ -39,12 +39,15 @@ class Events:
     dead: Sequence[int] | None = None
 
 
-def one_by_one(events: Events) -> Iterator[Event]:
-    """Each event with its number and the dead letters before it; number -1 for those at the end."""
+def one_by_one(events: Events, first: int = 0) -> Iterator[Event]:
+    """Each event with its number and the dead letters before it; number -1 for those at the end.
+
+    `first`: the number of the first.
+    """
     n = len(events.ids)
     dead = events.dead or [0] * (n + 1)
     yield from zip(
-        range(n),
+        range(first, first + n),
         events.ids,
         events.row,
         events.labels,

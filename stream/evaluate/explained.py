@@ -10,9 +10,29 @@ import numpy as np
 
 from stream.base import Learner, Predictions
 from stream.block import LEARN, Block, Rows
+from stream.evaluate.result import by_code
 from stream.explain import Explanation
+from stream.schema import Dictionary
 
-__all__ = ["explained_many"]
+__all__ = ["Said", "explained_many", "said"]
+
+Said = tuple[Predictions, list[Explanation | None] | None]
+
+
+def said(learner: Learner, block: Block, raw: Rows | None, labels: Dictionary) -> Said:
+    """What a learner says at the steps of a block, and with `raw` why.
+
+    Returns
+    -------
+    Predictions
+        With a column a label of `labels`.
+    list of Explanation, or None
+        See `explained_many`.
+    """
+    if raw is None:
+        return by_code(learner.progressive_many(block), labels), None
+    predictions, why = explained_many(learner, block, raw)
+    return by_code(predictions, labels), why
 
 
 def explained_many(

@@ -11,7 +11,6 @@ change when a correction takes a class back that nothing else was learned of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,17 +27,16 @@ from stream.evaluate.delays import delayed
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.events import Event, Events, one_by_one
-from stream.evaluate.explained import explained_many
+from stream.evaluate.explained import said as told
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, Beside, Quality, QualityView
-from stream.evaluate.result import Result, by_code, joined
-from stream.explain import Explanation
+from stream.evaluate.result import Result, joined
 from stream.join import LabelJoin
 from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
 
-__all__ = ["Events", "Progressive", "Result", "one_by_one", "progressive"]
+__all__ = ["Events", "Features", "Progressive", "Result", "one_by_one", "progressive"]
 
 
 Features = Mapping[str, Floats]
@@ -131,14 +129,14 @@ class Progressive:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        execute = partial(self._execute, raw=raw)
         alarms: list[Alarm] = []
         if self.drift is None:
-            predictions, why = execute(self.learner, block)
+            predictions, why = told(self.learner, block, raw, self.join.labels)
         else:
-            asked = Asked(old, self.waiting.said, self.waiting.proba)
+            waiting = self.waiting
+            asked = Asked(plan.events, self.quality.scored, old, waiting.said, waiting.proba)
             self.learner, (predictions, why), alarms = executed(
-                self.learner, self.drift, block, execute, asked, self.join.labels, features or {}
+                self.learner, self.drift, block, raw, asked, self.join.labels, features or {}
             )
         said = predictions.best()
         self.estimate.follow(plan, block, old, predictions, said, self.waiting)
@@ -146,17 +144,7 @@ class Progressive:
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
-        told = [alarm._replace(at=plan.events[alarm.at]) for alarm in alarms]
-        return Result(predictions, said, learned, before, plan.rejected, why, alarms=told)
-
-    def _execute(
-        self, learner: Learner, block: Block, raw: Rows | None
-    ) -> tuple[Predictions, list[Explanation | None] | None]:
-        """The steps of a block by a learner: what it said, by our codes, and why."""
-        if raw is None:
-            return by_code(learner.progressive_many(block), self.join.labels), None
-        predictions, why = explained_many(learner, block, raw)
-        return by_code(predictions, self.join.labels), why
+        return Result(predictions, said, learned, before, plan.rejected, why, alarms=alarms)
 
     def plan(self, stream: Iterator[Event]) -> Plan:
         """The plan of the next events, up to a correction or the last."""
@@ -257,6 +245,12 @@ class Progressive:
         which, rows = made[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
         self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused at a bound, by models that are gone too; by the bound's name."""
+        gone = {} if self.drift is None else self.drift.overflows
+        return {name: n + gone.get(name, 0) for name, n in self.learner.overflows.items()}
 
     def view(self) -> QualityView:
         """The scores as they stand."""

@@ -270,6 +270,11 @@ class Quality:
         self._codes, self._told, self._posterior = codes, told, posterior
         self._viewed = False
 
+    @property
+    def scored(self) -> int:
+        """How many predictions were scored."""
+        return int(self._sums[0, 0])
+
     def bits(self) -> bytes:
         """The sums behind the scores, bit for bit: equal after the same predictions and labels."""
         return b"".join(a.tobytes() for a in (self._sums, self._baselines, self._calibration))

@@ -257,7 +257,7 @@ def test_the_score_is_watched_without_labels() -> None:
     unsure = [Event(f"u{i}", {"a": 2.0 + rng.normal() / 10}) for i in range(200)]
     rule = DriftRule((MonitorRule("score", "ADWIN"),), warm_up=200)
     watched = machine(rule)
-    ((at, number, before, after),) = run(watched, taught + sure + unsure).alarms
+    ((at, number, before, after, _),) = run(watched, taught + sure + unsure).alarms
 
     assert 600 < at < 680
     assert number == 0

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from consumers.events import Committed, RiskView, ShardView
+from consumers.events import Committed, DriftAlarm, RiskView, ShardView
+from consumers.records import Partition
 from consumers.telemetry.narrator import Narrator
 from stream.evaluate.quality import QualityView, Scores
 
@@ -59,6 +60,23 @@ def test_dead_letter_is_told_once_a_minute_a_reason(caplog) -> None:
 
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == ["dead letter (no_id): x[0] offset 5: no id; 7 so far"] * 2
+
+
+def test_drift_is_told_with_its_place_and_what_was_done(caplog) -> None:
+    """Once a minute a detector; another detector's alarm is told beside it."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    narrator = Narrator(lambda: 0.0)
+    where = Partition("pages", 1)
+    alarm = DriftAlarm("DDM", "error", "forget", 0.1, 0.31234, 5, 90, where, 17)
+    other = alarm._replace(on="feature:a", detector="ADWIN", action="alert")
+
+    narrator.committed(commit(details={}, alarms=(alarm, alarm, other)), view())
+    told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert told == [
+        "drift: DDM on error from 0.1 to 0.3123 at pages[1] offset 17; "
+        "the model begins anew with the last records it learned",
+        "drift: ADWIN on feature:a from 0.1 to 0.3123 at pages[1] offset 17",
+    ]
 
 
 def test_labels_that_came_to_nothing_are_told(caplog) -> None:

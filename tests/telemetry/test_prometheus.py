@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.errors import DEAD_LETTER_REASONS
-from consumers.events import Committed, RiskView, ShardView
+from consumers.events import Committed, DriftView, MonitorView, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
@@ -183,6 +183,30 @@ def test_overall_risk_and_rejections_are_shown_where_decisions_are_made() -> Non
     assert shown(RiskView(0.25, 12, 3)) == [0.25, 12, 3]
     assert shown(RiskView(None, 0, 2)) == [None, 0, 2]
     assert shown(None) == [None, None, None]
+
+
+def test_drift_is_shown_by_detector_and_by_what_it_watches() -> None:
+    """Alarms are counted from the first view on; without [drift] there is no series."""
+    registry = full()
+    error = OF | {"detector": "DDM", "on": "error"}
+    feature = OF | {"detector": "KSWIN", "on": "feature:a"}
+    _, without = telemetry(view(drift=None))
+
+    for at, alarms, detected in ((error, 3, 1), (feature, 0, 0)):
+        assert registry.get_sample_value("headwater_drift_alarms_total", at) == alarms
+        assert registry.get_sample_value("headwater_drift_detected", at) == detected
+    for action, n in (("reset", 2), ("forget", 0)):
+        at = OF | {"action": action}
+        assert registry.get_sample_value("headwater_drift_actions_total", at) == n
+    assert not series(without, "headwater_drift_alarms_total")
+
+
+def test_hostile_feature_names_stay_distinct() -> None:
+    """Two features whose names differ beyond the cut are two series."""
+    monitors = [MonitorView("ADWIN", f"feature:{'x' * 200}{i}", i, False) for i in range(2)]
+    _, registry = telemetry(view(drift=DriftView("GaussianNB", monitors, {}, ())))
+
+    assert len(series(registry, "headwater_drift_alarms_total")) == 2
 
 
 def test_accuracy_of_what_is_not_labelled_is_called_an_estimate_and_shows_its_error() -> None:

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from consumers.events import ChallengerView, LabelView, RiskView, ShardView
+from consumers.events import (
+    ChallengerView,
+    DriftView,
+    LabelView,
+    MonitorView,
+    RiskView,
+    ShardView,
+)
 from consumers.records import Partition
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
@@ -74,5 +81,11 @@ def view(**changed: Any) -> ShardView:
         "stream_time": 1_700_000_000_500,
         "risk": RiskView(0.25, 12, 3),
         "labelling": labelling(),
+        "drift": DriftView(
+            "GaussianNB",
+            (MonitorView("DDM", "error", 3, True), MonitorView("KSWIN", "feature:a", 0, False)),
+            {"reset": 2},
+            (),
+        ),
     }
     return ShardView(**(given | changed))
