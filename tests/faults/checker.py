@@ -178,8 +178,8 @@ def _entries(log: Log, names: Names, shard: int, shards: int, told: list[str]) -
 
 def _entry(log: Log, names: Names, shard: int, told: Mapping[str, Any]) -> Entry:
     """What an entry says, and its records."""
-    if told["kind"] == "reset":
-        return Entry(shard, told["seq"], told["now"], back_to=told["to"])
+    if told["kind"] != "batch":  # a reset, or who speaks: nothing is consumed
+        return Entry(shard, told["seq"], told["now"], back_to=told.get("to"))
     heads = {
         (topic, number): [r for r in log.get((topic, number), ()) if first <= r.offset < end]
         for topic, number, first, end, *_ in told["ranges"]

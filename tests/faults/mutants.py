@@ -194,8 +194,8 @@ MUTANTS = (
     Mutant(
         "what was cut out stays out",
         HISTORY,
-        "            if isinstance(entry, Reset) or cut:\n",
-        "            if isinstance(entry, Reset):\n",
+        "            if cut or not isinstance(entry, Entry):\n",
+        "            if not isinstance(entry, Entry):\n",
         ("tests/consumers/test_travel.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
     ),
     Mutant(
