@@ -37,10 +37,6 @@ class Clock:
         """Nanoseconds since 1970."""
         return int(self.monotonic() * 1e9)
 
-    def sleep(self, seconds: float) -> None:
-        """Moves on."""
-        self.now += seconds
-
 
 class Record(NamedTuple):
     """What lies at an offset; a marker has no value and no key, and nobody is given it."""

@@ -3,12 +3,12 @@
 Each class has the calls of the client, and of the service's own faces of it, that the service
 makes. Its lies, by the names of the notes:
 
-P1  offsets of a commit that failed are sent with the next one of the same producer
 P2  a transaction that the broker has timed out is committed without a word
 P4  a batch that was not delivered fails its future, and nothing else
 
 Without them the client is as it should be: then the first failure fails the transaction. That
 offsets are taken from somebody who is no member any more (P3) is the broker's way, no lie of it.
+Offsets that a failed commit leaves behind (P1) cannot show here: each commit tells all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.simulation.weather import HungError, Weather
 
 __all__ = ["LIES", "Admin", "Consumer", "Producer"]
 
-LIES = frozenset({"P1", "P2", "P4"})
+LIES = frozenset({"P2", "P4"})
 
 
 class Admin:
@@ -70,7 +70,6 @@ class Consumer:
         assert not options["enable_auto_commit"]
         self._broker, self._weather = broker, weather
         self._committed = options["isolation_level"] == "read_committed"
-        self._group = options.get("group_id")
         self._at: dict[TopicPartition, int] = {}
         self._seen: dict[TopicPartition, int] = {}
 
@@ -96,9 +95,6 @@ class Consumer:
         self._weather.met("end_offsets", KafkaTimeoutError)
         end = self._broker.stable if self._committed else self._broker.end
         return {part: end(part) for part in parts}
-
-    def committed(self, part: TopicPartition, timeout_ms: int) -> int | None:
-        return self._broker.offsets.get((self._group, part))
 
     def poll(self, timeout_ms: int, max_records: int) -> dict[TopicPartition, list[Fetched]]:
         """A few of some partitions, in no order that means anything."""
@@ -178,7 +174,6 @@ class Producer:
         self._epoch = -1
         self._begun = self._started = self._bumped = False
         self._failed: Exception | None = None
-        self._offsets: dict[TopicPartition, int] = {}
         self._batches: list[_Handed] = []
         self._sender = SimpleNamespace(force_close=self._batches.clear)
         self._transaction_manager = SimpleNamespace(producer_id_and_epoch=None)
@@ -197,14 +192,6 @@ class Producer:
         if self._begun or self._failed:
             raise IllegalStateError("a transaction is open, or the producer has failed")
         self._begun, self._started, self._bumped = True, False, False
-
-    def abort_transaction(self) -> None:
-        if self._started:
-            self._broker.finish(self._name, self._epoch, commit=False)
-        self._begun, self._failed = False, None
-        self._batches.clear()
-        if "P1" not in self._lies:
-            self._offsets.clear()
 
     def send_many(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[_Handed]:
         if self._weather.happens("no_metadata"):
@@ -266,16 +253,15 @@ class Producer:
         self._raise()
         if self._bumped:
             raise IllegalStateError("no transaction is open")
-        self._offsets |= {part: at.offset for part, at in offsets.items()}
         if self._weather.happens("offsets_refused"):
             self._failed = CommitFailedError("the group has another member")
             raise self._failed
         try:
-            self._broker.add_offsets(self._name, self._epoch, group, self._offsets)
+            told = {part: at.offset for part, at in offsets.items()}
+            self._broker.add_offsets(self._name, self._epoch, group, told)
         except Exception as error:
             self._failed = error
             raise
-        self._offsets.clear()
         self._started = True
 
     def commit_transaction(self) -> None:
