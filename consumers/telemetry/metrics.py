@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 from consumers.errors import DEAD_LETTER_REASONS
+from consumers.telemetry.scores import SCORES
+from consumers.telemetry.spec import Spec
 from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 
 __all__ = ["BUCKETS", "EXEMPLAR_TOPIC", "MAX_CLASSES", "METRICS", "Spec", "page"]
@@ -12,15 +12,6 @@ __all__ = ["BUCKETS", "EXEMPLAR_TOPIC", "MAX_CLASSES", "METRICS", "Spec", "page"
 MAX_CLASSES = 20  # classes with series of their own, unless told otherwise
 EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numbers included
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-
-
-class Spec(NamedTuple):
-    """One metric as `docs/metrics.md` shows it."""
-
-    name: str
-    type: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
-    help: str
 
 
 METRICS = (
@@ -138,24 +129,7 @@ METRICS = (
         ("shard", "model", "true", "predicted"),
         "Scored predictions, by the true class and the predicted one.",
     ),
-    Spec(
-        "headwater_accuracy_ratio",
-        "gauge",
-        ("shard", "model", "window"),
-        "Share of right predictions, each made before its record was learned.",
-    ),
-    Spec(
-        "headwater_log_loss",
-        "gauge",
-        ("shard", "model", "window"),
-        "Mean of -log(probability the model gave to the true class).",
-    ),
-    Spec(
-        "headwater_baseline_accuracy_ratio",
-        "gauge",
-        ("shard", "model", "baseline", "window"),
-        "Share of right predictions of a baseline on the very records the model was scored on.",
-    ),
+    *SCORES,
     Spec(
         "headwater_decision_risk",
         "gauge",
@@ -322,8 +296,10 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 
 - `outcome` is one of {outcomes}.
 - `reason` is one of {reasons}.
-- `window` is `all`, `last_1000` (the last 1,000 scored predictions) or `fading` (each prediction
-  weighs 0.1 % less than the one after it); `baseline` is `majority` or `no_change`.
+- `window` is `all`, `last_1000` (the last 1,000 scored predictions; `[telemetry] window` says how
+  many) or `fading` (each prediction weighs 0.1 % less than the one after it). Areas under curves
+  and some baselines are of the last ones only. `baseline` is `majority`, `no_change` or `prior`;
+  `average` is `macro`. What each score says, and what it cannot: [quality.md](quality.md).
 - `place` is `local` or `copy` (`[snapshots] copy_to`).
 - `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears

@@ -30,6 +30,7 @@ from consumers.telemetry.families import OTHER, Sample, class_names, united
 from consumers.telemetry.families import SPECS as _SPECS
 from consumers.telemetry.families import family as _family
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
+from consumers.telemetry.scores import Areas, scores
 from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
 
@@ -43,6 +44,8 @@ class ShardCollector(Collector):
     ----------
     view
         The newest committed view, None before the first. Called in the scraping thread.
+    clock
+        Seconds.
     max_classes
         Classes with a name of their own.
     exemplars
@@ -54,6 +57,7 @@ class ShardCollector(Collector):
     def __init__(
         self,
         view: Callable[[], ShardView | None],
+        clock: Callable[[], float],
         max_classes: int = MAX_CLASSES,
         exemplars: Callable[[], Mapping[str, Exemplar]] = dict,
         confusions: bool = False,
@@ -62,6 +66,7 @@ class ShardCollector(Collector):
         self._max_classes = max_classes
         self._exemplars = exemplars
         self._confusions = confusions
+        self._areas = Areas(clock)
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric; nothing before the first view."""
@@ -99,13 +104,11 @@ class ShardCollector(Collector):
                 for p, said in enumerate(names)
             ),
         )
-        scores = quality.scores.items()
-        yield _family("headwater_accuracy_ratio", (((*of, w), s.accuracy) for w, s in scores))
-        yield _family("headwater_log_loss", (((*of, w), s.log_loss) for w, s in scores))
-        yield _family(
-            "headwater_baseline_accuracy_ratio",
-            (((*of, name, w), value) for w, s in scores for name, value in s.baselines.items()),
-        )
+        found: dict[str, list[Sample]] = {}
+        for name, labels, value in scores(of, quality, self._areas):
+            found.setdefault(name, []).append((labels, value))
+        for name, samples in found.items():
+            yield _family(name, samples)
 
 
 class Telemetry(Collector):
@@ -164,7 +167,8 @@ class Telemetry(Collector):
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
         self._replay_remaining: int | None = None
-        registry.register(ShardCollector(view, max_classes, lambda: self._dead_letters, confusions))
+        committed = ShardCollector(view, clock, max_classes, lambda: self._dead_letters, confusions)
+        registry.register(committed)
         registry.register(self)
 
     def record(self, event: Committed) -> None:

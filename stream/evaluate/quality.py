@@ -18,14 +18,23 @@ from stream.base import Predictions
 from stream.block import PREDICT_THEN_LEARN, Floats
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.scores import BASELINES, BINS, Scores, Tally, tally_of
+from stream.evaluate.scores import BASELINES, BINS, Rows, Scores, Tally
 from stream.schema import Label
 from stream.state import State
 
 if TYPE_CHECKING:
     from river.metrics import ConfusionMatrix
 
-__all__ = ["BASELINES", "WINDOWS", "Beside", "Quality", "QualityView", "Scores", "windows"]
+__all__ = [
+    "BASELINES",
+    "WINDOWS",
+    "Beside",
+    "Quality",
+    "QualityView",
+    "Scores",
+    "spoken",
+    "windows",
+]
 
 LAST = 1000
 MOST = 10_000  # of a window: what `Scores.roc_auc` sorts in a few milliseconds
@@ -45,6 +54,18 @@ def windows(last: int = LAST) -> tuple[str, str, str]:
 
 
 WINDOWS = windows()
+
+
+def spoken(window: str) -> str:
+    """The name of a window in words.
+
+    Examples
+    --------
+    >>> [spoken(window) for window in windows(10_000)]
+    ['all', 'last 10,000', 'fading']
+    """
+    last = window.removeprefix("last_")
+    return window if last == window else f"last {int(last):,}"
 
 
 class Beside(NamedTuple):
@@ -285,7 +306,8 @@ class Quality:
         confusion, baselines = self._confusion.copy(), self._baselines.copy()
         calibration, sums = self._calibration.copy(), self._sums.tolist()
         n, self._viewed = self._filled, True
-        codes, told, posterior = self._codes[:, :n], self._told[:, :n], self._posterior[:n]
+        ring = (self._codes[:, :n], self._told[:, :n], self._posterior[:n])
+        rows = Rows(*ring, len(confusion))
 
         def counted(which: int) -> Scores:
             *totals, unit = (pair[which] for pair in sums)
@@ -298,10 +320,7 @@ class Quality:
             )
             return Scores.of(tally, labels)
 
-        def last() -> Scores:
-            return Scores.of(tally_of(codes, told, posterior, len(confusion)), labels)
-
-        made = (partial(counted, 0), last, partial(counted, 1))
+        made = (partial(counted, 0), partial(rows.scores, labels), partial(counted, 1))
         scores = _Lazy(dict(zip(windows(self.window), made, strict=True)))
         return QualityView(labels, confusion[..., 0].astype(np.int64), scores, self.unscored)
 

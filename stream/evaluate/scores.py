@@ -6,7 +6,7 @@ Rule: here nothing is counted, and nothing changes what is counted. Sums of floa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
@@ -19,7 +19,7 @@ from stream.evaluate.agreement import Agreement, agreement
 from stream.evaluate.ranking import Ranking, ranking
 from stream.schema import Label
 
-__all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "Scores", "Tally", "tally_of"]
+__all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "Rows", "Scores", "Tally"]
 
 BASELINES = ("majority", "no_change")
 BINS = 10  # of confidences, for calibration
@@ -109,7 +109,7 @@ class ClassScores:
     pr_auc: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scores:
     """Scores over one window; None before anything was scored, or where one does not exist.
 
@@ -121,18 +121,22 @@ class Scores:
         The model's.
     baselines
         Baseline (of `BASELINES`) to its accuracy on the same predictions.
-    tally
-        What all other scores are computed from, when asked for; None: they do not exist.
     classes
         Labels in the order they were learned.
+    count
+        Makes the tally that all other scores are computed from; None: they do not exist.
+
+    Notes
+    -----
+    All but the parameters is computed when it is first asked for, and kept.
     """
 
     scored: float
     accuracy: float | None
     log_loss: float | None
     baselines: Mapping[str, float | None]
-    tally: Tally | None = None
     classes: tuple[Label, ...] = ()
+    count: Callable[[], Tally] | None = None
 
     @staticmethod
     def of(tally: Tally, classes: tuple[Label, ...]) -> Scores:
@@ -143,7 +147,20 @@ class Scores:
         right = fsum(np.diagonal(tally.confusion).tolist())
         hits = (fsum(b[:, 1].tolist()) / n for b in tally.baselines)
         baselines = dict(zip(BASELINES, hits, strict=True))
-        return Scores(n, right / n, loss / n, baselines, tally, classes)
+        return Scores(n, right / n, loss / n, baselines, classes, lambda: tally)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scores):
+            return NotImplemented
+        told = ("scored", "accuracy", "log_loss", "baselines", "classes", "tally")
+        return all(getattr(self, name) == getattr(other, name) for name in told)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def tally(self) -> Tally | None:
+        """What was counted."""
+        return None if self.count is None else self.count()
 
     @property
     def brier(self) -> float | None:
@@ -276,8 +293,9 @@ class Scores:
         return (self.accuracy - other) / (1.0 - other)
 
 
-def tally_of(codes: NDArray[np.int32], told: Floats, posterior: Floats, n_classes: int) -> Tally:
-    """What single predictions add up to.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Single predictions, in any order.
 
     Parameters
     ----------
@@ -290,22 +308,39 @@ def tally_of(codes: NDArray[np.int32], told: Floats, posterior: Floats, n_classe
     n_classes
         C.
     """
-    n = n_classes
-    true, said = codes[0].astype(np.int64), codes[1]
-    confusion = np.bincount(true * n + said, minlength=n * n).reshape(n, n).astype(np.float64)
-    baselines = np.zeros((2, n + 1, 2))
-    for b in (0, 1):
-        at = 2 * (codes[2 + b] + 1) + (codes[2 + b] == true)
-        baselines[b] = np.bincount(at, minlength=2 * n + 2).reshape(n + 1, 2)
-    sure = told[1]
-    at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (said == true)
-    calibration = np.empty((BINS, 2, 2))
-    calibration[:, :, 0] = np.bincount(at, minlength=2 * BINS).reshape(BINS, 2)
-    # One after the other, unlike numpy's sums.
-    calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
-    loss, brier, prior_loss, prior_brier = (fsum(told[k].tolist()) for k in (0, 2, 3, 4))
-    sums = (float(true.size), loss, brier, prior_loss, prior_brier)
-    return Tally(sums, confusion, baselines, calibration, true, posterior)
+
+    codes: NDArray[np.int32]
+    told: Floats
+    posterior: Floats
+    n_classes: int
+
+    def scores(self, classes: tuple[Label, ...]) -> Scores:
+        """Theirs: the quick ones now, the rest when asked for."""
+        n, (true, *said) = self.codes.shape[1], self.codes
+        if not n:
+            return Scores(0, None, None, dict.fromkeys(BASELINES))
+        right, *others = (int(np.count_nonzero(one == true)) / n for one in said)
+        baselines = dict(zip(BASELINES, others, strict=True))
+        loss = fsum(self.told[0].tolist()) / n
+        return Scores(n, right, loss, baselines, classes, self.tally)
+
+    def tally(self) -> Tally:
+        """What they add up to."""
+        codes, n, sure = self.codes, self.n_classes, self.told[1]
+        true, said = codes[0].astype(np.int64), codes[1]
+        confusion = np.bincount(true * n + said, minlength=n * n).reshape(n, n).astype(np.float64)
+        baselines = np.zeros((2, n + 1, 2))
+        for b in (0, 1):
+            at = 2 * (codes[2 + b] + 1) + (codes[2 + b] == true)
+            baselines[b] = np.bincount(at, minlength=2 * n + 2).reshape(n + 1, 2)
+        at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (said == true)
+        calibration = np.empty((BINS, 2, 2))
+        calibration[:, :, 0] = np.bincount(at, minlength=2 * BINS).reshape(BINS, 2)
+        # One after the other, unlike numpy's sums.
+        calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
+        loss, brier, prior_loss, prior_brier = (fsum(self.told[k].tolist()) for k in (0, 2, 3, 4))
+        sums = (float(true.size), loss, brier, prior_loss, prior_brier)
+        return Tally(sums, confusion, baselines, calibration, true, self.posterior)
 
 
 def _sums(counts: Floats) -> list[float]:

@@ -30,7 +30,7 @@ from consumers.web.page import Page, PageCollector
 from stream.accounting import OUTCOMES
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
-from stream.evaluate.quality import Beside, Quality
+from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
 from tests.telemetry.views import POSITIONS, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
@@ -68,6 +68,17 @@ def samples(registry: CollectorRegistry) -> dict[tuple[str, frozenset[tuple[str,
 def series(registry: CollectorRegistry, name: str) -> list[dict[str, str]]:
     """Labels of each series of a name."""
     return [dict(labels) for found, labels in samples(registry) if found == name]
+
+
+def ranked_by(roc_auc: float) -> QualityView:
+    """Scores whose last predictions have that ROC AUC, a whole number of a hundred pairs."""
+    rest, pairs = np.arange(10) + 0.5, round(100 * roc_auc)
+    mine = np.array([pairs // 10 + (i < pairs % 10) for i in range(10)])
+    p = np.concatenate((mine, rest)) / 20
+    scores = quality().scores["all"]
+    assert scores.tally is not None
+    tally = replace(scores.tally, true=np.repeat([1, 0], 10), posterior=np.column_stack((1 - p, p)))
+    return replace(quality(), scores=dict.fromkeys(WINDOWS, replace(scores, count=lambda: tally)))
 
 
 def full() -> CollectorRegistry:
@@ -116,6 +127,60 @@ def test_each_fact_of_the_shard_has_its_series(
     registry = full()
 
     assert registry.get_sample_value(name, SHARD | labels) == expected
+
+
+def test_every_score_of_the_view_has_its_series() -> None:
+    """Read from the same `Scores` that a notebook reads; areas are of the last ones only."""
+    registry, scores = full(), quality().scores["last_1000"]
+    found, beside = scores.agreement, scores.beside["majority"]
+    assert found is not None
+    assert beside is not None
+    expected = {
+        "balanced_accuracy_ratio": found.balanced_accuracy,
+        "cohen_kappa": found.kappa,
+        "kappa_m": scores.kappa_m,
+        "kappa_t": scores.kappa_t,
+        "matthews_correlation": found.mcc,
+        "brier_score": scores.brier,
+        "calibration_error_ratio": scores.calibration_error,
+        "roc_auc_ratio": scores.roc_auc,
+        "pr_auc_ratio": scores.pr_auc,
+    }
+    more = {
+        ("f1_ratio", "average", "macro"): found.f1["macro"],
+        ("baseline_log_loss", "baseline", "prior"): scores.prior_log_loss,
+        ("baseline_brier_score", "baseline", "prior"): scores.prior_brier,
+        ("baseline_balanced_accuracy_ratio", "baseline", "majority"): beside.balanced_accuracy,
+        ("baseline_f1_ratio", "baseline", "majority"): beside.f1["macro"],
+    }
+    at = OF | {"window": "last_1000"}
+
+    for name, value in expected.items():
+        assert value is not None
+        assert registry.get_sample_value(f"headwater_{name}", at) == value, name
+    for (name, label, one), value in more.items():
+        assert registry.get_sample_value(f"headwater_{name}", at | {label: one}) == value, name
+    assert registry.get_sample_value("headwater_roc_auc_ratio", OF | {"window": "all"}) is None
+
+
+def test_areas_under_curves_are_computed_once_a_second() -> None:
+    """They sort the whole window: an eager scraper must not pay for that, or have others pay."""
+    now = [100.0]
+    views = [view(quality=ranked_by(0.7)), view(quality=ranked_by(0.6))]
+    _, registry = telemetry(lambda: views[0], clock=lambda: now[0])
+
+    def shown() -> float | None:
+        at = OF | {"window": "last_1000"}
+        return registry.get_sample_value("headwater_roc_auc_ratio", at)
+
+    first = shown()
+    views.reverse()
+    now[0] += 0.9
+    soon = shown()
+    now[0] += 0.2
+    later = shown()
+
+    assert (first, soon, later) == (0.7, 0.7, 0.6)
 
 
 @pytest.mark.parametrize("window", ["all", "last_1000", "fading"])
@@ -399,7 +464,7 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
     mine = [labels for labels in scored if labels["model"] == "GaussianNB"]
-    assert len(mine) == 4 + 3 + 3 + 6 + 1 + 2
+    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2
     assert {labels["model"] for labels in scored} == {"GaussianNB", "tree"}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.events import (
     ChallengerView,
@@ -19,6 +22,7 @@ from consumers.records import Partition
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
+from stream.evaluate.scores import BINS, Tally
 from stream.schema import Label
 
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
@@ -29,10 +33,26 @@ def quality(
     confusion: Sequence[Sequence[int]] = ((8, 1), (2, 4)),
     accuracy: float | None = 0.8,
 ) -> QualityView:
-    """Scores, the same in every window."""
-    scores = Scores(15, accuracy, accuracy, dict.fromkeys(BASELINES, accuracy))
+    """Scores, the same in every window; those of which nobody says what they are, of the counts."""
     counts = np.array(confusion, dtype=np.int64).reshape(len(confusion), len(confusion))
+    scores = Scores(15, accuracy, accuracy, dict.fromkeys(BASELINES, accuracy))
+    if counts.any():
+        tally = partial(counted, counts.astype(np.float64))
+        scores = replace(scores, classes=tuple(classes), count=tally)
     return QualityView(tuple(classes), counts, dict.fromkeys(WINDOWS, scores), 3)
+
+
+def counted(confusion: NDArray[np.float64]) -> Tally:
+    """Counts with this confusion; majority and no-change always said the first class."""
+    c = len(confusion)
+    baselines, calibration = np.zeros((2, c + 1, 2)), np.zeros((BINS, 2, 2))
+    true = confusion.sum(axis=1)
+    baselines[:, 1] = true[1:].sum(), true[0]
+    right = np.trace(confusion)
+    calibration[8] = (15 - right, 0.8 * (15 - right)), (right, 0.8 * right)
+    posterior = np.array([[0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
+    sums = (15.0, 12.0, 3.0, 15.0, 7.5)
+    return Tally(sums, confusion, baselines, calibration, np.array([0, 1, 0]), posterior)
 
 
 def labelling(**changed: Any) -> LabelView:
