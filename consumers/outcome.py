@@ -18,6 +18,7 @@ from consumers.records import Batch, Header, Outgoing, Partition
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
+from stream.evaluate.quality import LAST
 from stream.schema import Schema
 
 __all__ = ["Outcome", "Skip", "Spec", "skipped"]
@@ -57,6 +58,8 @@ class Spec:
         Of the code, for the headers of dead letters.
     decision
         What decides by risk; None: nothing does.
+    window
+        The N of the scores of the last N records.
     trusted
         Challengers whose state may be loaded from a pickle.
     drift
@@ -83,6 +86,7 @@ class Spec:
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None
+    window: int = LAST
     trusted: frozenset[str] = frozenset()
     drift: DriftRule = field(default_factory=DriftRule)
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from consumers.errors import ConfigError
 from consumers.events import ShardView
 from stream.evaluate.compare import ComparisonView
-from stream.evaluate.quality import QualityView, Scores
+from stream.evaluate.quality import QualityView, Scores, spoken
 
 __all__ = [
     "FORMATS",
@@ -70,13 +70,13 @@ _MAJORITY = {"color": ORANGE, "linewidth": 1.4, "linestyle": "--"}
 _NO_CHANGE = {"color": GREEN, "linewidth": 1.4, "linestyle": ":"}
 ACCURACY = (
     _Line("model, all so far", "all", lambda s: s.accuracy, _SO_FAR),
-    _Line("majority, last 1,000", "last_1000", lambda s: s.baselines["majority"], _MAJORITY),
-    _Line("no-change, last 1,000", "last_1000", lambda s: s.baselines["no_change"], _NO_CHANGE),
-    _Line("model, last 1,000", "last_1000", lambda s: s.accuracy, _MODEL),
+    _Line("majority, {last}", "last", lambda s: s.baselines["majority"], _MAJORITY),
+    _Line("no-change, {last}", "last", lambda s: s.baselines["no_change"], _NO_CHANGE),
+    _Line("model, {last}", "last", lambda s: s.accuracy, _MODEL),
 )
 LOG_LOSS = (
     _Line("model, all so far", "all", lambda s: s.log_loss, _SO_FAR),
-    _Line("model, last 1,000", "last_1000", lambda s: s.log_loss, _MODEL),
+    _Line("model, {last}", "last", lambda s: s.log_loss, _MODEL),
 )
 
 
@@ -173,14 +173,19 @@ def _draw_line(axes: Any, points: Sequence[Point], line: _Line) -> None:
     found = _found(points, line)
     marker = "." if len(found) == 1 else ""  # a line of one point would not be seen
     xs, ys = zip(*found, strict=True) if found else ((), ())
-    axes.plot(xs, ys, label=line.label, marker=marker, **line.style)
+    label = line.label.format(last=spoken(_window(points[0], "last")))
+    axes.plot(xs, ys, label=label, marker=marker, **line.style)
 
 
 def _found(points: Sequence[Point], line: _Line) -> list[tuple[int, float]]:
     """Where the line has values."""
-    return [
-        (p.observations, y) for p in points if (y := line.value(p.scores[line.window])) is not None
-    ]
+    window = _window(points[0], line.window)
+    return [(p.observations, y) for p in points if (y := line.value(p.scores[window])) is not None]
+
+
+def _window(point: Point, start: str) -> str:
+    """The name of the window that begins so."""
+    return next(window for window in point.scores if window.startswith(start))
 
 
 def _spikeless(values: Sequence[float]) -> float | None:

@@ -166,11 +166,24 @@ def standings(view: ShardView) -> list[dict[str, Any]]:
 
 
 def _scores(scores: Scores) -> dict[str, Any]:
+    said = scores.agreement
     return {
         "scored": scores.scored,
         "accuracy": scores.accuracy,
         "log_loss": scores.log_loss,
         "baselines": dict(scores.baselines),
+        "balanced_accuracy": None if said is None else said.balanced_accuracy,
+        "macro_f1": None if said is None else said.f1["macro"],
+        "kappa": None if said is None else said.kappa,
+        "kappa_m": scores.kappa_m,
+        "kappa_t": scores.kappa_t,
+        "mcc": None if said is None else said.mcc,
+        "brier": scores.brier,
+        "prior_brier": scores.prior_brier,
+        "prior_log_loss": scores.prior_log_loss,
+        "calibration_error": scores.calibration_error,
+        "roc_auc": scores.roc_auc,
+        "pr_auc": scores.pr_auc,
     }
 
 

@@ -55,9 +55,11 @@ class Shard:
         like = Rows.empty(spec.schema)
         self._risk: OverallRisk | None = None
         if spec.decision is None:
-            self._machine = Progressive(learner, join, like, self._breaker)
+            self._machine = Progressive(learner, join, like, self._breaker, spec.window)
         else:
-            deciding = DecidedProgressive(learner, join, like, spec.decision, self._breaker)
+            deciding = DecidedProgressive(
+                learner, join, like, spec.decision, self._breaker, spec.window
+            )
             self._machine, self._risk = deciding, deciding.risk
         self._roster, self._lineup = Roster(self._machine, like, spec.decision), Lineup.empty()
         self._observations = JsonObservations(spec.schema, spec.id_field, spec.label_field)

@@ -14,11 +14,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stream.evaluate.quality import spoken
+
 __all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 LONGEST_LABEL = 24
-WINDOWS = {"all": "all", "last_1000": "last 1,000", "fading": "fading"}
 
 
 def show(told: Mapping[str, Any]) -> None:
@@ -86,15 +87,23 @@ def _when(delay: int | str | None) -> str:
     return f"{delay:,} records late" if delay > 1 else "right after"
 
 
-def _scores(scores: Mapping[str, Any]) -> Table:
+def _scores(scores: Mapping[str, Any]) -> Group:
+    """Of said classes, beside the baselines; then of probabilities, beside the prior."""
     table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
-    for window, name in WINDOWS.items():
-        row = scores[window]
+    said = _table("window", "balanced", "macro F1", "kappa", "kappa-M", "kappa-T", "MCC")
+    sure = _table("window", "Brier", "prior's", "prior's loss", "off by", "ROC AUC", "PR AUC")
+    for window, row in scores.items():
+        name = spoken(window)
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
         accuracy, majority, no_change = (_share(value) for value in shares)
-        loss = "-" if row["log_loss"] is None else f"{row['log_loss']:.4f}"
+        loss = _number(row["log_loss"])
         table.add_row(name, f"{row['scored']:,.0f}", accuracy, loss, majority, no_change)
-    return table
+        numbers = (_number(row[of]) for of in ("kappa", "kappa_m", "kappa_t", "mcc"))
+        said.add_row(name, _share(row["balanced_accuracy"]), _share(row["macro_f1"]), *numbers)
+        losses = (_number(row[of]) for of in ("brier", "prior_brier", "prior_log_loss"))
+        areas = (_number(row[of]) for of in ("roc_auc", "pr_auc"))
+        sure.add_row(name, *losses, _share(row["calibration_error"]), *areas)
+    return Group(table, said, sure)
 
 
 def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int]]) -> Table:
@@ -191,6 +200,10 @@ def _table(first: str, *others: str | Text) -> Table:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f} %"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 def _printable(text: str) -> str:

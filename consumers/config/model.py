@@ -24,8 +24,8 @@ from consumers.config.sections import (
     Scale,
     Section,
     Snapshots,
-    Telemetry,
 )
+from consumers.config.telemetry import Telemetry
 from stream.evaluate.roster import MOST
 from stream.schema import Field as Feature
 from stream.schema import Kind, Schema

@@ -42,7 +42,6 @@ __all__ = [
     "Section",
     "Size",
     "Snapshots",
-    "Telemetry",
 ]
 
 DEAD_LETTER_RATIO = 0.5
@@ -371,29 +370,3 @@ class Http(Section):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
-
-
-class Telemetry(Section):
-    """What is measured and said."""
-
-    max_classes: int = Field(
-        default=20,
-        ge=1,
-        le=256,
-        description="Labels with series of their own; the others share `__other__`. 20: a "
-        "confusion matrix of 400 series, which Prometheus holds with ease.",
-    )
-    challenger_confusion: bool = Field(
-        default=False,
-        description="Whether challengers have series of their confusion matrix too. Off: their "
-        "scores are enough to choose by, and each matrix may have 400 series.",
-    )
-    log: Literal["text", "json"] = Field(
-        default="text",
-        description="Form of the log on stderr. Text, for people; `json` for collectors.",
-    )
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info",
-        description="The least severe message that is logged. `info`: starts, stops and troubles, "
-        "nothing a record.",
-    )

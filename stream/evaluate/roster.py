@@ -230,10 +230,10 @@ class Roster:
                 shadow.correct(due)
 
     def _machine_of(self, learner: Learner) -> Progressive:
-        join = self._machine.join
+        join, window = self._machine.join, self._machine.quality.window
         if self._rule is None:
-            return Progressive(learner, join, self._like)
-        return DecidedProgressive(learner, join, self._like, self._rule)
+            return Progressive(learner, join, self._like, window=window)
+        return DecidedProgressive(learner, join, self._like, self._rule, window=window)
 
     def contestants(self) -> Iterator[Contestant]:
         """Everyone, the model first."""
