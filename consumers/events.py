@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumers.records import Outgoing, Partition
+from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
@@ -127,6 +128,8 @@ class RiskView:
     constant
         The one action (None: rejecting) that would have cost least if it had always been taken
         where `overall` was scored, and its mean loss; None before any.
+    windows
+        Window to what decisions cost there, and on how many nothing was decided.
     """
 
     overall: float | None
@@ -134,6 +137,7 @@ class RiskView:
     rejected: int
     actions: Mapping[str, int] = field(default_factory=dict)
     constant: tuple[Label | None, float] | None = None
+    windows: Mapping[str, RiskScores] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

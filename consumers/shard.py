@@ -30,6 +30,7 @@ from stream.evaluate.breaker import Breaker
 from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
+from stream.evaluate.quality import windows
 from stream.evaluate.roster import Contestant, Roster
 from stream.join import LabelJoin
 from stream.state import State
@@ -334,7 +335,9 @@ class Shard:
         if risk is None:
             return None
         rejected = self._counts["rejected"]
-        return RiskView(risk.value, risk.count, rejected, dict(self._actions), risk.constant)
+        by_window = dict(zip(windows(risk.window), risk.windows, strict=True))
+        actions = dict(self._actions)
+        return RiskView(risk.value, risk.count, rejected, actions, risk.constant, by_window)
 
     def to_state(self) -> State:
         """The whole state, as a copy."""

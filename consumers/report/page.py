@@ -16,12 +16,12 @@ from consumers.errors import ConfigError
 from consumers.plot import Point
 from consumers.report import charts
 from consumers.report.style import STYLE
+from stream.evaluate.quality import spoken
 
 __all__ = ["check_report", "report_page", "write_report"]
 
 MOST_CLASSES = 20
 LONGEST = 60  # characters of a label or name
-NAMES = {"all": "all", "last_1000": "last 1,000", "fading": "fading"}
 
 
 def check_report(path: Path) -> None:
@@ -102,7 +102,7 @@ def _figures(told: Mapping[str, Any]) -> str:
     """What one looks for first."""
     rows = [
         [
-            NAMES.get(window, window.replace("_", " ")),
+            spoken(window),
             f"{found['scored']:,.0f}",
             _share(found["accuracy"]),
             "–" if found["log_loss"] is None else f"{found['log_loss']:.4f}",

@@ -133,8 +133,14 @@ METRICS = (
     Spec(
         "headwater_decision_risk",
         "gauge",
-        ("shard", "model"),
+        ("shard", "model", "window"),
         "Overall risk: mean loss of the decisions whose true class came, each as it was made.",
+    ),
+    Spec(
+        "headwater_decision_coverage_ratio",
+        "gauge",
+        ("shard", "model", "window"),
+        "Share of them on which something was decided, because abstaining did not cost less.",
     ),
     Spec(
         "headwater_decision_scored_total",

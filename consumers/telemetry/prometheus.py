@@ -280,10 +280,15 @@ def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:
 
 
 def _decisions(of: tuple[str, str], risk: RiskView | None) -> Iterator[Metric]:
-    made = () if risk is None else (risk.overall, risk.scored, risk.rejected)
-    names = ("risk", "scored_total", "rejected_total")
-    for name, value in zip(names, made or (None,) * len(names), strict=True):
-        yield _family(f"headwater_decision_{name}", [(of, value)])
+    if risk is None:
+        return
+    yield _family("headwater_decision_scored_total", [(of, risk.scored)])
+    yield _family("headwater_decision_rejected_total", [(of, risk.rejected)])
+    windows = risk.windows.items()
+    yield _family("headwater_decision_risk", (((*of, w), found.risk) for w, found in windows))
+    yield _family(
+        "headwater_decision_coverage_ratio", (((*of, w), found.coverage) for w, found in windows)
+    )
 
 
 def _labelling(of: tuple[str, str], labels: LabelView | None) -> Iterator[Metric]:

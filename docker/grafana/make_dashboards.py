@@ -312,8 +312,18 @@ QUALITY: dict[str, list[Panel]] = {
         lines(
             "Overall risk",
             "none",
-            (f"headwater_decision_risk{{{SHARD}}}", "shard {{shard}}"),
+            (f'headwater_decision_risk{{{SHARD}, window="all"}}', "all, shard {{shard}}"),
+            (f'headwater_decision_risk{{{SHARD}, window="fading"}}', "fading, shard {{shard}}"),
             about="Mean loss of the decisions whose true class came; where [decision] is set.",
+        ),
+        lines(
+            "Coverage",
+            "percentunit",
+            (
+                f'headwater_decision_coverage_ratio{{{SHARD}, window="fading"}}',
+                "fading, shard {{shard}}",
+            ),
+            about="Share of decisions that were not left to somebody else.",
         ),
         lines(
             "Decisions",

@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
 
 from stream.decision.risk import BayesDecision, Decision, Decisions, named
 from stream.errors import StateError
 from stream.schema import Label
 from stream.state import State
 
-__all__ = ["OverallRisk"]
+__all__ = ["OverallRisk", "RiskScores"]
+
+LAST = 1000
+FADING_FACTOR = 0.999
+NOTHING = (0.0, 0.0, 0.0, 0.0)  # scored, their loss, rejected, the loss of the others
+
+
+@dataclass(frozen=True, slots=True)
+class RiskScores:
+    """What decisions cost over one window.
+
+    Parameters
+    ----------
+    scored
+        Decisions whose true class came (their effective number where they fade).
+    risk
+        Their mean loss, a rejection costing what rejecting costs; None where there are none.
+    coverage
+        The share of them on which something was decided.
+    selective_risk
+        Mean loss of those; None where all were rejected.
+
+    Notes
+    -----
+    Coverage and selective risk are those of El-Yaniv and Wiener (2010): a rule may always lower
+    one by lowering the other.
+    """
+
+    scored: float
+    risk: float | None
+    coverage: float | None
+    selective_risk: float | None
+
+    @staticmethod
+    def of(scored: float, loss: float, rejected: float, decided: float) -> RiskScores:
+        """Of sums: how many, all losses, how many rejections, the losses of what was decided."""
+        if not scored:
+            return RiskScores(0.0, None, None, None)
+        covered = scored - rejected
+        selective = decided / covered if covered > 0 else None
+        return RiskScores(scored, loss / scored, covered / scored, selective)
 
 
 class OverallRisk:
@@ -19,6 +64,8 @@ class OverallRisk:
     ----------
     rule
         What decides.
+    window
+        The N of the last N decisions.
 
     Attributes
     ----------
@@ -46,12 +93,27 @@ class OverallRisk:
     0.5
     """
 
-    def __init__(self, rule: BayesDecision) -> None:
-        self.rule = rule
+    def __init__(self, rule: BayesDecision, window: int = LAST) -> None:
+        self.rule, self.window = rule, window
         self.count = 0
         self.rejected = 0
         self.total = 0.0
         self.true: dict[str, int] = {}
+        self._decided = 0.0  # losses of what was not rejected
+        self._last: deque[tuple[float, bool]] = deque()
+        self._fading: tuple[float, ...] = NOTHING
+
+    @property
+    def windows(self) -> tuple[RiskScores, RiskScores, RiskScores]:
+        """Over all time, the last N decisions, and fading by 0.1 % a decision."""
+        losses = [loss for loss, _ in self._last]
+        decided = [loss for loss, rejected in self._last if not rejected]
+        n = len(losses)
+        return (
+            RiskScores.of(self.count, self.total, self.rejected, self._decided),
+            RiskScores.of(n, fsum(losses), n - len(decided), fsum(decided)),
+            RiskScores.of(*self._fading),
+        )
 
     @property
     def value(self) -> float | None:
@@ -81,12 +143,23 @@ class OverallRisk:
             self.count += 1
             self.rejected += rejected
             self.total += loss
+            decided = 0.0 if rejected else loss
+            self._decided += decided
+            new = zip(self._fading, (1.0, loss, float(rejected), decided), strict=True)
+            self._fading = tuple(FADING_FACTOR * was + more for was, more in new)
+            self._last.append((loss, rejected))
+            while len(self._last) > self.window:
+                self._last.popleft()
 
     def to_state(self) -> State:
         """The sums, and the rule they are of."""
         rule = dict(self.rule.to_state().header)
-        own = {"count": self.count, "rejected": self.rejected, "total": self.total}
-        return State({"rule": rule, **own, "true": dict(self.true)})
+        sums = {"count": self.count, "rejected": self.rejected, "total": self.total}
+        own = {**sums, "decided": self._decided, "fading": list(self._fading)}
+        losses = np.array([loss for loss, _ in self._last], dtype=np.float64)
+        rejected = np.array([rejected for _, rejected in self._last], dtype=np.bool_)
+        last = {"losses": losses, "rejected": rejected}
+        return State({"rule": rule, **own, "true": dict(self.true)}, last)
 
     def load_state(self, state: State) -> None:
         """Become what `to_state` saved; empty where that was of another rule.
@@ -97,10 +170,15 @@ class OverallRisk:
             It is damaged.
         """
         try:
-            keys = ("rule", "count", "rejected", "total", "true")
+            keys = ("rule", "count", "rejected", "total", "true", "decided", "fading")
             rule, *own = (state.header[k] for k in keys)
         except KeyError as error:
             raise StateError(f"the state of this overall risk is damaged: {error!r}") from None
         same = rule == dict(self.rule.to_state().header)
-        self.count, self.rejected, self.total, true = own if same else (0, 0, 0.0, {})
-        self.true = dict(true)
+        if not same:
+            own = [0, 0, 0.0, {}, 0.0, NOTHING]
+        self.count, self.rejected, self.total, true, self._decided, fading = own
+        self.true, self._fading = dict(true), tuple(fading)
+        losses = state.array("losses", np.float64, 1).tolist() if same else []
+        rejected = state.array("rejected", np.bool_, 1).tolist() if same else []
+        self._last = deque(zip(losses, rejected, strict=True))

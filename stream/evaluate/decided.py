@@ -48,7 +48,7 @@ class DecidedProgressive(Progressive):
         window: int = LAST,
     ) -> None:
         super().__init__(learner, join, like, breaker, window)
-        self.risk = OverallRisk(rule)
+        self.risk = OverallRisk(rule, window)
 
     def _score(
         self,

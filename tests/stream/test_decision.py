@@ -285,6 +285,49 @@ def test_deciding_changes_nothing_else() -> None:
     assert len(model.progressive_many(Block.of(model.rows([{"a": 0.0}]), PREDICT))) == 1
 
 
+@pytest.mark.parametrize("window", [1, 50, 1000])
+def test_risk_and_coverage_of_each_window_are_those_of_an_obvious_count(window) -> None:
+    """Overall, of what was decided, and how much that is; fading by weights."""
+    rng = np.random.default_rng(window)
+    rule = BayesDecision(LOAN, 0.5)
+    risk, costs = OverallRisk(rule, window), []
+    for p in rng.random(400).tolist():
+        true = "pays" if rng.random() < p else "defaults"
+        made = rule.decide_one({"pays": p, "defaults": 1 - p})
+        risk.update(true, made)
+        costs.append((rule.loss(made, true), made.rejected))
+    loss, rejected = (np.array(column) for column in zip(*costs, strict=True))
+    fading = 0.999 ** np.arange(399, -1, -1.0)
+    last = np.arange(400) >= 400 - window
+
+    for found, w in zip(risk.windows, (np.ones(400), 1.0 * last, fading), strict=True):
+        assert found.scored == pytest.approx(w.sum())
+        assert found.risk == pytest.approx(np.average(loss, weights=w))
+        assert found.coverage == pytest.approx(1 - np.average(rejected, weights=w))
+        decided = w * ~rejected
+        expected = np.average(loss, weights=decided) if decided.any() else None
+        assert found.selective_risk == pytest.approx(expected)
+
+
+def test_windows_of_a_risk_go_on_from_its_state() -> None:
+    """Restored, also with another window: the last ones are trimmed when the next one comes."""
+    rule = BayesDecision(LOAN, 0.5)
+    risk = OverallRisk(rule, 5)
+    again, shorter = OverallRisk(rule, 5), OverallRisk(rule, 2)
+    for p in (0.1, 0.9, 0.5, 0.95, 0.2, 0.99):
+        risk.update("pays", rule.decide_one({"pays": p, "defaults": 1 - p}))
+    for other in (again, shorter):
+        other.load_state(risk.to_state())
+    untouched = shorter.to_state()
+    for one in (risk, again, shorter):
+        one.update("defaults", rule.decide_one({"pays": 0.97, "defaults": 0.03}))
+
+    assert untouched.arrays["losses"].size == 5
+    assert (again.windows, again.to_state()) == (risk.windows, risk.to_state())
+    assert [found.scored for found in shorter.windows[:2]] == [7, 2]
+    assert shorter.windows[0] == risk.windows[0]
+
+
 def test_baseline_is_the_best_of_doing_always_the_same() -> None:
     """On the very decisions that were scored; rejecting is one of the things to do always."""
     rng = np.random.default_rng(5)

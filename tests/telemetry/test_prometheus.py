@@ -28,10 +28,11 @@ from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
 from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
 from stream.accounting import OUTCOMES
+from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
-from tests.telemetry.views import POSITIONS, challenger, labelling, quality, view
+from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
 OF = SHARD | {"model": "GaussianNB"}
@@ -237,17 +238,23 @@ def test_every_reason_and_outcome_is_there_from_the_first_view() -> None:
     )
 
 
-def test_overall_risk_and_rejections_are_shown_where_decisions_are_made() -> None:
-    """Read from the view; the risk has no series before the first labelled decision."""
-    names = ("risk", "scored_total", "rejected_total")
+def test_risk_coverage_and_rejections_are_shown_where_decisions_are_made() -> None:
+    """Read from the view; risk and coverage have no series before the first labelled decision."""
+    names = ("risk", "coverage_ratio", "scored_total", "rejected_total")
 
     def shown(risk: RiskView | None) -> list[float | None]:
         _, registry = telemetry(view(risk=risk))
-        return [registry.get_sample_value(f"headwater_decision_{name}", OF) for name in names]
+        window = {"window": "fading"}
+        at = [OF | window, OF | window, OF, OF]
+        return [
+            registry.get_sample_value(f"headwater_decision_{name}", labels)
+            for name, labels in zip(names, at, strict=True)
+        ]
 
-    assert shown(RiskView(0.25, 12, 3)) == [0.25, 12, 3]
-    assert shown(RiskView(None, 0, 2)) == [None, 0, 2]
-    assert shown(None) == [None, None, None]
+    nothing = dict.fromkeys(WINDOWS, RiskScores(0.0, None, None, None))
+    assert shown(RiskView(0.3, 12, 3, windows=dict.fromkeys(WINDOWS, RISK))) == [0.25, 0.75, 12, 3]
+    assert shown(RiskView(None, 0, 2, windows=nothing)) == [None, None, 0, 2]
+    assert shown(None) == [None, None, None, None]
 
 
 def test_drift_is_shown_by_detector_and_by_what_it_watches() -> None:
@@ -355,7 +362,7 @@ def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) ->
     found = samples(registry)
     assert not any(math.isnan(value) for value in found.values())
     names = {name for name, _ in found}
-    unknown_yet = ("accuracy", "loss", "timestamp", "coverage", "oldest")
+    unknown_yet = ("accuracy", "loss", "timestamp", "label_coverage", "oldest")
     assert not [n for n in names if any(part in n for part in unknown_yet)]
     assert "nan" not in generate_latest(registry).decode().lower()
 

@@ -19,12 +19,14 @@ from consumers.events import (
     ShardView,
 )
 from consumers.records import Partition
+from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
 from stream.schema import Label
 
+RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}
 
 
@@ -99,7 +101,7 @@ def view(**changed: Any) -> ShardView:
         "quality": quality(),
         "positions": POSITIONS,
         "stream_time": 1_700_000_000_500,
-        "risk": RiskView(0.25, 12, 3),
+        "risk": RiskView(0.25, 12, 3, windows=dict.fromkeys(WINDOWS, RISK)),
         "labelling": labelling(),
         "drift": DriftView(
             "GaussianNB",
