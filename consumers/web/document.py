@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 __all__ = [
+    "CalibrationBin",
     "ClassScore",
     "Confusion",
     "Contender",
@@ -29,14 +30,25 @@ __all__ = [
 
 
 class Score(Struct, frozen=True):
-    """Scores over one window."""
+    """One score: over the last records beside the baselines, and over the other windows."""
 
-    window: str
-    scored: float
+    name: str
+    last: float | None
+    majority: float | None = None
+    no_change: float | None = None
+    prior: float | None = None
+    all: float | None = None
+    fading: float | None = None
+
+
+class CalibrationBin(Struct, frozen=True):
+    """Predictions of about one confidence, over the last records."""
+
+    low: float
+    high: float
+    weight: int
+    confidence: float | None
     accuracy: float | None
-    log_loss: float | None
-    majority: float | None
-    no_change: float | None
 
 
 class Curve(Struct, frozen=True):
@@ -57,14 +69,14 @@ class Confusion(Struct, frozen=True):
 
 
 class ClassScore(Struct, frozen=True):
-    """One class against the rest, over all time; a ratio of nothing is None."""
+    """One class against the rest, over all time; a ratio of nothing is 0."""
 
     name: str
     support: int
     predicted: int
-    precision: float | None
-    recall: float | None
-    f1: float | None
+    precision: float
+    recall: float
+    f1: float
 
 
 class Throughput(Struct, frozen=True):
@@ -180,6 +192,7 @@ class ShardStatus(Struct, frozen=True):
 
     number: int
     model: str
+    window: int
     observations: int
     predictions: int
     learned: int
@@ -191,6 +204,7 @@ class ShardStatus(Struct, frozen=True):
     refusals: list[tuple[str, int]]
     overflows: list[tuple[str, int]]
     scores: list[Score]
+    calibration: list[CalibrationBin]
     confusion: Confusion | None
     classes: list[ClassScore]
     inputs: list[Input]

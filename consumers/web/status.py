@@ -15,9 +15,8 @@ import numpy as np
 from consumers.events import ChallengerView, LabelView, RiskView, Said, ShardView
 from consumers.records import Outgoing
 from consumers.telemetry.prometheus import class_names
-from consumers.web.board import SECONDS, Board, Point, last_scores
+from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (
-    ClassScore,
     Confusion,
     Contender,
     Curve,
@@ -27,13 +26,13 @@ from consumers.web.document import (
     Input,
     Labelling,
     Prediction,
-    Score,
     ShardLine,
     ShardStatus,
     Status,
     Throughput,
     Why,
 )
+from consumers.web.scores import calibration_of, classes_of, scores_of, short
 from stream.accounting import DELAY_BOUNDS_MS
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
@@ -122,7 +121,7 @@ def _line(number: int, board: Board) -> ShardLine:
     if view is None:
         return ShardLine(number, state)
     accuracy = view.quality.scores["all"].accuracy
-    return ShardLine(number, state, view.observations, _short(accuracy))
+    return ShardLine(number, state, view.observations, short(accuracy))
 
 
 def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
@@ -131,6 +130,7 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
     return ShardStatus(
         number=view.shard,
         model=view.model,
+        window=int(quality.last.removeprefix("last_")),
         observations=view.observations,
         predictions=view.predictions,
         learned=view.learned,
@@ -141,11 +141,12 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         labels=_counts(view.labels),
         refusals=_counts(view.dead_letters),
         overflows=_counts(view.overflows),
-        scores=_scores(quality),
+        scores=scores_of(quality),
+        calibration=calibration_of(quality),
         confusion=_confusion(quality, order),
-        classes=_classes(quality, order),
+        classes=classes_of(quality, order, _names(quality, order)),
         inputs=_inputs(board, view),
-        curve=_curve(board.curve),
+        curve=_curve(board.newest_curve()),
         throughput=_throughput(board, now),
         decisions=_decisions(view.risk),
         labelling=_labelling(view.labelling),
@@ -154,24 +155,10 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         dead=[_dead_letter(out) for out in reversed(board.dead)],
         stream_time=view.stream_time,
         committed_at=board.committed_at,
-        commit_seconds=_short(board.commit_seconds),
+        commit_seconds=short(board.commit_seconds),
         snapshot_at=board.snapshot_at,
         lag=board.lag(),
     )
-
-
-def _scores(quality: QualityView) -> list[Score]:
-    return [
-        Score(
-            window,
-            round(s.scored, 1),
-            _short(s.accuracy),
-            _short(s.log_loss),
-            _short(s.baselines["majority"]),
-            _short(s.baselines["no_change"]),
-        )
-        for window, s in quality.scores.items()
-    ]
 
 
 def _curve(curve: Sequence[Point]) -> Curve | None:
@@ -198,23 +185,6 @@ def _confusion(quality: QualityView, order: Sequence[int]) -> Confusion | None:
     folded = np.zeros((size, size), dtype=np.int64)
     np.add.at(folded, (to[:, None], to[None, :]), counts)
     return Confusion(_names(quality, order), folded.tolist(), len(counts) - shown)
-
-
-def _classes(quality: QualityView, order: Sequence[int]) -> list[ClassScore]:
-    counts = quality.confusion
-    true, said = counts.sum(axis=1).tolist(), counts.sum(axis=0).tolist()
-    hits = counts.diagonal().tolist()
-    return [
-        ClassScore(
-            name,
-            true[c],
-            said[c],
-            _ratio(hits[c], said[c]),
-            _ratio(hits[c], true[c]),
-            _ratio(2 * hits[c], true[c] + said[c]),
-        )
-        for c, name in zip(order, _names(quality, order), strict=True)
-    ]
 
 
 def _names(quality: QualityView, order: Sequence[int]) -> list[str]:
@@ -246,10 +216,10 @@ def _decisions(risk: RiskView | None) -> Decisions | None:
     actions = sorted(risk.actions.items(), key=lambda done: -done[1])[:CLASSES]
     shown = [(_text(name), n) for name, n in actions]
     if risk.constant is None:
-        return Decisions(_short(risk.overall), risk.scored, risk.rejected, shown)
+        return Decisions(short(risk.overall), risk.scored, risk.rejected, shown)
     action, mean = risk.constant
     always = "reject" if action is None else _text(action)
-    return Decisions(_short(risk.overall), risk.scored, risk.rejected, shown, always, _short(mean))
+    return Decisions(short(risk.overall), risk.scored, risk.rejected, shown, always, short(mean))
 
 
 def _labelling(view: LabelView | None) -> Labelling | None:
@@ -260,11 +230,11 @@ def _labelling(view: LabelView | None) -> Labelling | None:
     return Labelling(
         [Delay(bound, n) for bound, n in zip(bounds, view.delays, strict=True)],
         round(view.delay_ms / labels / 1000, 3) if labels else None,
-        _short(view.coverage),
+        short(view.coverage),
         None if view.waited_ms is None else view.waited_ms / 1000,
-        _short(view.estimate.accuracy),
+        short(view.estimate.accuracy),
         view.estimate.waiting,
-        _short(next((e for w, e in view.estimate.errors.items() if w.startswith("last")), None)),
+        short(next((e for w, e in view.estimate.errors.items() if w.startswith("last")), None)),
     )
 
 
@@ -272,33 +242,33 @@ def _contenders(view: ShardView) -> list[Contender]:
     """The champion and its challengers; nobody where it has none."""
     if not view.challengers:
         return []
-    last = last_scores(view.quality)
+    last = view.quality.scores[view.quality.last]
     champion = Contender(
         view.model,
         view.model,
         view.learned,
-        _short(last.accuracy),
-        _short(last.log_loss),
+        short(last.accuracy),
+        short(last.log_loss),
         champion=True,
     )
     return [champion, *map(_challenger, view.challengers)]
 
 
 def _challenger(view: ChallengerView) -> Contender:
-    last, compared = last_scores(view.quality), view.comparison
+    last, compared = view.quality.scores[view.quality.last], view.comparison
     return Contender(
         view.name,
         view.type,
         view.learned,
-        _short(last.accuracy),
-        _short(last.log_loss),
+        short(last.accuracy),
+        short(last.log_loss),
         False,
         compared.won,
         compared.lost,
         min(compared.e_value, LARGEST),
-        _short(compared.difference),
-        _short(compared.lower),
-        _short(compared.upper),
+        short(compared.difference),
+        short(compared.lower),
+        short(compared.upper),
     )
 
 
@@ -340,11 +310,3 @@ def _text(label: object) -> str:
 
 def _counts(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return [(name, n) for name, n in counts.items() if n]
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return round(part / whole, 4) if whole else None
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else round(value, 5)

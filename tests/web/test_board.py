@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from consumers.events import LATEST, Committed, Said
 from consumers.records import Batch, Outgoing, Partition
 from consumers.web import board as boards
 from consumers.web.app import Health
-from consumers.web.board import POINTS, SECONDS, Board, Point
+from consumers.web.board import PACE_SECONDS, POINTS, SECONDS, Board, Point
 from consumers.web.questions import PAUSE_SECONDS, Questions
 from stream import GaussianNB
-from stream.evaluate.quality import QualityView, Scores
+from stream.evaluate.quality import QualityView, _Lazy
+from stream.evaluate.scores import Scores
 from tests.consumers.feeds import NOW, batch, seen, shard, told
 from tests.telemetry.views import view
 
@@ -53,19 +55,36 @@ def board(clock: Clock | None = None) -> Board:
 @pytest.mark.parametrize("step", [1, 7, 5000])
 def test_curve_spans_everything_within_its_bound(step: int) -> None:
     """However many commits: the first point, the newest one, and none too close between."""
-    posted = board()
+    clock = Clock()
+    posted = board(clock)
     counts = range(step, 3000 * step, step)
     for scored in counts:
+        clock.now += PACE_SECONDS
         posted.committed(commit(), after(scored, scored % 100 / 100))
         assert len(posted.curve) <= POINTS
         if scored >= boards.FIRST:
-            assert posted.curve[-1] == Point(scored, *[scored % 100 / 100] * 3)
-    scored = [p.scored for p in posted.curve]
+            assert posted.newest_curve()[-1] == Point(scored, *[scored % 100 / 100] * 3)
+    scored = [p.scored for p in posted.newest_curve()]
     gaps = np.diff(scored)
 
     assert scored[0] == next(n for n in counts if n >= boards.FIRST)
     assert len(scored) > POINTS / 3
     assert gaps[:-1].min() * 3 > gaps.max()
+
+
+def test_curve_asks_for_scores_only_now_and_then() -> None:
+    """They are computed when they are read: a fast loop has no time for that at each commit."""
+    clock, asked = Clock(), []
+    posted = board(clock)
+    for tenth in range(100):
+        clock.now = 1000 + tenth * PACE_SECONDS / 10
+        made = after(100 + tenth)
+        seen = dict(made.quality.scores)
+        scores = _Lazy({w: lambda w=w, seen=seen: (asked.append(w), seen[w])[1] for w in seen})
+        posted.committed(commit(), replace(made, quality=replace(made.quality, scores=scores)))
+
+    assert len(posted.curve) == 10
+    assert len(asked) <= 2 * 11
 
 
 def test_curve_begins_when_an_accuracy_is_more_than_chance() -> None:
@@ -74,14 +93,17 @@ def test_curve_begins_when_an_accuracy_is_more_than_chance() -> None:
     posted.recovered(after(0, None))
     posted.committed(commit(), after(boards.FIRST - 1))
 
-    assert posted.curve == ()
+    assert posted.curve == posted.newest_curve() == ()
 
 
 def test_rolled_back_curve_ends_where_the_state_does() -> None:
     """What was learned since is forgotten, so it is not shown."""
-    posted = board()
+    clock = Clock()
+    posted = board(clock)
     for scored in (100, 200, 300):
+        clock.now += PACE_SECONDS
         posted.committed(commit(), after(scored))
+    clock.now += PACE_SECONDS
     posted.recovered(after(150))
 
     assert [p.scored for p in posted.curve] == [100, 150]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn import metrics
 
 from consumers.events import ChallengerView, LabelView, RiskView, Said
 from consumers.records import Outgoing, Partition
@@ -18,6 +19,8 @@ from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
+from stream.evaluate.quality import QualityView
+from stream.evaluate.scores import Scores, Tally
 from tests.telemetry.views import quality, view
 from tests.web.test_page import PREDICTION
 
@@ -34,6 +37,24 @@ def document(posted: Board, now: float = 1000.0) -> Status:
 
 def counts(classes: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 50, (classes, classes))
+
+
+def scored(names, confusion) -> QualityView:
+    """What was counted, and every score of it, the same in each window."""
+    counts = np.array(confusion, dtype=np.int64)
+    n = float(counts.sum())
+    baselines = np.zeros((2, len(names) + 1, 2))
+    baselines[:, 1, 0], baselines[:, 1, 1] = (
+        n - counts[0].sum(),
+        counts[0].sum(),
+    )  # always the first
+    calibration = np.zeros((10, 2, 2))
+    right = counts.diagonal().sum()
+    calibration[9] = [[n - right, 0.95 * (n - right)], [right, 0.95 * right]]
+    sums = (n, 0.5 * n, 0.4 * n, 1.5 * n, 0.9 * n)
+    scores = Scores.of(Tally(sums, counts.astype(float), baselines, calibration), tuple(names))
+    windows = ("all", "last_500", "fading")
+    return QualityView(tuple(names), counts, dict.fromkeys(windows, scores), 0)
 
 
 def said(**changed: Any) -> Said:
@@ -68,15 +89,48 @@ def test_confusion_shows_the_most_frequent_classes_and_loses_no_count(classes: i
     assert sum(map(sum, shown.counts)) == confusion.sum()
 
 
+def expanded(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """True and predicted codes that would be counted so."""
+    codes = np.indices(confusion.shape).reshape(2, -1)
+    true, predicted = np.repeat(codes, confusion.ravel(), axis=1)
+    return true, predicted
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scores_are_scikit_learns(seed: int) -> None:
+    """The row of each name is that score, of the model and of the baselines."""
+    confusion = counts(4, seed)
+    true, predicted = expanded(confusion)
+    first = np.zeros_like(true)
+    shown = {s.name: s for s in document(board(quality=scored("abcd", confusion))).shard.scores}
+    oracles = {
+        "accuracy": metrics.accuracy_score,
+        "balanced accuracy": metrics.balanced_accuracy_score,
+        "macro F1": partial(metrics.f1_score, average="macro", zero_division=0),
+        "Cohen's kappa": metrics.cohen_kappa_score,
+        "Matthews' correlation": metrics.matthews_corrcoef,
+    }
+
+    for name, oracle in oracles.items():
+        assert shown[name].last == pytest.approx(oracle(true, predicted), abs=5e-6)
+        assert shown[name].last == shown[name].all == shown[name].fading
+        assert shown[name].majority == pytest.approx(oracle(true, first), abs=5e-6)
+        assert shown[name].majority == shown[name].no_change
+    assert (shown["log loss"].last, shown["log loss"].prior) == (0.5, 1.5)
+    assert (shown["Brier score"].last, shown["Brier score"].prior) == (0.4, 0.9)
+    error = abs(metrics.accuracy_score(true, predicted) - 0.95)
+    assert shown["calibration error"].last == pytest.approx(error, abs=5e-6)
+    assert "ROC AUC" not in shown, "where no posteriors are kept"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
     """Precision, recall and F1 from the counts, to the digits that are shown."""
     confusion = counts(4, seed)
-    true, predicted = np.repeat(np.indices((4, 4)).reshape(2, -1), confusion.ravel(), axis=1)
-    by_class = zip(*precision_recall_fscore_support(true, predicted), strict=True)
+    by_class = zip(*metrics.precision_recall_fscore_support(*expanded(confusion)), strict=True)
     expected = dict(zip("abcd", by_class, strict=True))
 
-    for shown in document(board(quality=quality("abcd", confusion))).shard.classes:
+    for shown in document(board(quality=scored("abcd", confusion))).shard.classes:
         precision, recall, f1, support = expected[shown.name]
         assert (shown.precision, shown.recall, shown.f1) == pytest.approx(
             (precision, recall, f1), abs=5e-5
@@ -84,11 +138,14 @@ def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
         assert shown.support == support
 
 
-def test_ratio_of_nothing_is_unknown_and_not_zero() -> None:
-    """A class that was never said has no precision; one that never came no recall."""
-    shown = document(board(quality=quality("ab", [[3, 0], [0, 0]]))).shard.classes
+def test_calibration_has_a_bin_a_tenth_and_the_window_its_size() -> None:
+    """An empty one has no mean; the page says over how many predictions."""
+    shown = document(board(quality=scored("ab", [[6, 2], [2, 10]]))).shard
 
-    assert [(c.precision, c.recall, c.f1) for c in shown] == [(1.0, 1.0, 1.0), (None,) * 3]
+    assert shown.window == 500
+    assert [b.weight for b in shown.calibration] == [0] * 9 + [20]
+    assert (shown.calibration[9].confidence, shown.calibration[9].accuracy) == (0.95, 0.8)
+    assert shown.calibration[0].confidence is None
 
 
 def test_throughput_is_zero_in_a_second_without_a_commit() -> None:

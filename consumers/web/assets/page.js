@@ -22,8 +22,6 @@
     return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`;
   };
   const words = (name) => name.replaceAll("_", " ");
-  const windows = { all: "all time", fading: "fading" };
-  const windowName = (name) => windows[name] ?? name.replace(/^last_(\d+)$/, (_, n) => `last ${count.format(+n)}`);
 
   function make(tag, properties = {}, ...children) {
     const made = Object.assign(document.createElement(tag), properties);
@@ -222,6 +220,7 @@
     section("scores", shard.scores, scores);
     section("confusion", shard.confusion, confusion);
     section("classes", shard.classes, classes);
+    section("calibration", shard.calibration, calibration);
     section("throughput", shard.throughput, throughput);
     section("labels", shard.labels, (s, labels) =>
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
@@ -257,15 +256,17 @@
   };
 
   function tiles(shard) {
-    const last = shard.scores.find((s) => s.window.startsWith("last")) ?? {};
+    const of = Object.fromEntries(shard.scores.map((s) => [s.name, s]));
+    const last = of.accuracy ?? {};
+    const window_ = `last ${number(shard.window)}`;
     const best = Math.max(last.majority ?? 0, last.no_change ?? 0);
-    const gain = known(last.accuracy) ? (100 * (last.accuracy - best)).toFixed(1) : null;
+    const gain = known(last.last) ? (100 * (last.last - best)).toFixed(1) : null;
     const refused = (shard.refusals ?? []).reduce((sum, [, n]) => sum + n, 0);
     const rates = (shard.throughput?.rate ?? []).slice(-5);
     const rate = rates.length ? rates.reduce((a, b) => a + b) / rates.length : null;
     const facts = [
-      ["Accuracy, last 1,000", percent(last.accuracy), gain === null ? "nothing scored yet" : `${gain >= 0 ? "+" : "−"}${Math.abs(gain)} points on the better baseline`],
-      ["Log loss, last 1,000", decimal(last.log_loss), "nats a prediction"],
+      [`Accuracy, ${window_}`, percent(last.last), gain === null ? "nothing scored yet" : `${gain >= 0 ? "+" : "−"}${Math.abs(gain)} points on the better baseline`],
+      [`Log loss, ${window_}`, decimal(of["log loss"]?.last), known(of["log loss"]?.prior) ? `${decimal(of["log loss"].prior)} by the prior alone` : "nats a prediction"],
       ["Observations", number(shard.observations), known(rate) ? `${number(Math.round(rate))} a second` : "no rate yet"],
       ["Learned", number(shard.learned), `${number(shard.pending)} wait for a label`],
       ["Records behind", number(shard.lag), "not consumed yet"],
@@ -295,6 +296,7 @@
   function curve(element, { scored, model, majority, no_change }) {
     const place = element.querySelector(".chart");
     const end = scored.length - 1;
+    write(element.querySelector(".quiet"), `Share of right predictions among the last ${number(newest.shard.window)}, each made before its label was known.`);
     place.setAttribute(
       "aria-label",
       `Accuracy over ${number(scored[end])} scored predictions: now model ${percent(model[end])}, majority ${percent(majority[end])}, no-change ${percent(no_change[end])}. The same as a table below.`,
@@ -316,14 +318,41 @@
     );
   }
 
+  const ratios = new Set(["accuracy", "balanced accuracy", "macro F1", "calibration error", "ROC AUC", "PR AUC"]);
   function scores(element, list) {
     table(
       element,
-      ["Window", right("Accuracy"), right("Majority"), right("No-change"), right("Log loss"), right("Scored")],
-      list.map((s) => [
-        name(windowName(s.window)), right(percent(s.accuracy)), right(percent(s.majority)),
-        right(percent(s.no_change)), right(decimal(s.log_loss)), right(number(Math.round(s.scored))),
-      ]),
+      ["Score", right(`Last ${number(newest.shard.window)}`), right("Majority"), right("No-change"), right("Prior"), right("All time"), right("Fading")],
+      list.map((s) => {
+        const text = ratios.has(s.name) ? percent : decimal;
+        return [
+          name(s.name), { text: text(s.last), kind: "number strong" },
+          ...[s.majority, s.no_change, s.prior].map((v) => right(known(v) ? text(v) : "")),
+          right(text(s.all)), right(text(s.fading)),
+        ];
+      }),
+    );
+  }
+
+  function calibration(element, bins) {
+    const filled = bins.filter((b) => known(b.confidence));
+    const place = element.querySelector(".chart");
+    const at = [0, ...filled.map((b) => b.confidence), 1]; // the line is drawn from end to end
+    draw(place, [at, [null, ...filled.map((b) => b.accuracy), null], at], {
+      lines: [
+        { label: "share of right ones", color: "--model", points: true, value: percent },
+        { label: "as confident as right", color: "--no-change", dash: "dotted", value: percent },
+      ],
+      height: 220,
+      x: { range: [0, 1] },
+      range: [0, 1],
+      xs: (u, ticks) => ticks.map((x) => `${Math.round(100 * x)} %`),
+      ys: (u, ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
+    });
+    table(
+      element,
+      ["Confidence", right("Predictions"), right("Mean confidence"), right("Right")],
+      filled.map((b) => [name(`${Math.round(100 * b.low)} to ${Math.round(100 * b.high)} %`), right(number(b.weight)), right(percent(b.confidence)), right(percent(b.accuracy))]),
     );
   }
 
