@@ -6,6 +6,7 @@ import copy
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import compose_spec
@@ -14,6 +15,7 @@ import yaml
 
 from consumers.config import load
 from tests.docker.queries import DOCKER
+from tests.kafka import broker
 
 FILE = DOCKER / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -131,3 +133,28 @@ def test_parts_of_the_stack_name_each_other_rightly() -> None:
     assert f"--transport {config.input.transport} " in feed
     assert f"--label-topic {config.input.labels} " in feed
     assert str(config.snapshots.directory) in mounts("headwater")
+
+
+@pytest.mark.kafka
+def test_kafka_takes_the_settings_of_compose(tmp_path: Path) -> None:
+    """Its own tool reads them, as the image makes them of variables, and formats a log by them."""
+    java = broker._java()
+    jars = broker._jars() if java else None
+    if not (java and jars):
+        pytest.skip("needs Java 17 or newer and Maven")
+    environment = SERVICES["kafka"]["environment"]
+    settings = {
+        name.removeprefix("KAFKA_").replace("_", ".").lower(): value
+        for name, value in environment.items()
+        if name != "KAFKA_HEAP_OPTS"
+    }
+    settings["log.dirs"] = str(tmp_path / "data")
+    properties = tmp_path / "server.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    tool = [java, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
+    done = subprocess.run(
+        [*tool, "-t", broker.CLUSTER_ID, "-c", properties], capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "data/meta.properties").exists()
