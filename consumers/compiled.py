@@ -14,6 +14,7 @@ from consumers.models import build, explainable
 from stream.base import Learner
 from stream.bayes import GaussianNB
 from stream.evaluate.compare import compile_comparison
+from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 
 __all__ = ["compile_kernels"]
@@ -36,6 +37,8 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
                 learner.explain_one({"warm": 1.0})
         if config.challenger:
             compile_comparison()
+        if config.drift.detectors:
+            compile_drift()
         if config.input.transport.startswith("kafka:"):
             from consumers.transports.kafka_batches import rehearse
 

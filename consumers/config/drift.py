@@ -13,7 +13,7 @@ from stream.drift.rule import LONGEST_KEPT, Action
 
 __all__ = ["Detector", "Drift"]
 
-_ACTIONS = Literal["alert", "forget", "reset"]
+_ACTIONS = Literal["alert", "forget", "reset", "challenger"]
 
 
 class Detector(Section):
@@ -56,7 +56,8 @@ class Drift(Section):
     action: _ACTIONS = Field(
         default="alert",
         description="What an alarm does: `alert` (log, metrics, page), `forget` (the model begins "
-        "anew with the last `keep` records it learned), `reset` (it begins anew with none). "
+        "anew with the last `keep` records it learned), `reset` (it begins anew with none), "
+        "`challenger` (of the model and its challengers the one that did best of late speaks). "
         "`alert`: to drop what was learned is a decision.",
     )
     keep: int = Field(

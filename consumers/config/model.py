@@ -129,6 +129,15 @@ class Config(Section):
             seen[topic] = role
         return self
 
+    @model_validator(mode="after")
+    def _someone_to_choose(self) -> Self:
+        if self.drift.rule.chooses and not self.challenger:
+            raise ValueError(
+                '[drift] action = "challenger" chooses between models, and there is one; add a '
+                "[[challenger]]"
+            )
+        return self
+
     @property
     def predictions_topic(self) -> str:
         """Topic of the predictions."""

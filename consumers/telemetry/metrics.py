@@ -206,7 +206,7 @@ METRICS = (
         "headwater_drift_actions_total",
         "counter",
         ("shard", "model", "action"),
-        "How often the model began anew because of an alarm, by action.",
+        "How often an alarm made the model begin anew or changed the champion, by action.",
     ),
     Spec(
         "headwater_commit_seconds",
@@ -311,8 +311,8 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears
   as `___other__`; a name is cut after 100 characters.
 - The series of drift are there where `[drift]` is configured, and begin anew when it changes. `on`
-  is `error`, `log_loss`, `score` or `feature:NAME` (cut after 100 characters), `action` is `forget`
-  or `reset`.
+  is `error`, `log_loss`, `score` or `feature:NAME` (cut after 100 characters), `action` is
+  `forget`, `reset` or `challenger`.
 - The series of decisions are there where `[decision]` is configured. When its losses change, risk
   and scored decisions start anew.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of

@@ -22,9 +22,10 @@ log = logging.getLogger("headwater")
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
 MOST_ACTIONS = 5  # in one line
-ANEW = {
+DONE = {
     "forget": "; the model begins anew with the last records it learned",
     "reset": "; the model begins anew with nothing",
+    "challenger": "; the model that did best of late speaks from here on",
 }
 TROUBLE = {
     "duplicate_observation": "observations repeat an id: predicted, not learned again",
@@ -90,7 +91,7 @@ class Narrator:
                     alarm.after,
                     alarm.partition,
                     alarm.offset,
-                    ANEW.get(alarm.action, ""),
+                    DONE.get(alarm.action, ""),
                 )
 
     def absent(self, names: Sequence[str]) -> None:

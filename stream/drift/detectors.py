@@ -22,7 +22,7 @@ from stream.errors import SchemaError
 from stream.parameters import flag, number, one_of, whole
 from stream.state import State
 
-__all__ = ["DETECTORS", "Detector", "RiverDetector", "build"]
+__all__ = ["DETECTORS", "Detector", "RiverDetector", "build", "compile_detectors"]
 
 LONGEST = 10_000  # values in a detector's window
 RECENT = 1 / 32  # weight of the newest value in the mean that stands for "after"
@@ -320,3 +320,10 @@ def _river(name: str, parameters: dict[str, Any]) -> Any:
             f"{made.sliding_window_size}"
         )
     return cast("Any", made)
+
+
+def compile_detectors() -> None:
+    """Compile the kernels, on detectors that are thrown away."""
+    one = np.zeros(1)
+    ADWIN().update_many(one)
+    kernels.farthest(one, one)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.block import Floats
 from stream.drift.detectors import build
-from stream.drift.rule import WORSE, DriftRule, MonitorRule
+from stream.drift.rule import ANEW, WORSE, DriftRule, MonitorRule
 from stream.errors import StateError
 from stream.state import State
 
@@ -202,7 +202,7 @@ class Monitors:
         return found
 
     def _acts(self, alarm: Alarm) -> bool:
-        return self.rule.monitors[alarm.monitor].action != "alert"
+        return self.rule.monitors[alarm.monitor].action in ANEW
 
     def to_state(self) -> State:
         """The monitors, as a copy."""

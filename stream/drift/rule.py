@@ -13,10 +13,11 @@ from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
 from stream.parameters import one_of, whole
 
-__all__ = ["ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
+__all__ = ["ANEW", "DEEDS", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 
-Action = Literal["alert", "forget", "reset"]
+Action = Literal["alert", "forget", "reset", "challenger"]
 ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model begins anew
+DEEDS: tuple[Action, ...] = (*ANEW, "challenger")
 MODEL = ("error", "log_loss", "score")  # what the model says and how good it is
 FEATURE = "feature:"
 WORSE = ("error", "log_loss")  # a fall of these is what learning is for
@@ -41,6 +42,8 @@ class MonitorRule:
     action
         ``"alert"``: the alarm is told, and that is all. ``"forget"``: the model begins anew with
         the last records it learned, see `DriftRule`. ``"reset"``: it begins anew with nothing.
+        ``"challenger"``: of several models the one that did best of late becomes champion, see
+        `stream.evaluate.roster`.
 
     Raises
     ------
@@ -120,9 +123,9 @@ class DriftRule:
                 raise SchemaError(f"{name} is there twice; leave one of them")
 
     @property
-    def acts(self) -> bool:
-        """Whether an alarm may change the model."""
-        return any(monitor.action != "alert" for monitor in self.monitors)
+    def chooses(self) -> bool:
+        """Whether an alarm may change who is champion."""
+        return any(monitor.action == "challenger" for monitor in self.monitors)
 
     @property
     def features(self) -> tuple[str, ...]:

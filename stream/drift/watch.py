@@ -40,7 +40,7 @@ class Drift:
     monitors : Monitors
         What raises the alarms.
     actions : Counter
-        How often a model began anew, by action.
+        How often a model began anew, or another one became champion, by action.
     overflows : Counter
         What models that are gone had refused at a bound, by the bound's name.
 

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import Drift
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.explained import Said, said
 from stream.schema import Dictionary
 
-__all__ = ["Asked", "executed"]
+__all__ = ["Asked", "compile_drift", "executed"]
 
 
 @dataclass(slots=True)
@@ -153,6 +154,12 @@ def _series(
     out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
     out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))
     return out
+
+
+def compile_drift() -> None:
+    """Compile the kernels behind a watch for drift."""
+    compile_detectors()
+    kernels.losses(np.ones(1))
 
 
 def _at(values: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:

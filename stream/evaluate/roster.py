@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from stream.base import Learner, Predictions
 from stream.block import Floats, Rows
 from stream.decision import BayesDecision, OverallRisk
+from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
-from stream.evaluate.compare import Comparison
+from stream.evaluate.compare import Comparison, Lately
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.events import Events, one_by_one
 from stream.evaluate.progressive import Features, Progressive, Result
@@ -88,12 +89,16 @@ class Roster:
     -----
     Every model is run on every block, so the cost is that of the models one after another. The
     comparisons begin anew with every champion.
+
+    Drift is watched in the model itself. Where an alarm's action is ``"challenger"``, the one whose
+    Brier score was lowest over the last hundred answers or so becomes champion behind its record.
     """
 
     def __init__(self, machine: Progressive, like: Rows, rule: BayesDecision | None = None) -> None:
         self._machine, self._like, self._rule = machine, like, rule
         self._shadows: dict[str, Shadow] = {}
         self._comparisons: dict[str, Comparison] = {}
+        self._lately = Lately()
         self.champion = MODEL
         self.threshold = inf
         self.promotions = 0
@@ -169,7 +174,9 @@ class Roster:
             return self._machine.process(rows, events, raw if explain else None, features)
         parts: list[Result] = []
         streams = [one_by_one(events)]
-        if explain and isfinite(self.threshold):
+        drift = self._machine.drift
+        chosen = drift is not None and drift.rule.chooses
+        if explain and (isfinite(self.threshold) or chosen):
             # Only the champion explains, so it must be known before it is asked.
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
@@ -193,23 +200,48 @@ class Roster:
         for name, shadow in self._shadows.items():
             told = explain and name == self.champion
             answers[name] = shadow.follow(asked, plan, raw, told)
-        first, turns = self.champion, self._compare(answers)
+        first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
         return _spoken(asked, answers, first, turns, explain)
 
-    def _compare(self, answers: dict[str, Answers]) -> list[tuple[int, str, float]]:
-        """Add what was answered to the comparisons; who became champion at which answer."""
-        k, start = answers[MODEL].right.size, 0
+    def _choices(self, plan: Plan, own: Result) -> list[int]:
+        """The steps behind which an alarm has the champion chosen."""
+        drift = self._machine.drift
+        rule = DriftRule() if drift is None else drift.rule
+        called = [a.at for a in own.alarms if rule.monitors[a.monitor].action == "challenger"]
+        return sorted({plan.events.index(event) for event in called})
+
+    def _compare(
+        self, asked: Asked, answers: dict[str, Answers], choices: list[int]
+    ) -> list[tuple[int, str, float]]:
+        """Add what was answered to the comparisons; who became champion behind which step."""
+        start, due = 0, list(choices)
         turns: list[tuple[int, str, float]] = []
+        lately = {name: (a.right, a.brier) for name, a in answers.items()}
         while True:
-            end, winner = self._first(answers, start, k)
+            stop = asked.answered.size
+            if due:
+                stop = int(np.searchsorted(asked.answered, due[0], side="right"))
+            end, winner = self._first(answers, start, stop)
             for name, comparison in self._comparisons.items():
                 comparison.advance(*_pair(answers, self.champion, name), start, end)
-            if winner is None:
+            self._lately.advance(lately, start, end)
+            if winner is not None:
+                turns.append((int(asked.answered[end - 1]), *self._turn(winner)))
+                self.promotions += 1
+            elif due:
+                step, best = due.pop(0), self._lately.best(self.champion)
+                if best != self.champion and self._machine.drift is not None:
+                    turns.append((step, *self._turn(best)))
+                    self._machine.drift.actions["challenger"] += 1
+            else:
                 return turns
-            turns.append((end, winner, self._comparisons[winner].e_value))
-            self.promote(winner)
-            self.promotions += 1
             start = end
+
+    def _turn(self, winner: str) -> tuple[str, float]:
+        """Promote; who, and by what evidence."""
+        e_value = self._comparisons[winner].e_value
+        self.promote(winner)
+        return winner, e_value
 
     def _first(self, answers: dict[str, Answers], start: int, stop: int) -> tuple[int, str | None]:
         """Where the first challenger reaches the threshold, and which one."""
@@ -257,7 +289,7 @@ class Roster:
             "promotions": self.promotions,
             "compared": order,
         }
-        parts = {"roster": State(header)}
+        parts = {"roster": State(header), "lately": self._lately.to_state()}
         for i, shadow in enumerate(self._shadows.values()):
             parts[f"shadow {i}"] = shadow.to_state()
         for i, name in enumerate(order):
@@ -290,6 +322,8 @@ class Roster:
         self._comparisons = {name: Comparison() for name in header["compared"]}
         for i, comparison in enumerate(self._comparisons.values()):
             comparison.load_state(state.nested(f"comparison {i}"))
+        if "lately" in state.header:  # else saved before there was one: it begins here
+            self._lately.load_state(state.nested("lately"))
         for name in without:
             self.dismiss(name)
 
@@ -317,9 +351,9 @@ def _spoken(
     made, n = spoke.predictions, len(spoke.predictions)
     proba, known, said, learned = made.proba, made.known, spoke.said, spoke.learned_before
     speakers, promotions = [(0, first)], []
-    for end, name, e_value in turns:
+    for step, name, e_value in turns:
         # The step that decided was the last of the one before.
-        at = int(np.searchsorted(asked.steps, asked.answered[end - 1], side="right"))
+        at = int(np.searchsorted(asked.steps, step, side="right"))
         theirs, later = answers[name].result, np.arange(n) >= at
         proba = np.where(later[:, None], theirs.predictions.proba, proba)
         known = np.where(later, theirs.predictions.known, known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream.drift import DriftRule, MonitorRule
-from tests.config.test_load import config, problem
+from tests.config.test_load import SMALLEST, config, problem
 
 BOTH = """
 [drift]
@@ -50,7 +50,7 @@ def test_drift_is_no_part_of_the_identity() -> None:
         ('{on = "error", type = "DDM", delta = 1}', "DDM has no parameter 'delta'"),
         ('{on = "error", type = "ADWIN", delta = inf}', "expected a finite number"),
         ('{on = "error", type = "ADWIN", delta = 7}', "delta must be a number"),
-        ('{on = "error", type = "ADWIN", action = "stop"}', "'alert', 'forget' or 'reset'"),
+        ('{on = "error", type = "ADWIN", action = "stop"}', "'alert', 'forget', 'reset' or"),
         ('{on = "error", type = "KSWIN", window_size = 40}', "at least twice stat_size"),
     ],
 )
@@ -67,3 +67,12 @@ def test_two_detectors_of_a_type_on_one_quantity_are_refused() -> None:
     twice = '{on = "error", type = "ADWIN"}, {on = "error", type = "ADWIN", delta = 0.1}'
 
     assert "ADWIN on error is there twice" in problem(f"[drift]\ndetectors = [{twice}]")
+
+
+def test_to_choose_a_champion_takes_a_challenger() -> None:
+    """The model alone is no choice."""
+    one = '[drift]\naction = "challenger"\ndetectors = [{on = "error", type = "ADWIN"}]\n'
+    rival = '[[challenger]]\nname = "rival"\ntype = "GaussianNB"\n'
+
+    assert "there is one; add a [[challenger]]" in problem(SMALLEST + one)
+    assert config(one + rival).drift.rule.chooses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from functools import partial
 from itertools import pairwise
@@ -43,6 +44,16 @@ action = "forget"
 keep = 100
 warm_up = 50
 detectors = [{on = "error", type = "HDDM_A"}]
+"""
+CHOICE = """
+[drift]
+action = "challenger"
+warm_up = 50
+detectors = [{on = "error", type = "DDM"}]
+[[challenger]]
+name = "quick"
+type = "GaussianNB"
+half_life = 30
 """
 
 
@@ -142,6 +153,21 @@ def test_a_model_that_began_anew_comes_out_of_the_journal_again(service, more) -
     assert rebuilt.shard.view().drift == view.drift
     assert view.quality.scores["last_1000"].accuracy > 0.75
     assert service.rebuilt(more=more).shard.fingerprint() == service.fingerprint()
+
+
+def test_an_alarm_changes_the_champion_and_a_replay_does_too(service) -> None:
+    """Predictions name who made them; the journal alone leads to the same champion."""
+    view = service.run(more=CHOICE)
+    rebuilt = service.rebuilt().shard
+    made_by = [json.loads(value)["model"]["name"] for _, _, value in service.predictions()]
+
+    assert view.drift.actions == {"challenger": 1}
+    assert rebuilt.champion == "quick"
+    assert rebuilt.fingerprint() == service.rebuilt(more=CHOICE).shard.fingerprint()
+    first = made_by.index("quick")
+    assert 500 < first < 700
+    assert set(made_by[:first]) == {"svc"}
+    assert set(made_by[first:]) == {"quick"}
 
 
 def test_the_journal_says_what_was_watched_where_that_changed(service) -> None:

@@ -1,5 +1,6 @@
 """Whether one model is better than another, looked at as often as one likes."""
 
+from stream.evaluate.compare.lately import Lately
 from stream.evaluate.compare.paired import (
     LEVEL,
     Comparison,
@@ -8,4 +9,4 @@ from stream.evaluate.compare.paired import (
     compile_comparison,
 )
 
-__all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]
+__all__ = ["LEVEL", "Comparison", "ComparisonView", "Lately", "brier", "compile_comparison"]

@@ -155,3 +155,16 @@ def radius(v: float, level: float) -> float:
         else:
             high = middle
     return high
+
+
+@njit(cache=True)
+def fade(right: Any, cost: Any, start: int, stop: int, factor: float, sums: Any) -> None:
+    """Add costs in order, each weighing `factor` times as much as the one after it.
+
+    right int8 (k,): -1 where the record does not count; cost float64 (k,); start, stop: which of
+    them; sums float64 (2,): weight and weighted cost so far, updated.
+    """
+    for i in range(start, stop):
+        if right[i] >= 0:
+            sums[0] = factor * sums[0] + 1.0
+            sums[1] = factor * sums[1] + cost[i]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stream.block import Floats
 from stream.errors import StateError
 from stream.evaluate.compare import _kernels as kernels
+from stream.evaluate.compare.lately import Lately
 from stream.state import State
 
 __all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]
@@ -204,3 +205,4 @@ def compile_comparison() -> None:
     comparison = Comparison()
     comparison.advance(one - 1, one, cost, cost)
     comparison.view()
+    Lately().advance({"": (one, cost)}, 0, 1)
