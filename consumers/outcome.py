@@ -132,36 +132,27 @@ class Outcome:
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
-        classes = made.classes
-        n = len(self.observed)
+        n, classes = len(self.observed), made.classes
         decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
         columns = zip(
-            self.observed,
+            self._encoders(),
             self.ids,
             self.result.said.tolist(),
-            made.proba.tolist(),
-            made.known.tolist(),
-            self.result.learned_before.tolist(),
+            made.ranked(spec.top),
+            (self.result.learned_before + self.learned_before).tolist(),
+            batch.source[self.observed].tolist(),
+            batch.offsets[self.observed].tolist(),
+            batch.timestamps[self.observed].tolist(),
             decided,
             self.result.explanations or [None] * n,
             strict=True,
         )
-        speaks = self._encoders()
-        for i, id_, said, proba, known, learned, decision, why in columns:
-            encoder = next(speaks)
-            partition = batch.partitions[batch.source[i]]
-            ts = int(batch.timestamps[i])
-            value = encoder.encode(
-                id_,
-                None if said < 0 else classes[said],
-                list(zip(classes[:known], proba, strict=False)),
-                self.learned_before + learned,
-                (partition.topic, partition.number, int(batch.offsets[i])),
-                ts,
-                decision,
-                why,
-            )
-            out = partition.number % spec.predictions_partitions
+        for encoder, id_, said, ranked, learned, source, offset, ts, decision, why in columns:
+            topic, number = batch.partitions[source]
+            best = None if said < 0 else classes[said]
+            place = (topic, number, offset)
+            value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
+            out = number % spec.predictions_partitions
             yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
 
     def _encoders(self) -> Iterator[PredictionEncoder]:
@@ -170,7 +161,7 @@ class Outcome:
         starts = self.result.speakers or [(0, "")]
         for (at, name), (end, _) in pairwise([*starts, (n, "")]):
             model = (name, self.types[name]) if name else (spec.name, spec.model)
-            encoder = PredictionEncoder(*model, spec.top, spec.explain)
+            encoder = PredictionEncoder(*model, spec.explain)
             yield from repeat(encoder, end - at)
 
     def dead_letters(self) -> Iterator[Outgoing]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from consumers.alarms import Alarms
 from consumers.codecs.json import JsonLabels, JsonObservations
+from consumers.codecs.order import in_order
 from consumers.errors import RecordError
 from consumers.events import ChallengerView, LabelView, RiskView, ShardView
 from consumers.lineup import Lineup
@@ -238,28 +239,7 @@ class Shard:
             each.blank(list(x.rejected))
         rejected = passed | {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
-        ids, row, labels, weights, dead = [], [], [], [], [0]
-        at = []
-        next_x, next_y = 0, 0
-        for i, label in enumerate(is_label):
-            if i in passed:
-                dead[-1] += 1
-                continue
-            k = next_y if label else next_x
-            if label:
-                next_y += 1
-            else:
-                next_x += 1
-            if i in rejected:
-                dead[-1] += 1
-                continue
-            at.append(i)
-            dead.append(0)
-            ids.append(y.ids[k] if label else x.ids[k])
-            row.append(-1 if label else k)
-            labels.append(y.labels[k] if label else x.labels[k])
-            weights.append(y.weights[k] if label else 1.0)
-        events = Events(ids, row, labels, weights, [times[i] for i in at], dead)
+        events, at = in_order(times, (seen, x), (told, y), rejected)
         return events, at, (rows, x.rows), rejected
 
     def _count(

@@ -154,7 +154,7 @@ class LabelJoin:
             return
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(self._waiting) >= self.max_pending:
-            self._evict(plan)
+            self._forget(plan, next(iter(self._waiting)), "evicted")
         slot = self._keep(plan, row)
         plan.began.add(slot)
         self._waiting[id] = (slot, self.time)
@@ -316,16 +316,12 @@ class LabelJoin:
             self._accepted.release(self._early.pop(id_)[0])
             self.outcomes["early_expired"] += 1
         for id_ in older(self._waiting.items(), limit):
-            self._forget(plan, id_)
-            self.outcomes["expired"] += 1
+            self._forget(plan, id_, "expired")
         held: tuple[Mapping[str, Held], ...] = (self._settled, self._early, self._waiting)
         self._oldest = min((d[next(iter(d))][1] for d in held if d), default=time)
 
-    def _evict(self, plan: Plan) -> None:
-        self._forget(plan, next(iter(self._waiting)))
-        self.outcomes["evicted"] += 1
-
-    def _forget(self, plan: Plan, id_: str) -> None:
+    def _forget(self, plan: Plan, id_: str, outcome: str) -> None:
+        self.outcomes[outcome] += 1
         slot = self._waiting.pop(id_)[0]
         plan.no_longer_waits(slot)
         self.account.gave_up()

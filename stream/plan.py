@@ -91,13 +91,13 @@ class Plan:
 
     def columns(self) -> Columns:
         """Op, row, slot, label and weight of its steps."""
-        ops, rows, slots, ys, ws = zip(*self.steps, strict=True) if self.steps else ((),) * 5
+        steps = self.steps
         return Columns(
-            np.array(ops, dtype=np.int8),
-            np.array(rows, dtype=np.int64),
-            np.array(slots, dtype=np.int64),
-            ys,
-            np.array(ws, dtype=np.float64),
+            np.array([step[0] for step in steps], dtype=np.int8),
+            np.array([step[1] for step in steps], dtype=np.int64),
+            np.array([step[2] for step in steps], dtype=np.int64),
+            [step[3] for step in steps],
+            np.array([step[4] for step in steps], dtype=np.float64),
         )
 
     def no_longer_waits(self, slot: int) -> None:

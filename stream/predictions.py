@@ -53,6 +53,29 @@ class Predictions:
         """The most probable label of each; None where no class was known."""
         return [None if code < 0 else self.classes[code] for code in self.best().tolist()]
 
+    def ranked(self, top: int) -> list[list[tuple[Label, float]]]:
+        """Label and probability of the `top` most probable classes of each, equals as learned.
+
+        Examples
+        --------
+        >>> proba = np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]])
+        >>> Predictions(["no", "yes"], proba, np.array([2, 2, 1])).ranked(2)
+        [[('yes', 0.8), ('no', 0.2)], [('no', 0.5), ('yes', 0.5)], [('no', 1.0)]]
+        """
+        known = np.arange(len(self.classes)) < self.known[:, None]  # the others come last
+        order = np.argsort(np.where(known, -self.proba, 1.0), axis=1, kind="stable")[:, :top]
+        found = np.take_along_axis(self.proba, order, axis=1).tolist()
+        names = np.empty(len(self.classes), dtype=object)
+        names[:] = self.classes
+        pairs = zip(names[order].tolist(), found, strict=True)
+        if known.all():
+            return [list(zip(labels, row, strict=True)) for labels, row in pairs]
+        counts = self.known.tolist()
+        return [
+            list(zip(labels[:k], row, strict=False))
+            for (labels, row), k in zip(pairs, counts, strict=True)
+        ]
+
     def dicts(self) -> list[dict[Label, float]]:
         """Each posterior as a dict from label to probability."""
         return [

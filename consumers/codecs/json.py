@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from consumers.codecs.json_document import LARGEST_RECORD, parse, plain
+from consumers.codecs.json_document import LARGEST_RECORD, SHORT, parse, plain
 from consumers.errors import RecordError
 from stream import schema as kinds
 from stream.block import Rows
@@ -110,7 +110,9 @@ class JsonObservations:
             types.append(bool | int | str | None)
         fields = [(f"f{i}", t, None) for i, t in enumerate(types)]
         rename = {f"f{i}": name for i, name in enumerate(names)}
-        return msgspec.json.Decoder(msgspec.defstruct("Observation", fields, rename=rename))
+        return msgspec.json.Decoder(
+            msgspec.defstruct("Observation", fields, rename=rename, gc=False)
+        )
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Observations:
         """Columns of the records."""
@@ -124,7 +126,8 @@ class JsonObservations:
             try:
                 if decode is None:
                     raise msgspec.DecodeError
-                found = astuple(decode(plain(value)))
+                safe = value is not None and len(value) <= SHORT and value.isascii()
+                found = astuple(decode(value if safe else plain(value)))  # type: ignore[arg-type]
                 id_, label = found[width], found[width + 1] if inside else None
                 ids[i] = (
                     id_
@@ -218,13 +221,20 @@ class JsonLabels:
         """Columns of the records."""
         n = len(values)
         out = Labels([""] * n, [None] * n, [1.0] * n, {})
+        ids, labels, weights, decode = out.ids, out.labels, out.weights, _LABEL.decode
         for i, value in enumerate(values):
             try:
-                record = _LABEL.decode(plain(value))
-                if record.label is None or not _usable(record.w):
+                safe = value is not None and len(value) <= SHORT and value.isascii()
+                record = decode(value if safe else plain(value))  # type: ignore[arg-type]
+                if record.label is None or not 0 < record.w <= kinds.HEAVIEST:
                     raise msgspec.DecodeError
-                out.ids[i] = _id(record.id, keys[i])
-                out.labels[i], out.weights[i] = record.label, record.w
+                id_ = record.id
+                ids[i] = (
+                    id_
+                    if type(id_) is str and id_ and len(id_) <= LONGEST_ID
+                    else _id(id_, keys[i])
+                )
+                labels[i], weights[i] = record.label, record.w
             except (msgspec.DecodeError, RecordError):
                 try:
                     out.ids[i], out.labels[i], out.weights[i] = self.slow(keys[i], value)
@@ -243,7 +253,7 @@ class JsonLabels:
         return _id(document.get("id"), key), label, float(w)
 
 
-class _Label(msgspec.Struct):
+class _Label(msgspec.Struct, gc=False):
     id: str | int | None = None
     label: bool | int | str | None = None
     w: float = 1.0
@@ -293,13 +303,13 @@ def _id(value: Any, key: bytes | None) -> str:
     return value
 
 
-class _Model(msgspec.Struct):
+class _Model(msgspec.Struct, gc=False):
     name: str
     type: str
     learned: int
 
 
-class _Position(msgspec.Struct):
+class _Position(msgspec.Struct, gc=False):
     topic: str
     partition: int
     offset: int
@@ -316,7 +326,7 @@ class _Explanation(msgspec.Struct):
     top: list[tuple[str, float]]
 
 
-class _Prediction(msgspec.Struct):
+class _Prediction(msgspec.Struct, gc=False):
     id: str
     prediction: Label | None
     probabilities: list[tuple[Label, float]]
@@ -334,30 +344,29 @@ class PredictionEncoder:
     ----------
     name, kind
         The model's name and type.
-    top, explain
-        How many of the most probable classes and of the largest shares of features are told.
+    explain
+        How many of the largest shares of features are told.
     """
 
-    def __init__(self, name: str, kind: str, top: int = 10, explain: int = 0) -> None:
-        self.name, self.kind, self.top, self.explain = name, kind, top, explain
+    def __init__(self, name: str, kind: str, explain: int = 0) -> None:
+        self.name, self.kind, self.explain = name, kind, explain
         self._encode = msgspec.json.Encoder().encode
 
     def encode(
         self,
         id_: str,
         best: Label | None,
-        posterior: list[tuple[Label, float]],
+        ranked: list[tuple[Label, float]],
         learned: int,
         position: tuple[str, int, int],
         ts: int,
         decision: tuple[Label | None, float | None] | None = None,
         why: Explanation | None = None,
     ) -> bytes:
-        """One prediction; `posterior` in the order the classes were learned.
+        """One prediction; `ranked` are the classes that are told, the most probable first.
 
         `decision` is action and risk; of it and of `why` the record says nothing where it is None.
         """
-        ranked = sorted(posterior, key=_descending)[: self.top]
         model = _Model(self.name, self.kind, learned)
         made = msgspec.UNSET if decision is None else _Decision(*decision)
         shares: _Explanation | msgspec.UnsetType = msgspec.UNSET
@@ -365,7 +374,3 @@ class PredictionEncoder:
             shares = _Explanation(why.against, why.log_odds, why.top(self.explain))
         place = _Position(*position)
         return self._encode(_Prediction(id_, best, ranked, model, place, ts, made, shares))
-
-
-def _descending(pair: tuple[Label, float]) -> float:
-    return -pair[1]

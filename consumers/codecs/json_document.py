@@ -15,10 +15,11 @@ import msgspec
 
 from consumers.errors import RecordError
 
-__all__ = ["DEEPEST", "LARGEST_RECORD", "parse", "plain"]
+__all__ = ["DEEPEST", "LARGEST_RECORD", "SHORT", "parse", "plain"]
 
 LARGEST_RECORD = 1 << 20
 DEEPEST = 128  # objects and lists in one another
+SHORT = 2 * DEEPEST  # bytes in which nothing can lie too deep
 MOST_DIGITS = 4300  # of an integer: what both parsers can read
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one ends with the text
@@ -57,7 +58,7 @@ def plain(value: bytes | None) -> bytes:
     """
     if value is None or len(value) > LARGEST_RECORD:
         raise msgspec.DecodeError
-    if len(value) > 2 * DEEPEST and value.count(b"{") + value.count(b"[") > DEEPEST:
+    if len(value) > SHORT and value.count(b"{") + value.count(b"[") > DEEPEST:
         raise msgspec.DecodeError
     if not value.isascii():
         try:

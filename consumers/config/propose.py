@@ -76,7 +76,8 @@ def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
-        "# [labels] [decision] [output] [commit] [journal] [snapshots] [http] [telemetry] [kafka].",
+        "# [labels] [[challenger]] [promotion] [decision] [drift] [output] [commit] [journal]",
+        "# [snapshots] [http] [telemetry] [kafka].",
         "",
         f"name = {_text(source.name)}",
         "",

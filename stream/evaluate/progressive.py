@@ -163,8 +163,10 @@ class Progressive:
                 )
             if self.drift is not None and len(plan.steps) > len(plan.events):
                 plan.events.append(event)
-            if breaker is not None:
-                breaker.add(dead=event in plan.rejected)
+            if breaker is not None and (breaker.dead or event in plan.rejected):
+                breaker.add(
+                    dead=event in plan.rejected
+                )  # good ones beside good ones change nothing
             if plan.correction is not None:
                 break
         return plan

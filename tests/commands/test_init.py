@@ -269,6 +269,6 @@ def test_sections_that_are_left_out_are_listed() -> None:
     """All there are, so that nobody has to look for them."""
     init(write("people.jsonl", ROWS), label="spam")
 
-    head = "".join(Path("people.toml").read_text().splitlines(keepends=True)[:4])
+    head = "".join(Path("people.toml").read_text().splitlines(keepends=True)[:5])
     written = {"name", "input", "features", "model", "scale"}
     assert all(f"[{name}]" in head for name in Config.model_fields if name not in written)

@@ -263,11 +263,9 @@ def test_weight_that_is_no_weight_is_rejected(w) -> None:
 
 
 def test_prediction_has_the_fields_of_the_wire_and_no_other() -> None:
-    """Labels keep their kind; the most probable come first, equals as they were learned."""
-    posterior = [(3, 0.2), (1, 0.3), (2, 0.3), (4, 0.2)]
-    value = PredictionEncoder("svc", "GaussianNB", top=3).encode(
-        "é", 1, posterior, 17, ("topic", 2, 5), 99
-    )
+    """Labels keep their kind and the order they come in."""
+    ranked = [(1, 0.3), (2, 0.3), (3, 0.2)]
+    value = PredictionEncoder("svc", "GaussianNB").encode("é", 1, ranked, 17, ("topic", 2, 5), 99)
 
     assert json.loads(value) == {
         "id": "é",

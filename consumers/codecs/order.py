@@ -1,0 +1,48 @@
+"""Observations and labels, decoded apart, put back into the order they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import pairwise
+
+from consumers.codecs.json import Labels, Observations
+from stream.evaluate.progressive import Events
+
+__all__ = ["in_order"]
+
+
+def in_order(
+    times: list[int],
+    observed: tuple[list[int], Observations],
+    told: tuple[list[int], Labels],
+    rejected: Collection[int],
+) -> tuple[Events, list[int]]:
+    """Observations and labels, each with its places in the batch, in order; the places."""
+    n = len(times)
+    ids, row, weights = [""] * n, [-1] * n, [1.0] * n
+    labels: list[object] = [None] * n
+    seen, x = observed
+    for k, i in enumerate(seen):
+        ids[i], row[i], labels[i] = x.ids[k], k, x.labels[k]
+    heard, y = told
+    for k, i in enumerate(heard):
+        ids[i], labels[i], weights[i] = y.ids[k], y.labels[k], y.weights[k]
+    if not rejected:
+        return Events(ids, row, labels, weights, times), list(range(n))
+    at = [i for i in range(n) if i not in rejected]
+    dead = [after - before - 1 for before, after in pairwise([-1, *at, n])]
+
+    def used(column: list[Any]) -> list[Any]:
+        return [column[i] for i in at]
+
+    return Events(used(ids), used(row), used(labels), used(weights), used(times), dead), at
+
+
+def _skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
+    """Index in the batch to why that record is passed over."""
+    out: dict[int, RecordError] = {}
+    for topic, number, offset, reason in skips:
+        source = batch.partitions.index(Partition(topic, number))
+        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
+        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
+    return out
