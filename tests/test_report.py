@@ -84,6 +84,8 @@ def test_report_shows_the_numbers_that_are_told(made, tmp_path: Path, capsys: Sa
 
     assert f"{100 * told['scores']['all']['accuracy']:.2f} %" in page
     assert f"{100 * told['classes'][0]['f1']:.2f} %" in page
+    for score in ("kappa", "brier", "calibration_error"):
+        assert f">{told['scores']['all'][score]:.4f}</td>" in page
     for row in told["confusion"]["counts"]:
         for count in row:
             assert f">{count:,}</td>" in page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import pairwise
+from typing import Any
 
 from consumers.codecs.json import Labels, Observations
 from stream.evaluate.progressive import Events
@@ -36,13 +37,3 @@ def in_order(
         return [column[i] for i in at]
 
     return Events(used(ids), used(row), used(labels), used(weights), used(times), dead), at
-
-
-def _skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
-    """Index in the batch to why that record is passed over."""
-    out: dict[int, RecordError] = {}
-    for topic, number, offset, reason in skips:
-        source = batch.partitions.index(Partition(topic, number))
-        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
-        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
-    return out

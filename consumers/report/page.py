@@ -22,6 +22,18 @@ __all__ = ["check_report", "report_page", "write_report"]
 
 MOST_CLASSES = 20
 LONGEST = 60  # characters of a label or name
+FURTHER = {
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "F1, mean over classes",
+    "mcc": "Matthews correlation",
+    "kappa": "Cohen's kappa",
+    "kappa_m": "kappa-M, against majority",
+    "kappa_t": "kappa-T, against no-change",
+    "brier": "Brier score",
+    "calibration_error": "expected calibration error",
+    "roc_auc": "ROC AUC, mean over classes",
+    "pr_auc": "average precision, mean over classes",
+}
 
 
 def check_report(path: Path) -> None:
@@ -105,7 +117,7 @@ def _figures(told: Mapping[str, Any]) -> str:
             spoken(window),
             f"{found['scored']:,.0f}",
             _share(found["accuracy"]),
-            "–" if found["log_loss"] is None else f"{found['log_loss']:.4f}",
+            _number(found["log_loss"]),
             _share(found["baselines"]["majority"]),
             _share(found["baselines"]["no_change"]),
         ]
@@ -113,16 +125,22 @@ def _figures(told: Mapping[str, Any]) -> str:
     ]
     head = ("window", "scored", "accuracy", "log loss", "majority", "no-change")
     note = "Majority and no-change are what saying the commonest, and the last, label would give."
-    return _section("How good", note, _table("Scores by window", head, rows))
+    more = [
+        [words, *(_number(found[key]) for found in told["scores"].values())]
+        for key, words in FURTHER.items()
+    ]
+    tables = _table("Scores by window", head, rows)
+    tables += _table("Other scores", ("score", *(row[0] for row in rows)), more)
+    return _section("How good", note, tables)
 
 
 def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> list[str]:
     names = [model["name"] for model in models]
     rows = []
     for model in models:
-        loss, against = model["log_loss"], model["against"]
+        against = model["against"]
         row = [model["name"], model["type"], _share(model["accuracy"])]
-        row.append("–" if loss is None else f"{loss:.4f}")
+        row.append(_number(model["log_loss"]))
         if against is None:
             rows.append([*row, "champion", "", "", ""])
             continue
@@ -247,6 +265,10 @@ def _text(value: object, longest: int = LONGEST) -> str:
     text = str(value)
     text = text if text.isprintable() else repr(text)
     return escape(text if len(text) <= longest else text[: longest - 1] + "…")
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
 
 
 def _share(value: float | None) -> str:
