@@ -18,7 +18,7 @@ def main() -> int:
     """Rounds of both data sets; 1 where one has a violation."""
     options = arguments(__doc__, "rounds", 5)
     row = Row(
-        f"three nodes ({NODES} × {HEAP_MB} MB) restarted in turn, killed or terminated, by "
+        f"three nodes ({NODES} × {HEAP_MB} MB) restarted in turn, killed or terminated, "
         f"{options.rounds} rounds, `tests.long.rolling`",
         options.rounds * NODES,
     )
