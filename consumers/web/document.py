@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 __all__ = [
+    "Alarm",
     "CalibrationBin",
     "ClassScore",
     "Confusion",
@@ -17,8 +18,10 @@ __all__ = [
     "DeadLetter",
     "Decisions",
     "Delay",
+    "Drift",
     "Input",
     "Labelling",
+    "Monitor",
     "Prediction",
     "Score",
     "ShardLine",
@@ -142,6 +145,35 @@ class Contender(Struct, frozen=True):
     upper: float | None = None
 
 
+class Alarm(Struct, frozen=True):
+    """Drift was detected behind a record, when so many predictions had been scored."""
+
+    at: int
+    on: str
+    detector: str
+    before: float
+    after: float
+    action: str
+    scored: int
+    place: str
+
+
+class Monitor(Struct, frozen=True):
+    """One detector."""
+
+    on: str
+    detector: str
+    alarms: int
+    detected: bool
+
+
+class Drift(Struct, frozen=True):
+    """What watches for drift, and its last alarms, the newest first."""
+
+    monitors: list[Monitor]
+    alarms: list[Alarm]
+
+
 class Input(Struct, frozen=True):
     """One partition of an input."""
 
@@ -213,6 +245,7 @@ class ShardStatus(Struct, frozen=True):
     decisions: Decisions | None = None
     labelling: Labelling | None = None
     contenders: list[Contender] = []
+    drift: Drift | None = None
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

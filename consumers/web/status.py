@@ -12,19 +12,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from consumers.events import ChallengerView, LabelView, RiskView, Said, ShardView
+from consumers.events import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
 from consumers.records import Outgoing
 from consumers.telemetry.prometheus import class_names
 from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (
+    Alarm,
     Confusion,
     Contender,
     Curve,
     DeadLetter,
     Decisions,
     Delay,
+    Drift,
     Input,
     Labelling,
+    Monitor,
     Prediction,
     ShardLine,
     ShardStatus,
@@ -151,6 +154,7 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         decisions=_decisions(view.risk),
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
+        drift=_drift(view.drift),
         latest=[_prediction(said) for said in reversed(board.latest)],
         dead=[_dead_letter(out) for out in reversed(board.dead)],
         stream_time=view.stream_time,
@@ -270,6 +274,26 @@ def _challenger(view: ChallengerView) -> Contender:
         short(compared.lower),
         short(compared.upper),
     )
+
+
+def _drift(view: DriftView | None) -> Drift | None:
+    if view is None:
+        return None
+    monitors = [Monitor(m.on, m.detector, m.alarms, m.detected) for m in view.monitors]
+    alarms = [
+        Alarm(
+            a.time,
+            a.on,
+            a.detector,
+            round(a.before, 4),
+            round(a.after, 4),
+            a.action,
+            a.scored,
+            f"{a.partition.topic}:{a.partition.number}:{a.offset}",
+        )
+        for a in reversed(view.last)
+    ]
+    return Drift(monitors, alarms)
 
 
 def _inputs(board: Board, view: ShardView) -> list[Input]:

@@ -21,6 +21,25 @@ from tests.web.living import Living, living
 expect.set_options(timeout=15_000)
 EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 
+SECTIONS = [
+    "Accuracy", "Scores", "Confusion", "Classes", "Calibration", "Throughput and lag", "Labels",
+    "Label delay", "Decisions", "Champion and challengers", "Drift", "Last predictions",
+    "Dead letters", "Inputs",
+]  # fmt: skip
+EVERYTHING = """
+[decision]
+reject = 0.2
+[decision.losses]
+left = {left = 0, right = 1}
+right = {left = 1, right = 0}
+[drift]
+warm_up = 50
+detectors = [{on = "error", type = "ADWIN"}]
+[[challenger]]
+name = "joint"
+type = "GaussianBayes"
+"""
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
@@ -32,12 +51,9 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Living]:
     """A service that has learned, with everything a record can spoil."""
-    more = (
-        "[decision]\nreject = 0.2\n[decision.losses]\nleft = {left = 0, right = 1}\n"
-        "right = {left = 1, right = 0}"
-    )
-    with living(tmp_path_factory.mktemp("browser"), more=more) as running:
+    with living(tmp_path_factory.mktemp("browser"), more=EVERYTHING) as running:
         running.send(200)
+        running.send(100, classes=("right", "left"))  # the world turns: an alarm
         running.spoil(b"{", b'{"id": "x", "a": "two"}')
         yield running
 
@@ -57,11 +73,13 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
     """Figures, tables and charts are those of the view that the metrics show too."""
     scores = service.board.view.quality.scores
     with opened(browser, service.url) as page:
-        expect(tile(page, "Learned")).to_have_text("200")
+        expect(tile(page, "Learned")).to_have_text("300")
         expect(page.locator("#state")).to_have_text("live")
         expect(tile(page, "Accuracy")).to_have_text(f"{100 * scores['last_1000'].accuracy:.1f} %")
         expect(page.locator("#curve canvas")).to_be_visible()
-        confusion, classes, dead = (shown(page, s) for s in ("confusion", "classes", "dead"))
+        confusion, classes, dead, drift, challengers = (
+            shown(page, s) for s in ("confusion", "classes", "dead", "drift", "challengers")
+        )
         names = page.locator("#confusion thead th").all_inner_texts()[1:]
         title = page.title()
         visible = page.locator(".card:visible h2").all_inner_texts()
@@ -73,8 +91,9 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         assert [int(n) for n in row] == [of[counted.classes.index(name)] for name in names]
     assert sorted(row[0] for row in classes) == ["left", "right"]
     assert [row[1] for row in dead] == ["wrong kind", "unparsable"]
-    for section in ("Accuracy", "Scores", "Labels", "Last predictions", "Decisions", "Inputs"):
-        assert section in visible
+    assert drift[0][1:3] == ["error", "ADWIN"]
+    assert [row[0] for row in challengers] == ["GaussianNB (champion)", "joint, GaussianBayes"]
+    assert visible == SECTIONS
 
 
 def test_page_follows_while_records_flow(browser: Browser, tmp_path) -> None:
@@ -137,7 +156,7 @@ def test_explanation_is_shown_on_click_and_by_keyboard(browser: Browser, service
 def test_page_has_no_serious_barrier(browser: Browser, service: Living, options) -> None:
     """By axe-core, with all tables and an explanation open: contrast, names, roles, order."""
     with opened(browser, service.url, **options) as page:
-        expect(tile(page, "Learned")).to_have_text("200")
+        expect(tile(page, "Learned")).to_have_text("300")
         for summary in page.locator("summary:visible").all():
             summary.click()
         page.get_by_role("button", name="Why").first.click()

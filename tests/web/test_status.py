@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from consumers.events import ChallengerView, LabelView, RiskView, Said
+from consumers.events import (
+    ChallengerView,
+    DriftAlarm,
+    DriftView,
+    LabelView,
+    MonitorView,
+    RiskView,
+    Said,
+)
 from consumers.records import Outgoing, Partition
 from consumers.web.app import Health
 from consumers.web.board import Board, Second
@@ -210,6 +218,25 @@ def test_challengers_stand_beside_the_champion() -> None:
     assert (other.won, other.lost, other.difference) == (9, 4, 0.012)
     assert other.e_value < float("inf"), "which JSON does not know"
     assert document(board()).shard.contenders == []
+
+
+def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:
+    """With the record behind which each was raised, and its place on the curve."""
+    at = Partition("obs", 2)
+    alarms = [
+        DriftAlarm("ADWIN", "error", "alert", 0.1, 0.30004, 1_700_000_000_000 + n, 500 + n, at, n)
+        for n in range(2)
+    ]
+    monitors = [MonitorView("ADWIN", "error", 2, True)]
+    shown = document(board(drift=DriftView("mail", monitors, {}, alarms))).shard.drift
+
+    assert [a.place for a in shown.alarms] == ["obs:2:1", "obs:2:0"]
+    assert (shown.alarms[0].before, shown.alarms[0].after) == (0.1, 0.3)
+    assert [a.scored for a in shown.alarms] == [501, 500]
+    assert [(m.detector, m.on, m.alarms, m.detected) for m in shown.monitors] == [
+        ("ADWIN", "error", 2, True)
+    ]
+    assert document(board(drift=None)).shard.drift is None
 
 
 def test_inputs_are_those_furthest_behind() -> None:

@@ -227,6 +227,7 @@
     section("delay", shard.labelling, delay);
     section("decisions", shard.decisions, decisions);
     section("challengers", shard.contenders, challengers);
+    section("drift", shard.drift, drift);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
     section("inputs", shard.inputs, inputs);
@@ -304,7 +305,7 @@
     draw(place, [scored, model, majority, no_change], {
       lines,
       height: 280,
-      marks: (newest.shard.drift ?? []).map((alarm) => alarm.scored),
+      marks: (newest.shard.drift?.alarms ?? []).map((alarm) => alarm.scored),
       range: (u, low, high) => [Math.max(0, Math.floor((low ?? 0.5) * 10 - 0.001) / 10), Math.min(1, Math.ceil((high ?? 1) * 10) / 10)],
       xs: (u, ticks) => ticks.map((x) => (Number.isInteger(x) ? number(x) : "")),
       ys: (u, ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
@@ -451,6 +452,21 @@
         right(c.champion ? "" : number(c.won)), right(c.champion ? "" : number(c.lost)),
         right(c.champion ? "" : evidence(c.e_value)),
         right(c.champion ? "" : `${signed(c.difference, 4)} (${signed(c.lower, 4)} to ${signed(c.upper, 4)})`),
+      ]),
+    );
+  }
+
+  function drift(element, { monitors, alarms }) {
+    const told = monitors.map((m) => `${m.detector} on ${words(m.on)}: ${number(m.alarms)} ${m.alarms === 1 ? "alarm" : "alarms"}${m.detected ? ", just now" : ""}`);
+    write(element.querySelector(".quiet"), `${told.join("; ")}.${alarms.length ? " The newest first; each is a dashed line on the curve." : ""}`);
+    element.querySelector(".scroll").hidden = alarms.length === 0;
+    table(
+      element,
+      ["Stream time", "Watched", "Detector", right("Before"), right("Behind"), "Action", minor(right("Scored by then")), minor("Record")],
+      alarms.map((a) => [
+        { text: moment(a.at), kind: "still", head: "row" }, { text: words(a.on), kind: "name" }, a.detector,
+        right(decimal(a.before, 4)), right(decimal(a.after, 4)), a.action,
+        minor(right(number(a.scored))), minor({ text: a.place, kind: "name" }),
       ]),
     );
   }
