@@ -242,6 +242,10 @@ class Learner(base.Classifier, abc.ABC):
         trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
+    def anew(self) -> Self:
+        """An empty learner of these parameters, to go on in place of this one."""
+        return self.clone()
+
     # What not every family can do.
 
     def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:

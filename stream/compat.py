@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from math import fsum, isfinite, nan
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +126,7 @@ class RiverClassifier(Learner):
 
     def _start(self) -> None:
         self._learned: list[int] = []
-        self._unweighted = 0
+        self._unweighted, self._proven = 0, False
         self._failed = {"predict": 0, "learn": 0}
         self._bind()
 
@@ -135,6 +135,12 @@ class RiverClassifier(Learner):
             self._classes.bound = 2
         last = getattr(self.model, "_last_step", self.model)
         self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
+
+    def anew(self) -> Self:
+        """See `Learner.anew`: at its first record it may fail, for this one has learned."""
+        fresh = super().anew()
+        fresh._proven = self._proven or any(self._learned)
+        return fresh
 
     def compile_kernels(self) -> None:
         """Nothing: river's models come compiled."""
@@ -168,7 +174,7 @@ class RiverClassifier(Learner):
         try:
             self.model.learn_one(x, self._river_label(code), **more)
         except Exception as error:
-            if not any(self._learned):
+            if not (self._proven or any(self._learned)):
                 raise self._failure("learn", error) from error
             self._failed["learn"] += 1
             return
@@ -245,6 +251,7 @@ class RiverClassifier(Learner):
             "river": river_version,
             "model": str(self.model),
             "weights": self._unweighted,
+            "proven": self._proven,
         }
         arrays: dict[str, NDArray[Any]] = {
             "pickle": np.frombuffer(data, dtype=np.uint8),
@@ -272,6 +279,7 @@ class RiverClassifier(Learner):
         self.model = model
         self._learned = learned.tolist()
         self._unweighted = int(state.header["weights"])
+        self._proven = bool(state.header.get("proven", False))
         self._bind()
 
 

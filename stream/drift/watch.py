@@ -97,7 +97,7 @@ class Drift:
         due: set[Action] = {self.rule.monitors[alarm.monitor].action for alarm in alarms}
         self.overflows.update(learner.overflows)
         self._since = 0
-        fresh: Learner = learner.clone()
+        fresh = learner.anew()
         if self._recent is not None and "reset" in due:
             self._recent.clear()
         elif self._recent is not None:

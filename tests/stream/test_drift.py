@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from river import drift, tree
+from river import drift, naive_bayes, tree
 
 from stream import (
     GaussianNB,
@@ -95,7 +95,7 @@ def given(events: list[Event], start: int) -> tuple[Rows, Events, dict[str, np.n
         [1.0] * len(events),
         list(range(start, start + len(events))),
     )
-    return rows, told, {"a": rows.numeric[:, 0]}
+    return rows, told, {"a": rows.numeric[:, 0], "b": rows.numeric[:, 1]}
 
 
 def process(machine: Progressive, events: list[Event], start: int = 0, explain=False) -> Run:
@@ -348,6 +348,28 @@ def test_what_a_model_refused_stays_counted_when_it_is_gone() -> None:
 
     assert watched.drift.actions["reset"] > 0
     assert sum(watched.drift.overflows.values()) > 0
+
+
+class Fragile(naive_bayes.GaussianNB):
+    """A river model that fails at some records."""
+
+    def learn_one(self, x: dict, y: object) -> None:
+        """As it does, unless there is no `a`."""
+        if "a" not in x:
+            raise ZeroDivisionError("no a")
+        super().learn_one(x, y)
+
+
+def test_a_river_model_that_began_anew_may_fail_at_its_first_record() -> None:
+    """It has worked before: one bad record behind an alarm must not end a service."""
+    monitor = MonitorRule("feature:b", "PageHinkley", {"threshold": 9.0}, "reset")
+    watched = machine(DriftRule((monitor,)), RiverClassifier(Fragile()))
+    calm = [Event(f"c{i}", {"a": i % 2, "b": 0.0}, "pq"[i % 2]) for i in range(50)]
+    jump = [Event(f"j{i}", {"b": 9.0}, "p") for i in range(20)]
+    run(watched, calm + jump)
+
+    assert watched.drift.actions["reset"] == 1
+    assert watched.learner.overflows["learn_failures"] > 0
 
 
 def test_a_rule_that_makes_no_sense_is_one_line() -> None:
