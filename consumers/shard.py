@@ -274,7 +274,7 @@ class Shard:
             self._counts["learned"],
             dict(join.outcomes),
             dict(self._dead),
-            {**self._machine.overflows, "labels": join.labels.overflow},
+            {**self.learner.overflows, "labels": join.labels.overflow},
             join.pending,
             join.early,
             champion.machine.view(),

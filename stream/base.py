@@ -242,8 +242,11 @@ class Learner(base.Classifier, abc.ABC):
         trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
-    def anew(self) -> Self:
-        """An empty learner of these parameters, to go on in place of this one."""
+    def anew(self, proven: bool) -> Self:
+        """An empty learner of these parameters, to go on in place of this one.
+
+        `proven`: learning works, for records of this stream have been learned.
+        """
         return self.clone()
 
     # What not every family can do.

@@ -136,10 +136,10 @@ class RiverClassifier(Learner):
         last = getattr(self.model, "_last_step", self.model)
         self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
 
-    def anew(self) -> Self:
-        """See `Learner.anew`: at its first record it may fail, for this one has learned."""
-        fresh = super().anew()
-        fresh._proven = self._proven or any(self._learned)
+    def anew(self, proven: bool) -> Self:
+        """See `Learner.anew`: once proven, it may fail at its first record."""
+        fresh = super().anew(proven)
+        fresh._proven = self._proven or proven
         return fresh
 
     def compile_kernels(self) -> None:

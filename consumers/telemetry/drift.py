@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import Metric
 
 from consumers.events import ShardView
 from consumers.telemetry.families import class_names, family
-from stream.drift.rule import DEEDS
+from stream.drift.rule import ACTING
 
 __all__ = ["drift"]
 
@@ -27,5 +27,5 @@ def drift(view: ShardView) -> Iterator[Metric]:
     yield family("headwater_drift_alarms_total", alarms)
     detected = (((*of, m.detector, on[m.on]), int(m.detected)) for m in monitors)
     yield family("headwater_drift_detected", detected)
-    actions = {} if told is None else dict.fromkeys(DEEDS, 0) | dict(told.actions)
+    actions = {} if told is None else dict.fromkeys(ACTING, 0) | dict(told.actions)
     yield family("headwater_drift_actions_total", (((*of, a), n) for a, n in actions.items()))

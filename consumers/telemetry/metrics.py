@@ -312,7 +312,7 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   as `___other__`; a name is cut after 100 characters.
 - The series of drift are there where `[drift]` is configured, and begin anew when it changes. `on`
   is `error`, `log_loss`, `score` or `feature:NAME` (cut after 100 characters), `action` is
-  `forget`, `reset` or `challenger`.
+  `forget`, `reset` or `challenger`. A model that begins anew counts what it refuses from 0.
 - The series of decisions are there where `[decision]` is configured. When its losses change, risk
   and scored decisions start anew.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of

@@ -63,11 +63,10 @@ Check = Callable[[str, Any], Any]
 
 
 class Kind(NamedTuple):
-    """A kind of detector: whether it takes errors only, its parameters' checks, what it watches."""
+    """A kind of detector: whether it takes errors only, and the checks of its parameters."""
 
     binary: bool
     parameters: Mapping[str, Check]
-    of: str
 
 
 _HDDM: Mapping[str, Check] = {
@@ -85,7 +84,6 @@ DETECTORS: Mapping[str, Kind] = {
             "min_window_length": count,
             "grace_period": count,
         },
-        "the mean, over a window as long as it stays",
     ),
     "PageHinkley": Kind(
         False,
@@ -96,7 +94,6 @@ DETECTORS: Mapping[str, Kind] = {
             "alpha": partial(number, low=0.0, high=1.0, above=True),
             "mode": partial(one_of, known=("up", "down", "both")),
         },
-        "the mean, by the sum of what is above or below it",
     ),
     "KSWIN": Kind(
         False,
@@ -106,26 +103,20 @@ DETECTORS: Mapping[str, Kind] = {
             "stat_size": window,
             "seed": partial(whole, low=0, high=2**32 - 1),
         },
-        "the whole distribution, the newest values against a sample of those before",
     ),
     "DDM": Kind(
         True,
         {"warm_start": count, "warning_threshold": positive, "drift_threshold": positive},
-        "the error rate, against the best it ever was",
     ),
     "EDDM": Kind(
         True,
         {"warm_start": count, "alpha": share, "beta": share},
-        "how many records lie between two errors",
     ),
-    "HDDM_A": Kind(True, _HDDM, "the error rate, by Hoeffding's bound"),
-    "HDDM_W": Kind(
-        True, {**_HDDM, "lambda_val": share}, "a fading error rate, by McDiarmid's bound"
-    ),
+    "HDDM_A": Kind(True, _HDDM),
+    "HDDM_W": Kind(True, {**_HDDM, "lambda_val": share}),
     "FHDDM": Kind(
         True,
         {"sliding_window_size": window, "confidence_level": share, "short_window_size": window},
-        "the hits of a short window, against the most there ever were",
     ),
 }
 

@@ -13,11 +13,11 @@ from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
 from stream.parameters import one_of, whole
 
-__all__ = ["ANEW", "DEEDS", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
+__all__ = ["ACTING", "ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 
 Action = Literal["alert", "forget", "reset", "challenger"]
 ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model begins anew
-DEEDS: tuple[Action, ...] = (*ANEW, "challenger")
+ACTING: tuple[Action, ...] = (*ANEW, "challenger")  # all but telling it
 MODEL = ("error", "log_loss", "score")  # what the model says and how good it is
 FEATURE = "feature:"
 WORSE = ("error", "log_loss")  # a fall of these is what learning is for

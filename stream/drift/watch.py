@@ -41,8 +41,6 @@ class Drift:
         What raises the alarms.
     actions : Counter
         How often a model began anew, or another one became champion, by action.
-    overflows : Counter
-        What models that are gone had refused at a bound, by the bound's name.
 
     Notes
     -----
@@ -55,7 +53,6 @@ class Drift:
         forgets = any(monitor.action == "forget" for monitor in rule.monitors)
         self._recent = Recent(rule.keep, like) if forgets else None
         self.actions: Counter[str] = Counter()
-        self.overflows: Counter[str] = Counter()
         self._since: int | None = None  # records learned since a model began anew
 
     def learned(self, block: Block, steps: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
@@ -84,20 +81,23 @@ class Drift:
         if self._recent is not None:
             self._recent.corrected(age, code, w)
 
-    def anew(self, learner: Learner, alarms: Collection[Alarm], labels: list[Label]) -> Learner:
+    def anew(
+        self, learner: Learner, proven: bool, alarms: Collection[Alarm], labels: list[Label]
+    ) -> Learner:
         """The learner that goes on in place of `learner` after these alarms.
 
         Parameters
         ----------
+        proven
+            Whether it has learned before them; it may have learned from what lies behind them.
         alarms
             Those of the step at which to act; a reset counts more than forgetting.
         labels
             What the codes of the classes stand for.
         """
         due: set[Action] = {self.rule.monitors[alarm.monitor].action for alarm in alarms}
-        self.overflows.update(learner.overflows)
         self._since = 0
-        fresh = learner.anew()
+        fresh = learner.anew(proven)
         if self._recent is not None and "reset" in due:
             self._recent.clear()
         elif self._recent is not None:
@@ -110,7 +110,6 @@ class Drift:
         header: Mapping[str, Any] = {
             "rule": self.rule.to_json(),
             "actions": dict(self.actions),
-            "overflows": dict(self.overflows),
             "since": self._since,
         }
         parts = {"own": State(header), "monitors": self.monitors.to_state()}
@@ -130,7 +129,6 @@ class Drift:
         own = state.nested("own").header
         drift = cls(DriftRule.from_json(own["rule"]), like)
         drift.actions = Counter(own["actions"])
-        drift.overflows = Counter(own["overflows"])
         drift._since = own["since"]
         drift.monitors.load_state(state.nested("monitors"))
         if drift._recent is not None:

@@ -81,6 +81,7 @@ def executed(
     last = len(block) - 1
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
+    proven = len(learner.classes) > 0
     whole = said(learner, block, raw, labels)
     alarms: list[Alarm] = []
     start = 0
@@ -94,7 +95,8 @@ def executed(
         if stop is None:
             break
         acting = [alarm for alarm in more if alarm.at == stop]
-        learner = drift.anew(learner, acting, list(labels))
+        proven = proven or steps.size > 0
+        learner = drift.anew(learner, proven, acting, list(labels))
         start = stop + 1
         if start <= last:
             whole = _joined(whole, said(learner, block.slice(start, last + 1), raw, labels))

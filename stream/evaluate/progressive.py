@@ -248,12 +248,6 @@ class Progressive:
         proba = predictions.proba[which]
         self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
 
-    @property
-    def overflows(self) -> dict[str, int]:
-        """What was refused at a bound, by models that are gone too; by the bound's name."""
-        gone = {} if self.drift is None else self.drift.overflows
-        return {name: n + gone.get(name, 0) for name, n in self.learner.overflows.items()}
-
     def view(self) -> QualityView:
         """The scores as they stand."""
         return self.quality.view(list(self.join.labels))

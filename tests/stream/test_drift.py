@@ -339,17 +339,6 @@ def test_explaining_changes_no_bit_of_what_drift_does() -> None:
     assert explained.drift.to_state() == plain.drift.to_state()
 
 
-def test_what_a_model_refused_stays_counted_when_it_is_gone() -> None:
-    """A counter that went back would be a lie."""
-    learner = MultinomialNB(vocabulary="exact", max_tokens=1)
-    monitor = MonitorRule("feature:a", "PageHinkley", {"threshold": 9.0}, "reset")
-    watched = machine(DriftRule((monitor,)), learner)
-    run(watched, turning(400))
-
-    assert watched.drift.actions["reset"] > 0
-    assert sum(watched.drift.overflows.values()) > 0
-
-
 class Fragile(naive_bayes.GaussianNB):
     """A river model that fails at some records."""
 
