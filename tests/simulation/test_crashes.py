@@ -104,6 +104,46 @@ def test_challengers_in_a_failing_world_are_promoted_where_they_would_have_been(
         assert violations(World(seed, tmp_path / str(seed), **what).run(), expected) == []
 
 
+DRIFT = """
+[drift]
+keep = 20
+warm_up = 5
+[[drift.detectors]]
+on = "error"
+type = "ADWIN"
+clock = 1
+delta = 0.5
+action = "forget"
+[[drift.detectors]]
+on = "score"
+type = "PageHinkley"
+min_instances = 10
+threshold = 0.5
+action = "reset"
+"""
+
+
+def test_alarms_in_a_failing_world_act_where_they_would_have(tmp_path) -> None:
+    """Four seeds: detectors and the records to begin anew with live through the same failures."""
+    what = {"records": 240, "commits": 20}
+    plain = World(0, tmp_path / "plain", **what, chances=CALM).run()
+    expected = World(0, tmp_path / "undisturbed", **what, more=DRIFT, chances=CALM).run()
+    said, without = (
+        [
+            value
+            for part, lines in told.said.items()
+            if "predictions" in part.topic
+            for _, value in lines
+        ]
+        for told in (expected, plain)
+    )
+    assert said != without, "no alarm changed the model"
+
+    for seed in range(4):
+        told = World(seed, tmp_path / str(seed), **what, more=DRIFT).run()
+        assert violations(told, expected) == []
+
+
 def test_one_seed_is_one_run(tmp_path) -> None:
     """What it finds can be looked at again."""
     one, two = (World(7, tmp_path / name, **SMALL).run() for name in "ab")
