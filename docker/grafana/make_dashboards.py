@@ -278,6 +278,27 @@ QUALITY: dict[str, list[Panel]] = {
             about="Predictions that named no class, for none was known yet.",
         ),
     ],
+    "Drift": [
+        lines(
+            "Alarms of drift, in an hour",
+            "short",
+            (
+                f"sum by (detector, on) (increase(headwater_drift_alarms_total{{{SHARD}}}[1h]))",
+                "{{detector}} on {{on}}",
+            ),
+            about="What each detector watches has changed.",
+        ),
+        lines(
+            "Drift, now",
+            "short",
+            (f"headwater_drift_detected{{{SHARD}}}", "{{detector}} on {{on}}, shard {{shard}}"),
+            (
+                f"headwater_drift_actions_total{{{SHARD}}}",
+                "{{action}}, how often, shard {{shard}}",
+            ),
+            about="1 for the thousand values after an alarm.",
+        ),
+    ],
     "Challengers": [
         lines(
             "Evidence that a challenger is right more often",

@@ -55,7 +55,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Ite
 @pytest.mark.kafka
 def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
     """Each query of both dashboards, each recording rule and each alert's expression."""
-    found = answers(stack.prometheus, QUERIES, seconds=60)
+    found = answers(stack.prometheus, QUERIES, seconds=300)
 
     assert [answer.query for answer in found if not answer.series] == []
 
@@ -73,14 +73,12 @@ def test_variables_of_the_dashboards_have_values(stack: Stack) -> None:
 @pytest.mark.kafka
 def test_recorded_scores_are_those_of_the_service(stack: Stack) -> None:
     """Over a window that holds everything, accuracy by the rules is the service's own."""
-    query = stack.prometheus.query
     service = 'headwater_accuracy_ratio{window="all"}'
     difference = f'headwater:accuracy:ratio{{window="1h"}} - on (job, model) {service}'
-    scored = answers(stack.prometheus, [Query("scored", "headwater:scored:increase")], 30)
+    [off] = answers(stack.prometheus, [Query("difference", difference)], seconds=120)
 
-    assert scored[0].series
-    [(_, off)] = query(difference)
-    assert abs(off) < 0.02  # increase() begins at the first scrape, the service at its first label
+    # increase() begins at the first scrape, the service at its first label
+    assert abs(off.example) < 0.02
 
 
 @here
@@ -90,7 +88,7 @@ def test_no_alert_fires_on_a_service_that_is_well(stack: Stack) -> None:
     firing = [
         alert["labels"]["alertname"]
         for alert in stack.prometheus.ask("alerts")["alerts"]
-        if alert["state"] == "firing"
+        if alert["state"] == "firing" and alert["labels"]["severity"] != "info"
     ]
 
     assert firing == []
