@@ -12,7 +12,9 @@
   // Numbers as people read them; nothing known is a dash.
   const number = (value) => (known(value) ? count.format(value) : "–");
   const percent = (value) => (known(value) ? `${(100 * value).toFixed(1)} %` : "–");
-  const decimal = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
+  const decimal = (value, digits = 3) => (known(value) ? value.toFixed(digits).replace("-", "−") : "–");
+  const signed = (value, digits) => (value > 0 ? "+" : "") + decimal(value, digits);
+  const power = (value) => value.toExponential(0).replace(/e\+(\d+)/, (_, n) => ` × 10${[...n].map((d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[d]).join("")}`);
   const clock = (ms) => (known(ms) ? new Date(ms).toLocaleTimeString("en-GB") : "–");
   const moment = (ms) => (known(ms) ? new Date(ms).toISOString().replace("T", " ").slice(0, 19) + " UTC" : "–");
   const span = (seconds) => {
@@ -21,6 +23,7 @@
     if (s < 6000) return `${Math.round(s / 60)} min`;
     return s < 172800 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86400)} days`;
   };
+  const late = (seconds) => (seconds < 1 ? `${Math.round(1000 * seconds)} ms` : span(seconds));
   const words = (name) => name.replaceAll("_", " ");
 
   function make(tag, properties = {}, ...children) {
@@ -109,7 +112,8 @@
     });
     chart.read = (at) => {
       const i = at ?? chart.plot.data[0].length - 1;
-      chart.options.lines.forEach((line, k) => write(values[k], line.value(chart.plot.data[k + 1][i])));
+      const still = at === null && chart.options.still; // nothing is newest where x is no time
+      chart.options.lines.forEach((line, k) => write(values[k], still ? "" : line.value(chart.plot.data[k + 1][i])));
     };
     const axis = { stroke: style("--quiet"), font: "12px system-ui, sans-serif", ticks: { show: false } };
     const grid = { stroke: style("--line"), width: 1 };
@@ -127,7 +131,7 @@
         ],
         series: [{}, ...options.lines.map(serie)],
         hooks: {
-          setCursor: [(u) => chart.plot && chart.read(u.cursor.idx)],
+          setCursor: [(u) => chart.plot && chart.read(u.cursor.left < 0 ? null : u.cursor.idx)],
           draw: [(u) => chart.options.marks?.forEach((x) => mark(u, x))],
         },
       },
@@ -345,6 +349,7 @@
         { label: "as confident as right", color: "--no-change", dash: "dotted", value: percent },
       ],
       height: 220,
+      still: true,
       x: { range: [0, 1] },
       range: [0, 1],
       xs: (u, ticks) => ticks.map((x) => `${Math.round(100 * x)} %`),
@@ -403,8 +408,8 @@
   }
   function delay(element, facts) {
     const sentences = [];
-    if (known(facts.coverage)) sentences.push(`${percent(facts.coverage)} of the predictions that wait no longer got their label, on average ${span(facts.mean ?? 0)} late in stream time.`);
-    if (known(facts.waited)) sentences.push(`The oldest that waits has waited ${span(facts.waited)}.`);
+    if (known(facts.coverage)) sentences.push(`${percent(facts.coverage)} of the predictions that wait no longer got their label, on average ${late(facts.mean ?? 0)} late in stream time.`);
+    if (known(facts.waited)) sentences.push(`The oldest that waits has waited ${late(facts.waited)}.`);
     if (known(facts.estimate)) {
       const error = known(facts.error) ? `; of those labelled since, the estimate was ${(100 * Math.abs(facts.error)).toFixed(1)} points too ${facts.error < 0 ? "low" : "high"}` : "";
       sentences.push(`Estimated accuracy of the ${number(facts.waiting)} that wait: ${percent(facts.estimate)}${error}.`);
@@ -412,7 +417,7 @@
     write(element.querySelector(".quiet"), sentences.join(" "));
     const last = facts.delays.findLastIndex((d) => d.labels > 0);
     const shown = facts.delays.slice(0, Math.max(last + 2, 4));
-    const names = shown.map((d) => (known(d.upto) ? `≤ ${d.upto < 1 ? `${1000 * d.upto} ms` : span(d.upto)}` : "later"));
+    const names = shown.map((d) => (known(d.upto) ? `≤ ${late(d.upto)}` : "later"));
     const place = element.querySelector(".chart");
     if (drawn && charts.get(place)?.plot.data[0].length !== shown.length) forget(place);
     draw(place, [shown.map((_, i) => i), shown.map((d) => d.labels)], {
@@ -440,9 +445,8 @@
     );
   }
 
-  const signed = (value, digits) => (known(value) ? (value < 0 ? "−" : "+") + decimal(Math.abs(value), digits) : "–");
   function challengers(element, list) {
-    const evidence = (e) => (!known(e) ? "" : e >= 1000 ? `${e.toExponential(0)}` : decimal(e, e < 10 ? 2 : 0));
+    const evidence = (e) => (!known(e) ? "" : e >= 1000 ? power(e) : decimal(e, e < 10 ? 2 : 0));
     table(
       element,
       ["Model", right("Accuracy"), right("Log loss"), right("Learned"), right("Only it was right"), right("Only the champion"), right("E-value"), right("Brier, better by (95 % at all times)")],
@@ -516,7 +520,7 @@
       panel,
       ["Feature", right("Share"), "Against, for"],
       found.shares.map(([feature, share]) => [
-        name(feature), right((share < 0 ? "−" : "+") + decimal(Math.abs(share), 2)),
+        name(feature), right(signed(share, 2)),
         { text: "", share: share / most, kind: share < 0 ? "sway against" : "sway" },
       ]),
     );
