@@ -1,58 +1,96 @@
 """What the client alone can do: a transactional copy of the observations, nothing learned.
 
-The same client, topics, batch and transaction size as the service: poll both topics, send the bytes
-of each observation to an output topic, commit them with the offsets. What a service that also
-decodes, joins, learns, predicts, scores and encodes is measured against.
+The same topics, batch and transaction size as the service: poll both topics, send the bytes of
+each observation to an output topic, commit them with the offsets. What a service that also
+decodes, joins, learns, predicts, scores and encodes is measured against. Twice: by kafka-python's
+public calls, a record a call, as anybody would write it; and by the service's own way into the same
+client, a batch a call (docs/decisions/0022).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from benchmarks.hand_rolled import Measured
+from consumers.records import Outgoing
+from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka_producer import BatchProducer, acknowledged
+from consumers.transports.kafka_reader import column_consumer
 
-__all__ = ["bare_copy"]
+__all__ = ["bare_copy", "copy_by_batches"]
 
 SIZE = 5_000  # records a transaction, the service's default
+SECONDS = 20.0
 
 
 def bare_copy(
     bootstrap: str, observations: str, labels: str, output: str, partitions: int
 ) -> Measured:
-    """Copy to the present end of both topics."""
+    """Copy to the present end of both topics, by public calls."""
     group = f"{output}-copy"
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=group, linger_ms=5)
-    producer.init_transactions()
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         enable_auto_commit=False,
         isolation_level="read_committed",
         max_poll_records=SIZE,
     )
-    parts = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
-    consumer.assign(parts)
-    consumer.seek_to_beginning(*parts)
-    ends = consumer.end_offsets(parts)
+
+    def send(part: TopicPartition, records: Sequence[Any]) -> tuple[int, Iterable[Any]]:
+        if part.topic != observations:
+            return len(records), []
+        return len(records), [producer.send(output, r.value, key=r.key) for r in records]
+
+    inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
+    return _copy(consumer, producer, inputs, group, send)
+
+
+def copy_by_batches(
+    bootstrap: str, observations: str, labels: str, output: str, partitions: int
+) -> Measured:
+    """The same by the service's way into the client."""
+    group, options = f"{output}-batches", KafkaOptions([bootstrap], {})
+    producer = BatchProducer(**options.producer(group))
+
+    def send(part: TopicPartition, chunks: Sequence[Any]) -> tuple[int, Iterable[Any]]:
+        count, handed = 0, []
+        for chunk in chunks:
+            count += len(chunk)
+            if part.topic == observations:
+                rows = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
+                records = [Outgoing(output, *row) for row in rows]
+                handed += producer.send_many(output, part.partition, records)
+        return count, handed
+
+    inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
+    return _copy(column_consumer(options.consumer()), producer, inputs, group, send)
+
+
+def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str, send: Any):
+    """Poll, send, see every record acknowledged, offsets, commit; to the end of the inputs."""
+    producer.init_transactions()
+    consumer.assign(inputs)
+    consumer.seek_to_beginning(*inputs)
+    ends = consumer.end_offsets(inputs)
     seen = copied = 0
     started = time.perf_counter()
-    while any(consumer.position(part) < ends[part] for part in parts):
+    while any(consumer.position(part) < ends[part] for part in inputs):
         polled = consumer.poll(500, max_records=SIZE)
         if not polled:
             continue
         producer.begin_transaction()
         futures = []
-        for partition, records in polled.items():
-            seen += len(records)
-            if partition.topic == observations:
-                futures += [producer.send(output, r.value, key=r.key) for r in records]
-        producer.flush()
-        for future in futures:
-            if future.exception is not None:
-                raise future.exception
-        copied += len(futures)
+        for part, records in polled.items():
+            count, sent = send(part, records)
+            seen += count
+            copied += count if sent else 0
+            futures += sent
+        acknowledged(producer, futures, SECONDS)
         offsets = {p: OffsetAndMetadata(consumer.position(p), "", -1) for p in polled}
         producer.send_offsets_to_transaction(offsets, group)
         producer.commit_transaction()

@@ -1,4 +1,4 @@
-"""The main job on a real broker: headwater beside a bare copy and a hand-rolled loop.
+"""The main job on a real broker: headwater beside bare copies and a hand-rolled loop.
 
     python -m benchmarks.main_job [--partitions 1 3] [--records 45312] [--rounds 3] [--write]
 
@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.bare_copy import bare_copy
+from benchmarks.bare_copy import bare_copy, copy_by_batches
 from benchmarks.hand_rolled import Measured, hand_rolled
 from consumers.cli import collect_rarely
 from consumers.compiled import compile_kernels
@@ -35,6 +35,7 @@ from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 
 DELAY = 100
+SIDES = ("headwater", "bare copy", "bare copy by batches", "hand-rolled")
 MARK = "<!-- written by python -m benchmarks.main_job --write -->"
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
@@ -58,7 +59,7 @@ def records(limit: int) -> Iterator[Mapping[str, object]]:
 def fill(transport, topic: str, partitions: int, limit: int) -> int:
     """Write observations and labels; how many records that made."""
     labels = f"{topic}-labels"
-    for name in (topic, labels, f"{topic}-hand", f"{topic}-copy"):
+    for name in (topic, labels, f"{topic}-hand", f"{topic}-copy", f"{topic}-batches"):
         transport.create_topic(name, partitions)
     for name in (f"{topic}-predictions", f"{topic}-dead-letters", f"{topic}-journal"):
         transport.create_topic(name, partitions if name.endswith("predictions") else 1)
@@ -104,7 +105,7 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured
 
 
 def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]:
-    """The three sides on the same inputs."""
+    """The sides on the same inputs."""
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     transport = open_log(f"kafka://{bootstrap}")
     sent = fill(transport, topic, partitions, limit)
@@ -115,18 +116,19 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
         ours = headwater(bootstrap, topic, directory, sent)
     inputs = (bootstrap, topic, f"{topic}-labels")
     copied = bare_copy(*inputs, f"{topic}-copy", partitions)
+    batches = copy_by_batches(*inputs, f"{topic}-batches", partitions)
     gc.set_threshold(*collector)
-    return ours, copied, hand_rolled(*inputs, f"{topic}-hand", partitions)
+    return ours, copied, batches, hand_rolled(*inputs, f"{topic}-hand", partitions)
 
 
-def table(rows: list[tuple[int, Measured, Measured, Measured]]) -> Iterator[str]:
+def table(rows: list[tuple[int, ...]]) -> Iterator[str]:
     """The runs as lines of Markdown."""
     yield "| partitions | side | records | seconds | records/s | accuracy | headwater is |"
     yield "|---|---|---|---|---|---|---|"
-    for partitions, ours, copied, theirs in rows:
-        for side, run in (("headwater", ours), ("bare copy", copied), ("hand-rolled", theirs)):
+    for partitions, ours, *others in rows:
+        for side, run in zip(SIDES, (ours, *others), strict=True):
             times = "" if run is ours else f"{ours.rate / run.rate:.2f} × as fast"
-            accuracy = "" if run is copied else f"{run.accuracy:.6f}"
+            accuracy = "" if run.accuracy != run.accuracy else f"{run.accuracy:.6f}"
             yield (
                 f"| {partitions} | {side} | {run.records:,} | {run.seconds:.2f} | "
                 f"{run.rate:,.0f} | {accuracy} | {times} |"
@@ -147,7 +149,7 @@ def main() -> None:
         for partitions in options.partitions:
             for _ in range(options.rounds):
                 rows.append((partitions, *compare(bootstrap, partitions, options.records)))
-                sys.stdout.write("\n".join(list(table(rows))[-3:]) + "\n")
+                sys.stdout.write("\n".join(list(table(rows))[-len(SIDES) :]) + "\n")
     if options.write:
         head = PAGE.read_text().split(MARK)[0]
         today = time.strftime("%Y-%m-%d")
