@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from importlib.metadata import version
 
 from consumers.config import Config
@@ -58,17 +57,8 @@ def shard_of(
 
 
 def watched(config: Config, schema: Schema) -> DriftRule:
-    """What [drift] watches.
-
-    Raises
-    ------
-    ConfigError
-        A feature that is no number of the schema.
-    """
-    rule = config.drift.rule
-    for name in rule.features:
-        if name not in schema.numeric:
-            near = get_close_matches(name, schema.numeric, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "only numbers can be watched"
-            raise ConfigError(f"[drift] detectors: no numeric feature {name!r}; {hint}")
-    return rule
+    """What [drift] watches. ConfigError: a feature that is no number of the schema."""
+    try:
+        return config.drift.of(schema)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None

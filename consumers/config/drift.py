@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,6 +11,7 @@ from consumers.config.sections import Section
 from consumers.config.units import finite
 from stream.drift import DETECTORS, DriftRule, MonitorRule
 from stream.drift.rule import LONGEST_KEPT, Action
+from stream.schema import Schema
 
 __all__ = ["Detector", "Drift"]
 
@@ -86,3 +88,18 @@ class Drift(Section):
         """What watches; nothing where nothing is configured."""
         monitors = tuple(detector.rule(self.action) for detector in self.detectors)
         return DriftRule(monitors, self.keep, self.warm_up) if monitors else DriftRule()
+
+    def of(self, schema: Schema) -> DriftRule:
+        """What watches a stream of these features.
+
+        Raises
+        ------
+        ValueError
+            A feature that is no number of it.
+        """
+        for name in self.rule.features:
+            if name not in schema.numeric:
+                near = get_close_matches(name, schema.numeric, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else "only numbers can be watched"
+                raise ValueError(f"[drift] detectors: no numeric feature {name!r}; {hint}")
+        return self.rule

@@ -130,6 +130,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _numbers_to_watch(self) -> Self:
+        if (schema := self.declared_schema) is not None:
+            self.drift.of(schema)
+        return self
+
+    @model_validator(mode="after")
     def _someone_to_choose(self) -> Self:
         if self.drift.rule.chooses and not self.challenger:
             raise ValueError(

@@ -76,3 +76,14 @@ def test_to_choose_a_champion_takes_a_challenger() -> None:
 
     assert "there is one; add a [[challenger]]" in problem(SMALLEST + one)
     assert config(one + rival).drift.rule.chooses
+
+
+def test_a_feature_that_is_declared_otherwise_is_refused_at_once() -> None:
+    """With the name that was meant, where one is near; inferred ones are looked at the start."""
+    one = '[drift]\ndetectors = [{on = "feature:height", type = "ADWIN"}]\n'
+
+    told = problem(SMALLEST + one + '[features]\nheights = "numeric"')
+    assert "no numeric feature 'height'; did you mean 'heights'?" in told
+    told = problem(SMALLEST + one + '[features]\nheight = "categorical"')
+    assert "only numbers can be watched" in told
+    assert config(one + '[features]\nheight = "binary"').drift.rule.features == ("height",)

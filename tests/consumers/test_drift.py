@@ -219,15 +219,14 @@ def test_a_rollback_takes_alarms_back(service) -> None:
     assert (after.drift.last, after.drift.actions) == ((), {})
 
 
-def test_a_feature_that_is_no_number_is_one_line(tmp_path) -> None:
-    """With the name that was meant, where one is near."""
+def test_a_feature_that_was_inferred_otherwise_is_one_line(tmp_path) -> None:
+    """Where [features] says nothing, it is known at the start only."""
     text = '[drift]\ndetectors = [{on = "feature:height", type = "ADWIN"}]'
-    settings = config(tmp_path, "memory:x", more=text)
+    settings = config(tmp_path, "memory:x", features=("height",), more=text)
 
-    with pytest.raises(ConfigError, match="no numeric feature 'height'; did you mean 'heights'"):
-        watched(settings, Schema.of(heights="numeric", colour="categorical"))
-    with pytest.raises(ConfigError, match="only numbers can be watched"):
-        watched(settings, Schema.of(colour="categorical"))
+    assert watched(settings, Schema.of(height="binary")).features == ("height",)
+    with pytest.raises(ConfigError, match="no numeric feature 'height'; only numbers"):
+        watched(settings, Schema.of(height="categorical"))
 
 
 def test_alarms_are_committed_in_order(service) -> None:
