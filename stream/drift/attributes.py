@@ -43,7 +43,7 @@ def read(model: Any) -> State:
         elif isinstance(value, deque):
             arrays[path] = np.array(list(value), dtype=np.float64)
         elif hasattr(value, "getstate"):
-            arrays[path] = np.array(value.getstate()[1], dtype=np.uint32)
+            arrays[path] = np.array(value.getstate()[1], dtype=np.int64)
         elif isinstance(value, float):
             header[path] = float(value) if isfinite(value) else str(float(value))
         else:
@@ -73,7 +73,7 @@ def write(model: Any, state: State) -> None:
             mine.extend(state.array(path, np.float64, 1).tolist())
         elif hasattr(mine, "getstate"):
             version, _, gauss = mine.getstate()
-            mine.setstate((version, tuple(state.array(path, np.uint32, 1).tolist()), gauss))
+            mine.setstate((version, tuple(state.array(path, np.int64, 1).tolist()), gauss))
         else:
             setattr(owner, name, float(theirs) if isinstance(theirs, str) else theirs)
     if more := (state.header.keys() | state.arrays.keys()) - paths:

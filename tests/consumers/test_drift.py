@@ -16,11 +16,13 @@ from consumers.journal import Entry
 from consumers.lineup import Lineup
 from consumers.records import Partition
 from consumers.recovery import sources
+from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.travel import roll_back
 from stream import Schema
-from stream.drift import DriftRule, MonitorRule
+from stream.drift import DETECTORS, DriftRule, MonitorRule
 from stream.drift.monitor import Monitor
 from tests.consumers.feeds import NOW, batch, config, fill, phishing, shard, stream
+from tests.consumers.test_snapshots import about
 
 RULE = DriftRule(
     (
@@ -139,6 +141,23 @@ def test_without_drift_nothing_is_watched_or_told() -> None:
 
     assert machine.view().drift is None
     assert "drift" not in machine.to_state().header
+
+
+def test_every_detector_lives_in_snapshots() -> None:
+    """And the records to begin anew with: the restored shard goes on alike."""
+    on = {True: "error", False: "score"}
+    monitors = [MonitorRule(on[kind.binary], name) for name, kind in DETECTORS.items()]
+    rule = DriftRule((*monitors, MonitorRule("log_loss", "ADWIN", {}, "forget")), 30, 10)
+    records = stream(300, seed=2)
+    going, restored = shard(drift=rule), shard(drift=rule)
+    run(going, records[:400])
+    _, back = from_bytes(to_bytes(about(), going.to_state()))
+    restored.load_state(back)
+
+    assert restored.fingerprint() == going.fingerprint()
+    assert run(restored, records[400:]) == run(going, records[400:])
+    assert restored.fingerprint() == going.fingerprint()
+    assert restored.drift_change is None
 
 
 @pytest.mark.parametrize("more", [RESET, FORGET], ids=["reset", "forget"])
