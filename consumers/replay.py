@@ -15,7 +15,7 @@ from typing import Any
 from consumers.assembly import shard_of
 from consumers.config import Config
 from consumers.errors import ConfigError
-from consumers.events import RiskView, ShardView
+from consumers.events import DriftView, RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
 from consumers.lineup import configured
@@ -143,6 +143,7 @@ def report(
         "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
         "challengers": standings(view) if view.challengers else [],
         "promotions": view.promotions,
+        "drift": None if view.drift is None else _drift(view.drift),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
         "pending": view.pending,
@@ -190,6 +191,16 @@ def _scores(scores: Scores) -> dict[str, Any]:
 def _calibration(quality: QualityView) -> list[dict[str, Any]]:
     """Of predictions of about the same confidence: how many, how sure, and how many were right."""
     return [asdict(found) for found in quality.scores["all"].calibration]
+
+
+def _drift(drift: DriftView) -> dict[str, Any]:
+    """What was watched, the last alarms, the newest at the end, and what was done."""
+    last = [
+        {**alarm._asdict(), "topic": alarm.partition.topic, "partition": alarm.partition.number}
+        for alarm in drift.last
+    ]
+    watched = [monitor._asdict() for monitor in drift.monitors]
+    return {"detectors": watched, "actions": dict(drift.actions), "last": last}
 
 
 def _decision(risk: RiskView) -> dict[str, Any]:

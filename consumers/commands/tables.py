@@ -19,6 +19,7 @@ from stream.evaluate.quality import spoken
 __all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
+MOST_ALARMS = 5
 LONGEST_LABEL = 24
 
 
@@ -186,8 +187,23 @@ def _counts(told: Mapping[str, Any]) -> list[Text]:
         out.append(Text.assemble(f"  first {reason}, at {where}: ", _printable(first["detail"])))
     if told["unscored"]:
         out.append(Text(f"unscored: {told['unscored']:,} (no class was known yet)"))
+    out += _drift(told["drift"])
     mark = told["fingerprint"] or "none (the state of this model cannot be saved)"
     return [*out, Text(f"fingerprint: {mark}")]
+
+
+def _drift(told: Mapping[str, Any] | None) -> list[Text]:
+    """Alarms by detector, what was done, and the last of them."""
+    if told is None:
+        return []
+    counts = {f"{m['detector']} on {m['on']}": m["alarms"] for m in told["detectors"]}
+    counts |= told["actions"]
+    lines = ["drift: " + ", ".join(f"{what} {n:,}" for what, n in counts.items())]
+    for alarm in told["last"][-MOST_ALARMS:]:
+        what = f"{alarm['detector']} on {alarm['on']}"
+        change = f"from {alarm['before']:.4g} to {alarm['after']:.4g}"
+        lines.append(f"  {what} {change} at {alarm['topic']} {alarm['offset']}")
+    return [Text(_printable(line)) for line in lines]
 
 
 def _table(first: str, *others: str | Text) -> Table:

@@ -462,6 +462,33 @@ def test_report_tells_what_decisions_cost(config, pages, serve, told, capsys) ->
     assert f"pass {of_file['actions']['pass']}" in shown
 
 
+DRIFT = """
+[drift]
+action = "reset"
+warm_up = 10
+detectors = [{on = "score", type = "PageHinkley", threshold = 1, min_instances = 10}]
+"""
+
+
+def test_report_tells_of_drift(config, pages, serve, told, capsys) -> None:
+    """Of a file and of the journal alike: alarms by detector, where, and what was done."""
+    path = config(more=DRIFT)
+    serve(path)
+    of_file = told(path, pages, "--label", "y", "--delay", 7)["drift"]
+    (detector,) = of_file["detectors"]
+
+    assert of_file["actions"] == {"reset": detector["alarms"]}
+    assert [a["scored"] for a in told(path, "--journal")["drift"]["last"]] == [
+        a["scored"] for a in of_file["last"]
+    ]
+    assert main(["replay", path, "--journal"]) == 0
+    shown = capsys.readouterr().out
+    assert f"drift: PageHinkley on score {detector['alarms']}, reset" in shown
+    assert "PageHinkley on score from " in shown
+    assert " at seen " in shown
+    assert told(config(), pages, "--label", "y")["drift"] is None
+
+
 def test_report_of_a_service_that_does_not_decide_says_nothing_of_it(
     config, pages, told, capsys
 ) -> None:
