@@ -20,8 +20,8 @@ class Telemetry(Section):
         le=10_000,
         description="Scored predictions of the window `last_1000`, which is called by it. 1000: an "
         "accuracy within 3 points, and a change is seen soon. Each costs 72 bytes and more in "
-        "memory and snapshots. What asks for `last_1000`, as the dashboards and alerts of docker/ "
-        "do, is to be changed with it.",
+        "memory and snapshots. A query that names "
+        "`last_1000` is to be changed with it; those of docker/ ask for `last_.+`.",
     )
     max_classes: int = Field(
         default=20,

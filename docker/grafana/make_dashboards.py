@@ -17,6 +17,7 @@ FOLDER = Path(__file__).with_name("dashboards")
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 OF = 'job=~"$job"'
 SHARD = f'{OF}, shard=~"$shard"'
+LAST = f'{SHARD}, window=~"last_.+"'  # [telemetry] window says how many, and names it
 WINDOW = f'{OF}, window="$window"'
 
 Query = tuple[str, str]
@@ -95,18 +96,18 @@ NAMED = "{{model}}, shard {{shard}}"
 QUALITY: dict[str, list[Panel]] = {
     "Now": [
         number(
-            "Accuracy, last 1,000",
+            "Accuracy, lately",
             "percentunit",
-            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', NAMED),
+            (f"headwater_accuracy_ratio{{{LAST}}}", NAMED),
             about="Share of right predictions, each made before its record was learned.",
         ),
         number(
             "Above the better baseline",
             "percentunit",
             (
-                f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}} - ignoring (baseline) '
+                f"headwater_accuracy_ratio{{{LAST}}} - ignoring (baseline) "
                 "group_left max without (baseline) "
-                f'(headwater_baseline_accuracy_ratio{{{SHARD}, window="last_1000"}})',
+                f"(headwater_baseline_accuracy_ratio{{{LAST}}})",
                 NAMED,
             ),
             about="Below 0 the model is worse than always saying the most frequent class, or the "
@@ -134,7 +135,7 @@ QUALITY: dict[str, list[Panel]] = {
             "Error of that estimate",
             "percentunit",
             (
-                f'headwater_pending_accuracy_estimate_error_ratio{{{SHARD}, window="last_1000"}}',
+                f"headwater_pending_accuracy_estimate_error_ratio{{{LAST}}}",
                 "shard {{shard}}",
             ),
             about="Estimate minus truth, on predictions that waited and were labelled since.",
@@ -142,21 +143,69 @@ QUALITY: dict[str, list[Panel]] = {
     ],
     "Scores": [
         lines(
-            "Accuracy and baselines, last 1,000",
+            "Accuracy and baselines, lately",
             "percentunit",
-            (f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}', NAMED),
+            (f"headwater_accuracy_ratio{{{LAST}}}", NAMED),
             (
-                "max by (baseline, shard) "
-                f'(headwater_baseline_accuracy_ratio{{{SHARD}, window="last_1000"}})',
+                f"max by (baseline, shard) (headwater_baseline_accuracy_ratio{{{LAST}}})",
                 "{{baseline}}, shard {{shard}}",
             ),
             defaults=RATIO,
         ),
         lines(
-            "Log loss",
+            "Log loss, lately",
             "none",
-            (f"headwater_log_loss{{{SHARD}}}", "{{window}}, " + NAMED),
+            (f"headwater_log_loss{{{LAST}}}", NAMED),
+            (
+                f"max by (baseline, shard) (headwater_baseline_log_loss{{{LAST}}})",
+                "{{baseline}}, shard {{shard}}",
+            ),
             about="Mean of -log(probability of the true class); log 2 is a coin toss.",
+        ),
+        lines(
+            "Balanced accuracy and F1, lately",
+            "percentunit",
+            (f"headwater_balanced_accuracy_ratio{{{LAST}}}", "balanced, " + NAMED),
+            (f"headwater_f1_ratio{{{LAST}}}", "F1 {{average}}, " + NAMED),
+            (
+                f"max by (baseline, shard) (headwater_baseline_balanced_accuracy_ratio{{{LAST}}})",
+                "balanced, {{baseline}}, shard {{shard}}",
+            ),
+            (
+                f"max by (baseline, shard) (headwater_baseline_f1_ratio{{{LAST}}})",
+                "F1, {{baseline}}, shard {{shard}}",
+            ),
+            about="Each class counts alike, however rare it is.",
+            defaults=RATIO,
+        ),
+        lines(
+            "Agreement, lately",
+            "none",
+            (f"headwater_cohen_kappa{{{LAST}}}", "kappa, " + NAMED),
+            (f"headwater_kappa_m{{{LAST}}}", "kappa M, " + NAMED),
+            (f"headwater_kappa_t{{{LAST}}}", "kappa T, " + NAMED),
+            (f"headwater_matthews_correlation{{{LAST}}}", "Matthews, " + NAMED),
+            about="Above chance, above the most frequent class (M), above the last class (T); "
+            "below 0 the model is worse than that.",
+        ),
+        lines(
+            "Brier score and calibration error, lately",
+            "none",
+            (f"headwater_brier_score{{{LAST}}}", "Brier, " + NAMED),
+            (
+                f"max by (baseline, shard) (headwater_baseline_brier_score{{{LAST}}})",
+                "Brier, {{baseline}}, shard {{shard}}",
+            ),
+            (f"headwater_calibration_error_ratio{{{LAST}}}", "calibration error, " + NAMED),
+            about="Whether the probabilities can be believed: 0 at best.",
+        ),
+        lines(
+            "Areas under curves, lately",
+            "percentunit",
+            (f"headwater_roc_auc_ratio{{{LAST}}}", "ROC, " + NAMED),
+            (f"headwater_pr_auc_ratio{{{LAST}}}", "precision and recall, " + NAMED),
+            about="How well the probabilities rank, mean over the classes.",
+            defaults=RATIO,
         ),
         lines(
             "Accuracy over $window",
@@ -247,7 +296,7 @@ QUALITY: dict[str, list[Panel]] = {
                 "less its own error, shard {{shard}}",
             ),
             (
-                f'headwater_accuracy_ratio{{{SHARD}, window="last_1000"}}',
+                f"headwater_accuracy_ratio{{{LAST}}}",
                 "measured on the labelled, " + NAMED,
             ),
             about="Mean confidence of the predictions that wait. Not a measurement: where features "

@@ -26,6 +26,13 @@ def test_queries_are_of_metrics_that_there_are() -> None:
     assert recorded_names - used == set()
 
 
+def test_every_metric_is_on_a_dashboard() -> None:
+    """In docker/grafana/make_dashboards.py: what nobody sees need not be counted."""
+    shown = set().union(*(metrics_of(query.expression) for query in [*panels(), *recorded()]))
+
+    assert {spec.name for spec in METRICS} - shown == set()
+
+
 def test_every_alert_has_its_place_in_the_operations_page() -> None:
     """What to do about it stands there under its name, in the order of the file."""
     page = (ROOT / "docs/operations.md").read_text()
