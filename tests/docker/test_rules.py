@@ -73,8 +73,14 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         "h:8321 does not answer",
     ),
     "HeadwaterLoopStalled": (
-        [series("headwater_poll_age_seconds", "90x180")],
-        [series("headwater_poll_age_seconds", "0.2x180")],
+        [
+            series("headwater_poll_age_seconds", "90x180"),
+            series("headwater_replay_remaining_records", "0x180"),
+        ],
+        [
+            series("headwater_poll_age_seconds", "90x180"),
+            series("headwater_replay_remaining_records", "9000-50x180"),
+        ],
         SHARD,
         "the loop of shard 0 has not turned for 1m 30s",
     ),
