@@ -34,8 +34,8 @@ __all__ = ["Health", "Server", "application"]
 
 STOP_SECONDS = 5.0
 # Of a processor that /metrics may take from the loop, however often it is asked: a page that took
-# 6 ms to make is given again for 0.3 s.
-SHARE = 0.02
+# 6 ms to make is given again for 0.6 s.
+SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)

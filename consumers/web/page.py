@@ -41,7 +41,7 @@ __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
 MAX_STREAMS = 128  # open pages; one more is asked to come back later
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
-A_SECOND = 50  # documents that are sent to all pages together
+A_SECOND = 30  # documents that are sent to all pages together
 QUIET_SECONDS = 15.0  # without news before a line that says nothing: whoever is gone is noticed
 REMEMBERED = 60 * LATEST  # predictions that were shown: those of a minute at least
 ANSWER_SECONDS = 3.0  # that an explanation may take; the loop turns five times a second or more

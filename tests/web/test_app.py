@@ -90,7 +90,7 @@ class Dear(Collector):
 
 
 def test_eager_scraper_takes_no_more_than_its_share() -> None:
-    """A page that took 50 ms to make is given again for 2.5 s, to each kind of scraper."""
+    """A page that took 50 ms to make is given again for 5 s, to each kind of scraper."""
     registry = CollectorRegistry()
     server = Server(application(registry, lambda: Health("live")), "127.0.0.1", 0)
     registry.register(dear := Dear())
