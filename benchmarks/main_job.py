@@ -25,9 +25,10 @@ from pathlib import Path
 
 from benchmarks.bare_copy import bare_copy, copy_by_batches
 from benchmarks.hand_rolled import Measured, hand_rolled
+from benchmarks.performance import put
 from consumers.cli import collect_rarely
 from consumers.compiled import compile_kernels
-from consumers.config import parse
+from consumers.config import Config, parse
 from consumers.feed import LateLabels, timed
 from consumers.files import read_records
 from consumers.runner import Runner
@@ -36,9 +37,7 @@ from tests.kafka.broker import running_broker
 
 DELAY = 100
 SIDES = ("headwater", "bare copy", "bare copy by batches", "hand-rolled")
-MARK = "<!-- written by python -m benchmarks.main_job --write -->"
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/performance.md"
 ELEC2 = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data/elec2"
 
 
@@ -73,9 +72,9 @@ def fill(transport, topic: str, partitions: int, limit: int) -> int:
     return sent
 
 
-def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured:
-    """Run the real service to the present end of its inputs."""
-    config = parse(
+def configuration(bootstrap: str, topic: str, directory: str) -> Config:
+    """The service of a topic, all defaults."""
+    return parse(
         f"""
         name = "{topic}"
         [input]
@@ -90,6 +89,11 @@ def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured
         enabled = false
         """
     )
+
+
+def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured:
+    """Run the real service to the present end of its inputs."""
+    config = configuration(bootstrap, topic, directory)
     compile_kernels(config, lambda line: None)
     transport = open_log(config.input.transport, kafka=config.kafka)
     try:
@@ -151,9 +155,7 @@ def main() -> None:
                 rows.append((partitions, *compare(bootstrap, partitions, options.records)))
                 sys.stdout.write("\n".join(list(table(rows))[-len(SIDES) :]) + "\n")
     if options.write:
-        head = PAGE.read_text().split(MARK)[0]
-        today = time.strftime("%Y-%m-%d")
-        PAGE.write_text(f"{head}{MARK}\n\nMeasured {today}.\n\n" + "\n".join(table(rows)) + "\n")
+        put("main_job", table(rows))
 
 
 if __name__ == "__main__":

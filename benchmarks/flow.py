@@ -1,0 +1,121 @@
+"""A steady flow of observations and labels into a broker, and when each prediction could be read.
+
+`with Flow(…) as flow:` writes `rate` observations a second, and as many labels 100 observations
+late, for as long as it is open, and reads committed predictions beside it. Times are of one clock:
+before a record is handed to the client, and after the reader's client has handed its prediction on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+import msgspec
+from kafka import TopicPartition
+
+from benchmarks.main_job import DELAY, records
+from consumers.records import Outgoing
+from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka_producer import BatchProducer
+from consumers.transports.kafka_reader import column_consumer
+
+__all__ = ["Flow"]
+
+TICK = 0.002  # seconds between two writes
+DIFFERENT = 20_000  # observations, over and over
+
+
+class Flow:
+    """Feeder and reader of one service; observation i has the id i.
+
+    Parameters
+    ----------
+    bootstrap
+        The broker.
+    observations, labels, predictions
+        Topics of one partition each.
+    rate
+        Observations a second.
+
+    Attributes
+    ----------
+    sent, read : list of float
+        When observation i was written, and when its prediction was read first (0: not yet).
+    """
+
+    def __init__(
+        self, bootstrap: str, observations: str, labels: str, predictions: str, rate: float
+    ) -> None:
+        self._options = KafkaOptions([bootstrap], {"linger_ms": 0})
+        self._observations, self._labels, self._predictions = observations, labels, predictions
+        self._rate = rate
+        self.sent: list[float] = []
+        self.read: list[float] = []
+        self.doubled = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=t) for t in (self._write, self._read)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _records(self) -> Iterator[tuple[bytes, bytes]]:
+        """Observation and label, without end."""
+        made = []
+        for record in records(DIFFERENT):
+            fields = dict(record)
+            label = msgspec.json.encode(fields.pop("class"))
+            made.append((msgspec.json.encode(fields)[1:], b'"label":' + label + b"}"))
+        i = 0
+        while True:
+            fields, label = made[i % DIFFERENT]
+            id_ = b'{"id":"%d",' % i
+            yield id_ + fields, id_ + label
+            i += 1
+
+    def _write(self) -> None:
+        producer = BatchProducer(**self._options.producer(None))
+        source, waiting = self._records(), []
+        started = time.perf_counter()
+        while not self._stop.wait(TICK):
+            now, clock = time.perf_counter(), time.time_ns() // 1_000_000
+            first, due = len(self.sent), int((now - started) * self._rate)
+            observations, labels = [], []
+            for i in range(first, due):
+                observation, label = next(source)
+                observations.append(Outgoing(self._observations, b"%d" % i, observation, clock))
+                waiting.append(label)
+                if i >= DELAY:
+                    key = b"%d" % (i - DELAY)
+                    labels.append(Outgoing(self._labels, key, waiting.pop(0), clock))
+            self.read += [0.0] * len(observations)
+            self.sent += [time.perf_counter()] * len(observations)
+            for topic, chunk in ((self._observations, observations), (self._labels, labels)):
+                if chunk:
+                    producer.send_many(topic, 0, chunk)
+        producer.flush(10)
+        producer.close()
+
+    def _read(self) -> None:
+        consumer = column_consumer(self._options.consumer())
+        part = TopicPartition(self._predictions, 0)
+        consumer.assign([part])
+        consumer.seek(part, 0)
+        while not self._stop.is_set():
+            for chunks in consumer.poll(100).values():
+                now = time.perf_counter()
+                for key in (key for chunk in chunks for key in chunk.keys):
+                    self.doubled += self.read[int(key)] != 0.0
+                    self.read[int(key)] = self.read[int(key)] or now
+        consumer.close()

@@ -1,0 +1,30 @@
+"""The page of performance: a benchmark's table stands between its marks, with the day it ran."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["percentile", "put"]
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/performance.md"
+
+
+def put(benchmark: str, lines: Iterable[str], page: Path = PAGE) -> None:
+    """Replace what `python -m benchmarks.NAME --write` wrote the last time."""
+    mark = f"<!-- written by python -m benchmarks.{benchmark} --write -->"
+    end = f"<!-- end of what benchmarks.{benchmark} wrote -->"
+    head, found, rest = page.read_text(encoding="utf-8").partition(mark)
+    _, ended, tail = rest.partition(end)
+    if not (found and ended):
+        raise SystemExit(f"expected the marks of {benchmark} in {page}, they are not there")
+    table = "\n".join(lines)
+    today = time.strftime("%Y-%m-%d")
+    page.write_text(f"{head}{mark}\n\nMeasured {today}.\n\n{table}\n\n{end}{tail}", "utf-8")
+
+
+def percentile(values: Iterable[float], share: float) -> float:
+    """The smallest value that `share` of them do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -1,0 +1,124 @@
+"""How fast a journal is replayed, beside the live run that wrote it and merely reading its topics.
+
+    python -m benchmarks.replay [--partitions 1 3] [--records 45312] [--rounds 3] [--write]
+
+The main job's records. `live`: the service to the end of its inputs, all defaults. `replay`: the
+shard rebuilt from entry 0, without a snapshot, every count, checksum and hash compared. `reading`:
+both input topics from end to end by the service's own client, columns, nothing decoded; and by
+kafka-python's public `poll`. `--write` puts the table, with its date, into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from benchmarks.main_job import configuration, fill, headwater
+from benchmarks.performance import put
+from consumers.cli import collect_rarely
+from consumers.recovery import rebuild, sources
+from consumers.transports import open_log
+from tests.kafka.broker import running_broker
+
+
+def replayed(bootstrap: str, topic: str, directory: str) -> float:
+    """Records a second of a rebuild from the journal alone."""
+    config = configuration(bootstrap, topic, directory)
+    log = open_log(config.input.transport, kafka=config.kafka)
+    try:
+        found = sources(config, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        started = time.perf_counter()
+        live = rebuild(config, log, found, None, end=end)
+        return live.replayed / (time.perf_counter() - started)
+    finally:
+        log.close()
+
+
+def read(bootstrap: str, topic: str, directory: str) -> float:
+    """Records a second of reading the inputs as a replay does."""
+    config = configuration(bootstrap, topic, directory)
+    log = open_log(config.input.transport, kafka=config.kafka)
+    try:
+        inputs = sources(config, log).inputs
+        starts, ends = log.beginning_offsets(inputs), log.end_offsets(inputs)
+        started = time.perf_counter()
+        count = sum(len(chunk) for chunk in log.read(starts, ends))
+        return count / (time.perf_counter() - started)
+    finally:
+        log.close()
+
+
+def polled(bootstrap: str, topic: str, partitions: int) -> float:
+    """Records a second of reading the inputs by the client's public calls."""
+    consumer: Any = KafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level="read_committed"
+    )
+    inputs = [TopicPartition(t, p) for t in (topic, f"{topic}-labels") for p in range(partitions)]
+    consumer.assign(inputs)
+    consumer.seek_to_beginning(*inputs)
+    total, count = sum(consumer.end_offsets(inputs).values()), 0
+    started = time.perf_counter()
+    while count < total:
+        count += sum(map(len, consumer.poll(500, max_records=5_000).values()))
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return count / seconds
+
+
+def measure(bootstrap: str, partitions: int, limit: int) -> tuple[float, float, float, float]:
+    """Live, replay, reading by columns and by public calls, in records a second."""
+    topic = f"replay-{uuid.uuid4().hex[:8]}"
+    transport = open_log(f"kafka://{bootstrap}")
+    sent = fill(transport, topic, partitions, limit)
+    transport.close()
+    with tempfile.TemporaryDirectory() as directory:
+        live = headwater(bootstrap, topic, directory, sent).rate
+        again = replayed(bootstrap, topic, directory)
+        return live, again, read(bootstrap, topic, directory), polled(bootstrap, topic, partitions)
+
+
+def table(rows: list[tuple[int, tuple[float, float, float, float]]]) -> Iterator[str]:
+    """The runs as lines of Markdown."""
+    yield (
+        "| partitions | live, records/s | replay, records/s | × live "
+        "| reading by columns, records/s | replay is | reading by `poll`, records/s | replay is |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    for partitions, (live, again, columns, poll) in rows:
+        yield (
+            f"| {partitions} | {live:,.0f} | {again:,.0f} | {again / live:.1f} | {columns:,.0f} | "
+            f"{again / columns:.0%} | {poll:,.0f} | {again / poll:.0%} |"
+        )
+
+
+def main() -> None:
+    """Print one line a run, and keep them where asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 3])
+    parser.add_argument("--records", type=int, default=45_312)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    collect_rarely()  # as the command does
+    rows = []
+    with running_broker() as bootstrap:
+        for partitions in options.partitions:
+            for _ in range(options.rounds):
+                rows.append((partitions, measure(bootstrap, partitions, options.records)))
+                sys.stdout.write(list(table(rows))[-1] + "\n")
+    if options.write:
+        put("replay", table(rows))
+
+
+if __name__ == "__main__":
+    main()
