@@ -23,6 +23,7 @@ from stream.evaluate.compare import _kernels as kernels
 
 __all__ = ["NULLS", "drawn", "false_promotions", "missed"]
 
+PAGE = Path(__file__).parents[2] / "docs" / "challengers.md"
 THRESHOLD = 20.0
 HEAD = (
     "| date | challenger | streams × records | reach e = 20 | interval misses |\n"
@@ -98,7 +99,10 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="append the rows to this file")
+    parser.add_argument(
+        "--write", type=Path, default=PAGE, help="the page that ends with the table"
+    )
+    parser.add_argument("--print", action="store_true", help="write no row, only print them")
     options = parser.parse_args()
     rows, worst = [], 0.0
     for name, words in NULLS.items():
@@ -110,10 +114,9 @@ def main() -> int:
         rows.append(f"| {date.today().isoformat()} | {words} | {size} | {shares} |\n")
         sys.stdout.write((HEAD if len(rows) == 1 else "") + rows[-1])
         sys.stdout.flush()
-    if options.write:
-        new = not options.write.exists()
+    if not options.print:
         with options.write.open("a") as file:
-            file.write((HEAD if new else "") + "".join(rows))
+            file.write("".join(rows))
     return int(worst > LEVEL)
 
 
