@@ -137,8 +137,9 @@ class World:
         self.told = Told(self._weather.faults)
         self._directory = directory
         self._hosts = [directory / "a", directory / "b"]
-        self._most = self._random.randint(records // commits, 2 * records // commits)
-        self._every = self._random.randint(20, 120)
+        # Not many more commits, and replays of a few of them: what takes time are these.
+        self._most = self._random.randint(3 * records // (2 * commits), 2 * records // commits)
+        self._every = self._random.randint(20, 60)
         _fill(self._broker, records)
 
     def run(self) -> Told:
