@@ -72,26 +72,26 @@ class Frozen:
         return Frozen(self.true[-n:], self.said[-n:], self.proba[-n:], self.prior[-n:])
 
 
-def watched(dataset: Iterable[tuple[Mapping, Hashable]], learner, **delay) -> Twin:
+def watched(dataset: Iterable[tuple[Mapping, Hashable]], learner, moment=None, delay=None) -> Twin:
     """Progressive validation one record at a time, in the order of river's `simulate_qa`."""
     twin = Twin()
     codes: dict[Hashable, int] = {}
     counts: list[int] = []
     asked: dict[int, tuple[tuple[int, int, int], list, list]] = {}
     memory = [-1, -1]
-    for i, x, y, *_ in simulate_qa(dataset, delay.pop("moment", None), delay.pop("delay", None)):
+    for i, x, y, *_ in simulate_qa(dataset, moment, delay):
+        x = {k: v for k, v in x.items() if k not in (moment, delay)}
         if i not in asked:
             p = learner.predict_proba_one(x)
             known = [p.get(label, 0.0) for label in codes]
             best = known.index(max(known)) if known else -1
-            prior = [n / sum(counts) for n in counts]
-            asked[i] = ((best, *memory), known, prior)
+            asked[i] = ((best, *memory), known, [n / sum(counts) for n in counts])
             continue
         learner.learn_one(x, y)
         code = codes.setdefault(y, len(codes))
         said, proba, prior = asked.pop(i)
-        width = max(code + 1 - len(proba), 0)
-        twin.score(code, said, proba + [0.0] * width, prior + [0.0] * width)
+        room = [0.0] * max(code + 1 - len(proba), 0)
+        twin.score(code, said, proba + room, prior + room)
         counts += [0] * (len(codes) - len(counts))
         counts[code] += 1
         memory[1] = code

@@ -1,1 +1,7 @@
 """How good a model is: progressive validation, scores, baselines."""
+
+from stream.evaluate.offline import Checkpoint
+from stream.evaluate.progressive import progressive
+from stream.evaluate.quality import QualityView, Scores
+
+__all__ = ["Checkpoint", "QualityView", "Scores", "progressive"]

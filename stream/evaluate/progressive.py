@@ -11,7 +11,6 @@ change when a correction takes a class back that nothing else was learned of.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,11 @@ from stream.drift.rule import DriftRule
 from stream.drift.watch import Drift
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.delays import delayed
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.events import Event, Events, one_by_one
 from stream.evaluate.explained import said as told
+from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, joined
@@ -285,48 +284,82 @@ class Progressive:
 
 
 def progressive(
-    dataset: Iterable[tuple[Mapping[str, Any], Any]],
+    dataset: Iterable[Record],
     learner: Learner,
     *,
-    delay: int = 0,
+    delay: Delay = 0,
+    moment: Moment = None,
+    step: int | None = None,
+    window: int = LAST,
     block_size: int = 1024,
-) -> Iterator[QualityView]:
+) -> Iterator[Checkpoint]:
     """Progressive validation of `learner` over a data set.
 
     Parameters
     ----------
     dataset
-        Pairs of features and label, in order; a record whose label is None is predicted only.
+        Features and label, in order, and perhaps `{"w": weight}`; a record whose label is None is
+        predicted only.
     learner
         It learns as it goes.
     delay
-        The label of a record comes just before the record `delay` later is predicted; 0 and 1
-        both mean: before the next record. What is still waited for comes at the end.
+        When the label of a record comes: just before the first record is asked whose moment is so
+        much later. A number, a `timedelta`, the name of a field, or a function of features and
+        label. 0 and 1 records both mean: before the next one. What is still waited for comes at
+        the end.
+    moment
+        When a record is asked: the name of a field, or a function of the features. None: its
+        number. Fields that `moment` and `delay` name are no features.
+    step
+        Records between two checkpoints; None: one a block.
+    window
+        The N of the scores of the last N records.
     block_size
         Records a compiled call; it changes no bit of the result.
 
     Yields
     ------
-    QualityView
-        The scores after each block and at the end.
+    Checkpoint
+        The scores after every `step` records, and at the end, and what was said since the last one.
+
+    Raises
+    ------
+    InvalidRecordError
+        A label was refused: it is of another kind than the first, or there are too many.
 
     Examples
     --------
     >>> from river import datasets
     >>> from stream import GaussianNB
-    >>> from stream.evaluate.progressive import progressive
-    >>> *_, quality = progressive(datasets.Phishing(), GaussianNB(), delay=50)
-    >>> round(quality.scores["all"].accuracy, 3)
-    0.891
+    >>> from stream.evaluate import progressive
+    >>> for now in progressive(datasets.Phishing(), GaussianNB(), delay=50, step=500):
+    ...     scores = now.scores["all"]
+    ...     print(now.n, len(now.predictions), round(scores.accuracy, 3), round(scores.kappa_m, 3))
+    500 500 0.87 0.671
+    1000 500 0.889 0.739
+    1250 250 0.891 0.75
+
+    `scores.calibration`, `scores.agreement` and `scores.per_class` have the rest.
     """
+    return _checkpoints(chunks(dataset, moment, delay, block_size, step), learner, window)
+
+
+def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Iterator[Checkpoint]:
     machine: Progressive | None = None
-    for xs, events in delayed(dataset, delay, block_size):
-        rows = learner.rows(xs)
+    said: list[Predictions] = []
+    for part in parts:
+        rows = learner.rows(part.xs)
         if machine is None:
-            waiting = max(delay, 1) + block_size
-            join = LabelJoin(waiting, max_classes=learner.max_classes)
-            machine = Progressive(learner, join, rows)
-        rejected = machine.process(rows, events).rejected
-        for event, reason in rejected.items():
-            raise InvalidRecordError(reason, f"label {events.labels[event]!r} was refused")
-        yield machine.view()
+            join = LabelJoin(part.waiting, max_classes=learner.max_classes)
+            machine = Progressive(learner, join, rows, window=window)
+        machine.join.max_pending = part.waiting
+        result = machine.process(rows, part.events)
+        for event, reason in result.rejected.items():
+            label = part.events.labels[event]
+            raise InvalidRecordError(reason, f"label {label!r} was refused")
+        said.append(result.predictions)
+        if part.checkpoint:
+            view = machine.view()
+            scores = (view.classes, view.confusion, view.scores, view.unscored)
+            yield Checkpoint(*scores, part.n, connected(said))
+            said = []

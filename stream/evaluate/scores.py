@@ -7,7 +7,7 @@ Rule: here nothing is counted, and nothing changes what is counted. Sums of floa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import fsum
 
@@ -136,7 +136,7 @@ class Scores:
     log_loss: float | None
     baselines: Mapping[str, float | None]
     classes: tuple[Label, ...] = ()
-    count: Callable[[], Tally] | None = None
+    count: Callable[[], Tally] | None = field(default=None, repr=False)
 
     @staticmethod
     def of(tally: Tally, classes: tuple[Label, ...]) -> Scores:

@@ -1,0 +1,142 @@
+"""Offline: a data set as the events that would have come, each label when it would have.
+
+Rule: the order is that of river's `simulate_qa`: before a record is asked, the labels come that are
+due. Here that holds also where the times of the data set go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream.base import Predictions
+from stream.evaluate.events import Events
+from stream.evaluate.quality import QualityView
+
+__all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
+
+Features = Mapping[str, Any]
+Record = tuple[Features, Any] | tuple[Features, Any, Mapping[str, float]]
+Moment = str | Callable[[Features], Any] | None
+Delay = Any  # a number, a timedelta, the name of a field, or a function of features and label
+
+_Line = tuple[str, int, object, float, int]  # as the columns of `Events`
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint(QualityView):
+    """How things stand after so many records.
+
+    Parameters
+    ----------
+    n
+        Records asked so far; those whose label is still to come are in no score yet.
+    predictions
+        What was said of the records since the checkpoint before, in order.
+    """
+
+    n: int
+    predictions: Predictions
+
+
+class Chunk(NamedTuple):
+    """A part of the data set, as it comes.
+
+    Parameters
+    ----------
+    xs
+        Features of the records asked.
+    events
+        Questions and answers in order.
+    n
+        Records asked up to its end.
+    waiting
+        As many may wait for a label at once.
+    checkpoint
+        Whether to look at the scores behind it.
+    """
+
+    xs: list[Features]
+    events: Events
+    n: int
+    waiting: int
+    checkpoint: bool
+
+
+def chunks(
+    dataset: Iterable[Record], moment: Moment, delay: Delay, size: int, step: int | None
+) -> Iterator[Chunk]:
+    """The data set in parts of at most `size` records, cut where a multiple of `step` is.
+
+    Parameters
+    ----------
+    dataset, moment, delay, step
+        See `progressive`.
+    """
+    when, wait = _when(moment), _wait(delay)
+    hidden = {name for name in (moment, delay) if isinstance(name, str)}
+    owed: list[tuple[Any, int, object, float]] = []  # when, of which record, label, weight
+    xs: list[Features] = []
+    out: list[_Line] = []
+    n = unlabelled = most = 0
+    for x, y, *more in dataset:
+        now = when(n, x)
+        while owed and owed[0][0] <= now:
+            out.append(_label(heappop(owed), n))
+        out.append((str(n), len(xs), None, 1.0, n))
+        xs.append({k: v for k, v in x.items() if k not in hidden} if hidden else x)
+        if y is None:
+            unlabelled += 1
+        else:
+            heappush(owed, (now + wait(x, y), n, y, more[0].get("w", 1.0) if more else 1.0))
+        n += 1
+        most = max(most, len(owed) + unlabelled)
+        due = step is not None and n % step == 0
+        if due or len(xs) == size:
+            yield Chunk(xs, _events(out), n, most + size, due or step is None)
+            xs, out = [], []
+    out += [_label(heappop(owed), n) for _ in range(len(owed))]
+    yield Chunk(xs, _events(out), n, most + size, checkpoint=True)
+
+
+def connected(parts: list[Predictions]) -> Predictions:
+    """Predictions one after another; those that knew fewer classes gave the others nothing."""
+    last = parts[-1]
+    if len(parts) == 1:
+        return last
+    proba = np.zeros((sum(map(len, parts)), len(last.classes)))
+    at = 0
+    for part in parts:
+        proba[at : at + len(part), : part.proba.shape[1]] = part.proba
+        at += len(part)
+    return Predictions(last.classes, proba, np.concatenate([part.known for part in parts]))
+
+
+def _when(moment: Moment) -> Callable[[int, Features], Any]:
+    if moment is None:
+        return lambda i, _: i
+    if isinstance(moment, str):
+        return lambda _, x: x[moment]
+    return lambda _, x: moment(x)
+
+
+def _wait(delay: Delay) -> Callable[[Features, Any], Any]:
+    if isinstance(delay, str):
+        return lambda x, _: x[delay]
+    if callable(delay):
+        return lambda x, y: delay(x, y)
+    return lambda _, __: 0 if delay is None else delay
+
+
+def _label(due: tuple[Any, int, object, float], n: int) -> _Line:
+    _, record, y, w = due
+    return str(record), -1, y, w, n
+
+
+def _events(out: list[_Line]) -> Events:
+    ids, row, labels, weights, times = zip(*out, strict=True) if out else ((),) * 5
+    return Events(ids, row, labels, weights, times)
