@@ -1,0 +1,135 @@
+"""What scores cost: python -m benchmarks.quality [--rounds 9] [--write].
+
+GaussianNB, 8 features, 2 classes, blocks of 1,000 records: learning alone, with all scores, and
+with the scores there were before (accuracy and log loss in three windows, confusion, accuracy of
+two baselines), which stand below as they were. In turn in one run; CPU time of one thread; medians.
+`--write` puts the table, with its date, into docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from numba import njit
+
+from benchmarks.race import blocks, clock, normal
+from stream import Block, GaussianNB
+from stream.base import Predictions
+from stream.evaluate._kernels import losses
+from stream.evaluate.quality import FADING_FACTOR, Quality
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/performance.md"
+MARK = "<!-- written by python -m benchmarks.quality --write -->"
+END = "<!-- end of what benchmarks.quality wrote -->"
+RECORDS = 100_000
+
+
+@njit(cache=True)
+def _before(y, label, proba, counts, memory, confusion, sums, fading, factor, ring, ring_loss, at):
+    n, best = y.shape[0], 0
+    p_true = np.empty(n)
+    for i in range(n):
+        p_true[i] = proba[i, label[y[i]]]
+    costs = losses(p_true)
+    majority, last = memory[0], memory[1]
+    for i in range(n):
+        t = label[y[i]]
+        best, top = 0, proba[i, 0]
+        for k in range(1, proba.shape[1]):
+            p = proba[i, k]
+            best, top = (k if p > top else best), (p if p > top else top)
+        confusion[t, best] += 1
+        ring_loss[at] = costs[i]
+        ring[at, 0], ring[at, 1], ring[at, 2], ring[at, 3] = t, best, majority, last
+        at = at + 1 if at + 1 < ring.shape[0] else 0
+        new = (1.0, costs[i], float(best == t), float(majority == t), float(last == t))
+        for k in range(5):
+            sums[k] += new[k]
+            fading[k] = factor * fading[k] + new[k]
+        counts[t] += 1
+        last = t
+        if majority < 0 or counts[t] > counts[majority]:
+            majority = t
+    memory[0], memory[1] = majority, last
+    return at
+
+
+class Before:
+    """The scores there were before."""
+
+    def __init__(self) -> None:
+        self._counts, self._memory = np.zeros(2, dtype=np.int64), np.full(2, -1, dtype=np.int64)
+        self._confusion = np.zeros((2, 2), dtype=np.int64)
+        self._sums, self._fading = np.zeros(5), np.zeros(5)
+        self._ring, self._loss = np.full((1000, 4), -1, dtype=np.int32), np.zeros(1000)
+        self._at = 0
+
+    def score_at_once(self, y, label, said: Predictions) -> None:
+        """Add a block."""
+        self._at = _before(
+            y,
+            label,
+            said.proba,
+            self._counts,
+            self._memory,
+            self._confusion,
+            self._sums,
+            self._fading,
+            FADING_FACTOR,
+            self._ring,
+            self._loss,
+            self._at,
+        )
+
+
+def run(stream: list[Block], make: Callable[[], Quality | Before] | None) -> float:
+    """Seconds a record, with or without scores."""
+
+    def work() -> None:
+        learner, scores = GaussianNB(), None if make is None else make()
+        for block in stream:
+            said = learner.progressive_many(block)
+            if scores is not None:
+                codes = {label: code for code, label in enumerate(said.classes)}
+                label = np.array([codes[value] for value in block.labels], dtype=np.int64)
+                scores.score_at_once(block.y, label, said)
+
+    return clock(work, RECORDS)
+
+
+def main() -> None:
+    """Print the table, and keep it where asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    stream = blocks(*normal(RECORDS, 8))
+    makes = {"no scores": None, "the scores before": Before, "all scores": Quality}
+    times: dict[str, list[float]] = {name: [] for name in makes}
+    for make in makes.values():
+        run(stream, make)
+    for _ in range(options.rounds):
+        for name, make in makes.items():
+            times[name].append(run(stream, make))
+    lines = ["| | a record | throughput |", "|---|---|---|"]
+    for name, found in times.items():
+        share = median(a / b for a, b in zip(times["no scores"], found, strict=True))
+        lines.append(f"| {name} | {median(found) * 1e9:.1f} ns | {share:.0%} |")
+    more = [a - b for a, b in zip(times["all scores"], times["the scores before"], strict=True)]
+    lines.append(f"| all scores, more than before | {median(more) * 1e9:.1f} ns | |")
+    text = "\n".join(lines) + "\n"
+    sys.stdout.write(text)
+    if options.write:
+        head, rest = PAGE.read_text().split(MARK)
+        today = time.strftime("%Y-%m-%d")
+        PAGE.write_text(f"{head}{MARK}\n\nMeasured {today}.\n\n{text}\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()

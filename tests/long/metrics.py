@@ -1,0 +1,102 @@
+"""Every score beside its oracle's, over real streams: python -m tests.long.metrics [--write].
+
+`--write` puts the table, with its date, into docs/quality.md. Ends with 1 where a difference is
+above 1e-9.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from river import datasets
+
+from stream import GaussianNB, KNNClassifier, Learner
+from stream.evaluate import QualityView, progressive
+from stream.evaluate.quality import FADING_FACTOR
+from tests.oracles_scores import RANKS, TABLE, Twin, difference, watched
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/quality.md"
+MARK = "<!-- written by python -m tests.long.metrics --write -->"
+END = "<!-- end of what tests.long.metrics wrote -->"
+MOST = 1e-9
+
+
+class Run(NamedTuple):
+    """A stream, a learner, when labels come, how many the last ones are."""
+
+    name: str
+    dataset: Callable[[], Any]
+    learner: Callable[[], Learner]
+    delay: int
+    window: int
+
+
+RUNS = (
+    Run("Phishing", datasets.Phishing, GaussianNB, 0, 1000),
+    Run("Phishing", datasets.Phishing, KNNClassifier, 25, 500),
+    Run("Bananas", datasets.Bananas, GaussianNB, 100, 1000),
+    Run("Bananas", datasets.Bananas, KNNClassifier, 0, 5000),
+    Run("ImageSegments", datasets.ImageSegments, GaussianNB, 0, 1000),
+    Run("ImageSegments", datasets.ImageSegments, GaussianNB, 50, 10_000),
+)
+
+
+def measured(run: Run) -> tuple[QualityView, Twin]:
+    """Our scores, and every prediction made one by one."""
+    *_, view = progressive(run.dataset(), run.learner(), delay=run.delay, window=run.window)
+    return view, watched(run.dataset(), run.learner(), delay=run.delay or None)
+
+
+def lines() -> Iterator[tuple[str, str, str, float]]:
+    """Score, what it was of the last run's last window, whose oracle, largest difference."""
+    found = [(run, *measured(run)) for run in RUNS]
+    for name, (ours, oracle, whose) in {**TABLE, **RANKS}.items():
+        worst, value = 0.0, None
+        for run, view, twin in found:
+            for window, scores in view.scores.items():
+                if name in RANKS and window != view.last:
+                    continue
+                of, w = twin.window(window, run.window, FADING_FACTOR)
+                value = ours(scores)
+                worst = max(worst, difference(value, oracle(of, w)))
+        shown = f"{value:.6f}" if isinstance(value, float) else "a list"
+        yield name, shown, whose, worst
+
+
+def table(found: list[tuple[str, str, str, float]]) -> Iterator[str]:
+    """The lines as Markdown."""
+    yield "| score | ours, of the last run | oracle | largest difference |"
+    yield "|---|---|---|---|"
+    for name, value, whose, worst in found:
+        yield f"| {name} | {value} | {whose} | {worst:.1e} |"
+
+
+def main() -> int:
+    """Print the table, and keep it where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    found = list(lines())
+    text = "\n".join(table(found)) + "\n"
+    sys.stdout.write(text)
+    if options.write:
+        runs = "; ".join(
+            f"{r.name}, {r.learner.__name__}, labels {r.delay} records late, last {r.window:,}"
+            for r in RUNS
+        )
+        head, rest = PAGE.read_text().split(MARK)
+        today = time.strftime("%Y-%m-%d")
+        PAGE.write_text(
+            f"{head}{MARK}\n\nMeasured {today}, three windows each: {runs}.\n\n{text}\n"
+            f"{END}{rest.split(END)[1]}"
+        )
+    return int(any(worst > MOST for *_, worst in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
