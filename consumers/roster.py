@@ -47,7 +47,8 @@ def adopt(config: Config, owner: Owner, found: Sources, live: Live, now: int) ->
         if name in gone or name not in before.challengers
     ]
     if wanted.threshold != before.threshold:
-        when = "never" if wanted.threshold is None else f"at an e-value of {wanted.threshold:g}"
+        needed = (wanted.threshold or 0.0) * len(wanted.challengers)  # as `Roster.threshold` says
+        when = "never" if wanted.threshold is None else f"at an e-value of {needed:g}"
         news.append(f"a challenger is promoted {when}")
     live.news = tuple(news)
 

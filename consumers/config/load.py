@@ -221,7 +221,8 @@ def _where(loc: tuple[int | str, ...]) -> str:
     head, rest = f"[[{loc[0]}]]" if many else f"[{loc[0]}]", loc[1:]
     if many and rest:
         head, rest = f"{head} number {int(rest[0]) + 1}", rest[1:]
-    key = " ".join(str(part) for part in rest if part != "[key]")
+    told = (f"number {part + 1}" if isinstance(part, int) else part for part in rest)
+    key = " ".join(part for part in told if part != "[key]")
     return f"{head} {key}" if key else head
 
 
@@ -232,6 +233,8 @@ def message(detail: ErrorDetails) -> str:
     if detail["type"] == "too_long":
         most, came = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
         return f"expected at most {most}, got {came}"
+    if detail["type"] == "tuple_type" and isinstance(detail["input"], Mapping):
+        return "expected a list, got a table; a list of tables has two brackets: [[…]]"
     otherwise = detail["msg"].replace("Input should be", "expected", 1)
     expected = _EXPECTED.get(detail["type"], otherwise)
     return f"{expected}, got {_shown(detail['input'])}"

@@ -293,8 +293,9 @@ def page() -> str:
 _PAGE = """\
 # Metrics
 
-Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for. It takes 1 %
-of a processor at most, however often it is asked: what took 6 ms to make is given again for 0.6 s.
+Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for. It takes
+1 % of a processor at most, however often it is asked: what took 6 ms to make is given again for
+0.6 s.
 This page is generated from `consumers/telemetry/metrics.py`; a test holds them together.
 
 | name | type | labels | meaning |
