@@ -24,13 +24,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy import empty, int32, int64, true_divide, uint64
 
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 LARGEST, SCALE = 2.0**64, 2.0**-64
-ZERO, ONE, TWO, THREE = (uint64(i) for i in range(4))
+ZERO, ONE, TWO = uint64(0), uint64(1), int32(2)
 
 
 @njit(cache=True)
@@ -245,42 +247,73 @@ def _add(
     factor: float,
 ) -> None:
     """Add what stands at … end - 1, where losses are still probabilities, to what is counted."""
-    sure, loss, brier = told[1][at:end], told[0][at:end], told[2][at:end]
-    prior_loss, prior_brier = told[3][at:end], told[4][at:end]
     power, places = empty(end - at), empty(4 * (end - at), int32)
-    _lose(loss, power)
-    _lose(prior_loss, power)
-    _place(codes, sure, at, confusion.shape[0], calibration.shape[0], places)
-    by_said, by_majority, by_last, by_sure = _quarters(places)
+    _lose(told[0][at:end], power)
+    _lose(told[3][at:end], power)
+    _place(codes, told[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
     said, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
     bins = calibration.reshape(calibration.size)
+    if sums[5, 1] * factor ** (end - at) < 0.5 * LARGEST:  # far enough, however it is rounded
+        _count(at, 0, end - at, told, places, said, base, bins, sums, factor)
+        return
+    for i in range(end - at):
+        if sums[5, 1] * factor >= LARGEST:
+            for pairs in (said, base, bins, sums.reshape(sums.size)):
+                for k in range(1, pairs.size, 2):
+                    pairs[k] *= SCALE
+        _count(at, i, i + 1, told, places, said, base, bins, sums, factor)
+
+
+@intrinsic
+def add_pair(typing: Any, pairs: Any, at: Any, one: Any, other: Any) -> Any:
+    """Add to pairs[at] and pairs[at + 1] in one; pairs float64 (n,), contiguous, at int32.
+
+    Of two additions the compiler makes two, for a weight that changes and one that does not.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        both = ir.VectorType(ir.DoubleType(), 2)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), both.as_pointer())
+        new = ir.Constant(both, ir.Undefined)
+        for lane in (0, 1):
+            new = builder.insert_element(new, args[2 + lane], ir.Constant(ir.IntType(32), lane))
+        builder.store(builder.fadd(builder.load(place, align=8), new), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(pairs, at, one, other), code
+
+
+@njit(cache=True)
+def _count(
+    at: int,
+    begin: int,
+    end: int,
+    told: Any,
+    places: Any,
+    said: Any,
+    base: Any,
+    bins: Any,
+    sums: Any,
+    factor: float,
+) -> None:
+    """Add those at + begin … at + end - 1 where `places` says."""
+    m = places.size // 4
+    by_said, by_majority = places[begin:end], places[m + begin : m + end]
+    by_last, by_sure = places[2 * m + begin : 2 * m + end], places[3 * m + begin : 3 * m + end]
+    begin, end = at + begin, at + end
+    sure, loss, brier = told[1][begin:end], told[0][begin:end], told[2][begin:end]
+    prior_loss, prior_brier = told[3][begin:end], told[4][begin:end]
     n, a, b, c, d = sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0], sums[4, 0]
-    n_, a_, b_, c_, d_, w = (
-        *(sums[0, 1], sums[1, 1], sums[2, 1]),
-        *(sums[3, 1], sums[4, 1], sums[5, 1]),
-    )
-    for i in range(uint64(end - at)):
+    n_, a_, b_ = sums[0, 1], sums[1, 1], sums[2, 1]
+    c_, d_, w = sums[3, 1], sums[4, 1], sums[5, 1]
+    for i in range(uint64(end - begin)):
         w *= factor
-        if w >= LARGEST:
-            w *= SCALE
-            n_, a_, b_, c_, d_ = n_ * SCALE, a_ * SCALE, b_ * SCALE, c_ * SCALE, d_ * SCALE
-            _scale(said)
-            _scale(base)
-            _scale(bins)
-        k = uint64(by_said[i])
-        said[k] += 1.0
-        said[k + ONE] += w
-        k = uint64(by_majority[i])
-        base[k] += 1.0
-        base[k + ONE] += w
-        k = uint64(by_last[i])
-        base[k] += 1.0
-        base[k + ONE] += w
-        k, p = uint64(by_sure[i]), sure[i]
-        bins[k] += 1.0
-        bins[k + ONE] += w
-        bins[k + TWO] += p
-        bins[k + THREE] += w * p
+        add_pair(said, by_said[i], 1.0, w)
+        add_pair(base, by_majority[i], 1.0, w)
+        add_pair(base, by_last[i], 1.0, w)
+        add_pair(bins, by_sure[i], 1.0, w)
+        add_pair(bins, by_sure[i] + TWO, sure[i], w * sure[i])
         n, n_ = n + 1.0, n_ + w
         a, a_ = a + loss[i], a_ + w * loss[i]
         b, b_ = b + brier[i], b_ + w * brier[i]
@@ -316,10 +349,3 @@ def _quarters(whole: Any) -> Any:
     """Four arrays that lie one behind the other."""
     n = whole.size // 4
     return whole[:n], whole[n : 2 * n], whole[2 * n : 3 * n], whole[3 * n :]
-
-
-@njit(cache=True)
-def _scale(pairs: Any) -> None:
-    """Scale every second weight down, float64 (n,)."""
-    for i in range(1, pairs.size, 2):
-        pairs[i] *= SCALE
