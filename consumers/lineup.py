@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from consumers.config import Config
 from consumers.config.learner import Challenger, Model, Trained, spoken
+from consumers.config.load import message
 from consumers.errors import ConfigError
 from consumers.models import challenging
 from stream.base import Learner
@@ -96,8 +97,11 @@ class Lineup:
         try:
             challenger = Challenger.model_validate(block)
         except ValidationError as error:
+            found = error.errors(include_url=False)[0]
             raise ConfigError(
-                f"[[challenger]] {name}, as the journal has it, is none to this version: {error}"
+                f"[[challenger]] {name}, as the journal has it, is none to this version: "
+                f"{'.'.join(map(str, found['loc']))}: {message(found)}; run the version that "
+                "journaled it, and remove its block there"
             ) from None
         return challenging(challenger, classes, corrections)
 

@@ -72,6 +72,7 @@ class Shard:
         self._alarms = Alarms(self._machine)
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
+        self.given_up: list[str] = []  # challengers of a snapshot that the journal still has
 
     @property
     def learner(self) -> Learner:
@@ -105,11 +106,8 @@ class Shard:
 
         A challenger of river may diverge unnoticed as long as it cannot speak.
         """
-        may_speak = {"", self.champion}
-        if self._lineup.threshold is not None:
-            may_speak.update(self._roster.names)
-        speakers = (c for c in self._roster.contestants() if c.name in may_speak)
-        return not any(isinstance(c.machine.learner, RiverClassifier) for c in speakers)
+        heard = (c for c in self._roster.contestants() if c.name in self._roster.speakers)
+        return not any(isinstance(c.machine.learner, RiverClassifier) for c in heard)
 
     def line_up(self, lineup: Lineup, champion: str | None = None) -> None:
         """Have these challengers from now on; those that are new or changed start empty.
@@ -134,7 +132,7 @@ class Shard:
                 learner = lineup.learner(name, spec.trusted, spec.max_classes, spec.corrections)
                 roster.enroll(name, learner, self._counts["learned"])
         roster.threshold = inf if lineup.threshold is None else lineup.threshold
-        self._lineup = lineup
+        self._lineup, self.given_up = lineup, []
 
     @property
     def drift_change(self) -> dict[str, Any] | None:
@@ -363,17 +361,19 @@ class Shard:
         # Saved by a service that did not decide yet: the risk begins here.
         if self._risk is not None and "risk" in state.header:
             self._risk.load_state(state.nested("risk"))
-        if "lineup" in state.header:
-            told = state.nested("lineup").header
-            lineup = Lineup(told["challengers"], told["threshold"])
-            self.line_up(lineup)
-            # A pickle that is trusted no more: its challenger is given up, unless it may speak.
-            idle = [n for n in lineup.pickled() if n not in self.spec.trusted]
-            if lineup.threshold is not None or told["champion"] in idle:
-                idle = []
-            self._roster.load_state(state.nested("roster"), idle)
-            self._lineup = lineup.without(idle)
         self._alarms.load_state(state)
+        if "lineup" in state.header:
+            self._load_roster(state)
+
+    def _load_roster(self, state: State) -> None:
+        told = state.nested("lineup").header
+        lineup = Lineup(told["challengers"], told["threshold"])
+        self.line_up(lineup)
+        # A pickle that is trusted no more: its challenger is given up, unless it may speak.
+        heard = {told["champion"], *self._roster.speakers}
+        gone = [n for n in lineup.pickled() if n not in self.spec.trusted and n not in heard]
+        self._roster.load_state(state.nested("roster"), gone)
+        self._lineup, self.given_up = lineup.without(gone), gone
 
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""

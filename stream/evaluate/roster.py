@@ -108,6 +108,13 @@ class Roster:
         """Of the challengers to the model, in the order in which they came."""
         return list(self._shadows)
 
+    @property
+    def speakers(self) -> set[str]:
+        """Of all, those that speak or may come to without being told to; and the model."""
+        drift = self._machine.drift
+        any_may = isfinite(self.threshold) or (drift is not None and drift.rule.chooses)
+        return {MODEL, self.champion, *(self._shadows if any_may else ())}
+
     def enroll(self, name: str, learner: Learner, learned: int) -> None:
         """A new challenger, empty. `learned`: labels the model has learned so far.
 

@@ -104,6 +104,14 @@ def test_check_builds_every_challenger(ran: str, capsys: Said) -> None:
     assert "[[challenger]] odd: GaussianNB: no parameter 'k'" in capsys.readouterr().out
 
 
+def test_snapshots_with_challengers_are_shown_and_verified(ran: str, capsys: Said) -> None:
+    """They are loaded whole, each model of them."""
+    assert main(["snapshots", "verify", ran]) == 0
+    assert main(["snapshots", "show", ran]) == 0
+
+    assert "GaussianNB" in capsys.readouterr().out
+
+
 def test_replay_of_a_file_compares_them_too(ran: str, tmp_path: Path, capsys: Said) -> None:
     """On the same records, in the tables and as JSON."""
     file = tmp_path / "pages.jsonl"

@@ -12,6 +12,7 @@ import pytest
 from consumers import journal
 from consumers.errors import ConfigError, FencedError
 from consumers.journal import Roster
+from consumers.lineup import Lineup
 from consumers.recovery import rebuild, sources
 from consumers.roster import promote
 from consumers.snapshots.store import SnapshotStore
@@ -273,6 +274,22 @@ def test_pickle_that_is_trusted_no_more_gives_its_challenger_up(make_service) ->
     assert (live.refused, live.replayed) == ((), 0)
     assert list(live.shard.lineup.challengers) == ["bayes"]
     assert list(standing(service.run(more=BAYES))) == ["bayes"]
+    assert list(rosters(service)[-1].challengers) == ["bayes"]
+    assert service.rebuilt(more=BAYES).shard.fingerprint() == service.fingerprint()
+
+
+def test_pickle_that_is_trusted_no_more_starts_its_challenger_anew(make_service, caplog) -> None:
+    """Where the block stays: the journal says that it was gone, so a replay starts it anew too."""
+    caplog.set_level(logging.INFO)
+    service = filled(make_service)
+    service.run(more=TREE + "trust_pickle = true\n", stop_after=4)
+    view = service.run(more=TREE)
+    rebuilt = service.rebuilt(more=TREE).shard.view()
+
+    assert "challenger tree is given up" in caplog.text
+    assert [list(entry.challengers) for entry in rosters(service)] == [["tree"], [], ["tree"]]
+    assert 0 < standing(view)["tree"].learned < view.learned
+    assert standing(rebuilt)["tree"].learned == standing(view)["tree"].learned
 
 
 def test_river_challenger_without_snapshots_is_rebuilt_from_the_journal(
@@ -289,11 +306,19 @@ def test_river_challenger_without_snapshots_is_rebuilt_from_the_journal(
     assert standing(view)["tree"].learned == view.learned
 
 
+def test_challenger_of_another_version_is_one_line() -> None:
+    """A type this version does not know stands in the journal."""
+    with pytest.raises(
+        ConfigError, match=r"as the journal has it.*type: expected one of auto"
+    ) as e:
+        shard().line_up(Lineup({"new": {"type": "TransformerNB", "parameters": {}}}))
+
+    assert "\n" not in str(e.value)
+
+
 def test_model_decides_what_is_a_dead_letter_whoever_speaks() -> None:
     """A record it can take is said nothing of by a champion that cannot; and one it cannot take
     is a dead letter although the champion could."""
-    from consumers.lineup import Lineup
-
     words: dict[str, Any] = {"type": "MultinomialNB", "parameters": {}}
     one = shard()
     one.line_up(Lineup({"words": words}))
