@@ -1,13 +1,14 @@
 """Detectors on streams of known drift, beside river's: python -m tests.long.drift [--seeds N].
 
 Prints the table of docs/drift.md: MixedNB on four generators of river, and one feature whose mean
-moves. `--each` tells the generators apart. Ends with 1 where one of our alarms is not at river's
-value.
+moves. `--each` tells the generators apart; `--only DDM KSWIN,alpha=0.0001` looks at these. Ends
+with 1 where one of our alarms is not at river's value.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -51,8 +52,8 @@ class Row:
         found = f"{self.found} of {self.runs}" if changes else "–"
         false = self.false / self.runs
         return (
-            f"| {stream} | {on} | {name} | {self.ours:,} | {self.river:,} | {self.apart} | {found} "
-            f"| {delay} | {false:.1f} |"
+            f"| {stream} | {on} | {name.replace(',', ', ')} | {self.ours:,} | {self.river:,} "
+            f"| {self.apart} | {found} | {delay} | {false:.1f} |"
         )
 
 
@@ -116,11 +117,11 @@ def shifted(shape: str, seed: int) -> Values:
     return {"feature": rng.normal(share)}
 
 
-def rivers(name: str, values: np.ndarray) -> list[int]:
+def rivers(name: str, parameters: dict[str, Any], values: np.ndarray) -> list[int]:
     """Where river's detector alarms."""
     made: Callable[..., Any]
     made = getattr(drift, name, None) or getattr(drift.binary, name.replace("_", ""))
-    model = made(seed=42) if name == "KSWIN" else made()
+    model = made(**({"seed": 42} if name == "KSWIN" else {}), **parameters)
     turned = 1.0 - values if name == "FHDDM" else values
     found = []
     for i, x in enumerate(turned.tolist()):
@@ -139,14 +140,22 @@ def ours(look: Callable[[np.ndarray], int], values: np.ndarray) -> list[int]:
     return found
 
 
-def measure(row: Row, name: str, on: str, values: np.ndarray, shape: str) -> None:
+def chosen(text: str) -> tuple[str, dict[str, Any]]:
+    """`NAME,PARAMETER=VALUE` as name and parameters."""
+    name, *pairs = text.split(",")
+    return name, {key: json.loads(value) for key, value in (pair.split("=") for pair in pairs)}
+
+
+def measure(row: Row, detector: str, on: str, values: np.ndarray, shape: str) -> None:
     """Add one run: the bare detectors side by side, and the alarms as they are served."""
-    mine, theirs = ours(build(name, {}).update_many, values), rivers(name, values)
+    name, parameters = chosen(detector)
+    mine = ours(build(name, parameters).update_many, values)
+    theirs = rivers(name, parameters, values)
     row.ours, row.river = row.ours + len(mine), row.river + len(theirs)
     row.apart += len(set(mine) ^ set(theirs))
     row.runs += 1
     quantity = "feature:x" if on == "feature" else on
-    served = ours(Monitor(MonitorRule(quantity, name), WARM_UP).look, values)
+    served = ours(Monitor(MonitorRule(quantity, name, parameters), WARM_UP).look, values)
     begins = {"abrupt": CHANGE, "gradual": CHANGE - WIDTH, "none": LENGTH}[shape]
     row.false += sum(at < begins for at in served)
     after = [at - begins for at in served if begins <= at < begins + SOON]
@@ -168,7 +177,7 @@ def streams(seeds: range) -> Iterator[tuple[str, str, int, Values]]:
 
 def _place(stream: str, on: str, name: str) -> tuple[str, str, int, str]:
     """Rows of one quantity and detector together, the shapes beneath each other."""
-    return on, stream.rpartition(", ")[0], list(DETECTORS).index(name), stream
+    return on, stream.rpartition(", ")[0], list(DETECTORS).index(chosen(name)[0]), stream
 
 
 def main() -> int:
@@ -182,9 +191,9 @@ def main() -> int:
     for stream, shape, _, values in streams(range(options.seeds)):
         for on, column in values.items():
             for name in options.only:
-                if DETECTORS[name].binary and on != "error":
+                if DETECTORS[chosen(name)[0]].binary and on != "error":
                     continue
-                if name == "KSWIN" and on == "error":
+                if chosen(name)[0] == "KSWIN" and on == "error":
                     continue  # two values are no distribution
                 told = stream if options.each or on == "feature" else f"four, {shape}"
                 row = rows.setdefault((told, on, name), Row())
