@@ -43,6 +43,7 @@ def shard_of(
         largest_dead_letter=largest_dead_letter,
         number=number,
         max_pending=config.labels.max_pending,
+        max_pending_bytes=config.labels.max_pending_bytes,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),
         corrections=correcting(config.labels.corrections, learner),

@@ -50,7 +50,7 @@ class Spec:
         How many shares of features it tells; 0: it is not explained.
     largest_dead_letter
         Bytes of the original a dead letter keeps at most; None: all.
-    max_pending, horizon, max_classes, corrections
+    max_pending, max_pending_bytes, horizon, max_classes, corrections
         Of the join.
     max_dead_letter_ratio
         Of the breaker.
@@ -80,6 +80,7 @@ class Spec:
     explain: int = 0
     largest_dead_letter: int | None = None
     max_pending: int = 100_000
+    max_pending_bytes: int = 1 << 62
     horizon: int = 7 * 86_400_000
     max_classes: int = 256
     corrections: bool = False

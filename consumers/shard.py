@@ -52,7 +52,13 @@ class Shard:
 
     def __init__(self, spec: Spec, learner: Learner) -> None:
         self.spec = spec
-        join = LabelJoin(spec.max_pending, spec.horizon, spec.max_classes, spec.corrections)
+        join = LabelJoin(
+            spec.max_pending,
+            spec.horizon,
+            spec.max_classes,
+            spec.corrections,
+            spec.max_pending_bytes,
+        )
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
         self._risk: OverallRisk | None = None

@@ -6,16 +6,18 @@ Each is held in a dict of its own, ordered by when it came: times never fall alo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from typing import TypeAlias, TypeVar
+from collections.abc import Iterable, Mapping
+from itertools import repeat
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream.errors import StateError
 from stream.schema import Label
-from stream.state import State, unpack
+from stream.state import State, pack, unpack
 
-__all__ = ["KEPT", "Early", "Held", "Settled", "Waiting", "ids_of", "keyed", "older", "repeated"]
+__all__ = ["Early", "Held", "Settled", "Waiting", "loaded", "older", "repeated", "saved"]
 
 V = TypeVar("V")
 
@@ -55,8 +57,45 @@ def older(items: Iterable[tuple[str, Held]], limit: int) -> list[str]:
     return out
 
 
-def ids_of(state: State, name: str) -> list[str]:
-    """The ids that `pack` stored. StateError: they are damaged."""
+def saved(
+    waiting: Mapping[str, Waiting],
+    early: Mapping[str, Early],
+    settled: Mapping[str, Settled],
+    *,
+    rows_of_settled: bool,
+) -> dict[str, NDArray[Any]]:
+    """All but the labels as arrays; of what is settled only what is kept with its row."""
+    arrays: dict[str, NDArray[Any]] = {}
+    every: dict[str, Mapping[str, Held]] = {"waiting": waiting, "early": early, "settled": settled}
+    for name, ids in every.items():
+        arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
+        arrays[f"{name}_time"] = np.array([held[1] for held in ids.values()], dtype=np.int64)
+    arrays["waiting_slot"] = np.array([slot for slot, _ in waiting.values()], dtype=np.int64)
+    arrays["early_w"] = np.array([w for _, _, w in early.values()], dtype=np.float64)
+    for place, (name, dtype) in enumerate(KEPT if rows_of_settled else (), 2):
+        arrays[f"settled_{name}"] = np.array([s[place] for s in settled.values()], dtype=dtype)
+    return arrays
+
+
+def loaded(
+    state: State, early: Iterable[Label], settled: Iterable[Label | None], *, rows_of_settled: bool
+) -> tuple[OrderedDict[str, Waiting], OrderedDict[str, Early], OrderedDict[str, Settled]]:
+    """What `saved` made arrays of, with these labels. StateError: it is damaged."""
+    ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
+    times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
+    slots = state.array("waiting_slot", np.int64, 1).tolist()
+    weights = state.array("early_w", np.float64, 1).tolist()
+    kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
+    if rows_of_settled:
+        kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
+    return (
+        _keyed(ids["waiting"], zip(slots, times["waiting"], strict=True)),
+        _keyed(ids["early"], zip(early, times["early"], weights, strict=True)),
+        _keyed(ids["settled"], zip(settled, times["settled"], *kept, strict=False)),
+    )
+
+
+def _ids(state: State, name: str) -> list[str]:
     arrays = {k: state.arrays[f"{name}_{k}"] for k in ("lengths", "bytes")}
     ids = [i for i in unpack(arrays) if i is not None]
     if len(ids) != len(arrays["lengths"]):
@@ -64,6 +103,5 @@ def ids_of(state: State, name: str) -> list[str]:
     return ids
 
 
-def keyed(ids: list[str], values: Iterable[V]) -> OrderedDict[str, V]:
-    """The values, each under its id."""
+def _keyed(ids: list[str], values: Iterable[V]) -> OrderedDict[str, V]:
     return OrderedDict(zip(ids, values, strict=True))

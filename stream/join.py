@@ -10,14 +10,14 @@ Pure and bounded. Events come in order; each becomes steps over rows:
     another label of a settled id     with `corrections`: a Correction, while its row is kept
 
 Ids are compared as text. Waiting observations, early labels and settled ids are bounded by
-`max_pending` each (the oldest goes) and by age in stream time (`horizon`).
+`max_pending` each (the oldest goes), the rows kept also by their bytes, and all by age in stream
+time (`horizon`).
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
-from itertools import repeat
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,17 @@ from numpy.typing import NDArray
 
 from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.held import KEPT, Early, Held, Settled, Waiting, ids_of, keyed, older, repeated
+from stream.held import Early, Held, Settled, Waiting, loaded, older, repeated, saved
 from stream.labels import AcceptedLabels
 from stream.plan import Correction, Plan
 from stream.schema import Dictionary, Label, plain_label
-from stream.state import State, pack
+from stream.slots import Slots
+from stream.state import State
 
 __all__ = ["DAY_MS", "LabelJoin"]
 
 DAY_MS = 86_400_000
+UNBOUNDED = 1 << 62
 
 
 class LabelJoin:
@@ -50,6 +52,8 @@ class LabelJoin:
     corrections
         Whether a second, different label replaces the first one. The rows of settled ids are
         then kept like those that wait.
+    max_bytes
+        Of all rows that are kept, but for their numbers: the oldest go.
 
     Examples
     --------
@@ -67,8 +71,10 @@ class LabelJoin:
         horizon: int = 7 * DAY_MS,
         max_classes: int = 256,
         corrections: bool = False,
+        max_bytes: int = UNBOUNDED,
     ) -> None:
         self.max_pending = max_pending
+        self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
         self._accepted = AcceptedLabels(max_classes)
@@ -79,8 +85,7 @@ class LabelJoin:
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
         self._early: OrderedDict[str, Early] = OrderedDict()
         self._settled: OrderedDict[str, Settled] = OrderedDict()
-        self._free: list[int] = []
-        self._slots = 0
+        self._slots = Slots()
         self._learned = 0  # records so far
         self._oldest = 0  # nothing held is older: most records need no sweep
 
@@ -115,7 +120,7 @@ class LabelJoin:
     @property
     def slots(self) -> int:
         """One more than the largest slot ever used: the size of the store behind."""
-        return self._slots
+        return self._slots.count
 
     def observe(
         self,
@@ -128,8 +133,12 @@ class LabelJoin:
         label: object = None,
         w: float = 1.0,
         learn: bool = True,
+        size: int = 0,
     ) -> None:
-        """An observation, perhaps with its label inside. `learn` False: a label is held back."""
+        """An observation, perhaps with its label inside.
+
+        `learn` False: a label is held back. `size`: bytes of its row, but for its numbers.
+        """
         if time > self.time:
             self._advance(time, plan)
         accepted = None
@@ -150,12 +159,14 @@ class LabelJoin:
             accepted = known
         if accepted is not None:
             self.account.label_came(0)
-            self._learn(plan, PREDICT_THEN_LEARN, (row, -1), id, accepted, w, learn)
+            self._learn(plan, PREDICT_THEN_LEARN, (row, -1), id, accepted, w, learn, size)
             return
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(self._waiting) >= self.max_pending:
             self._forget(plan, next(iter(self._waiting)), "evicted")
-        slot = self._keep(plan, row)
+        if size:
+            self._make_room(plan, size)
+        slot = self._keep(plan, row, size)
         plan.began.add(slot)
         self._waiting[id] = (slot, self.time)
 
@@ -237,6 +248,7 @@ class LabelJoin:
         label: Label,
         w: float,
         learn: bool,
+        size: int = 0,
     ) -> None:
         """Learn a row; `where` is its row of this call and its slot, -1 each where it has none."""
         row, slot = where
@@ -255,31 +267,40 @@ class LabelJoin:
             self._release(plan, slot)
             self._settle(plan, id_, (label, self.time, -1, w, self._learned))
             return
+        if slot < 0 and size:
+            self._make_room(plan, size)
         self._settle(plan, id_, (label, self.time, slot, w, self._learned))
         if slot < 0:  # only now: settling may have let a slot go
-            slot = self._keep(plan, row)
+            slot = self._keep(plan, row, size)
             self._settled[id_] = (label, self.time, slot, w, self._learned)
 
     def _settle(self, plan: Plan, id_: str, settled: Settled) -> None:
         if len(self._settled) >= self.max_pending:
-            self._release(plan, self._settled.popitem(last=False)[1][2])
-            self.outcomes["forgotten"] += 1
+            self._forget_settled(plan)
         self._settled[id_] = settled
 
-    def _keep(self, plan: Plan, row: int) -> int:
+    def _make_room(self, plan: Plan, size: int) -> None:
+        """Let the oldest rows go until there is room for so many bytes, or none is left."""
+        while self._slots.bytes and self._slots.bytes + size > self.max_bytes:
+            if self.corrections and self._settled:
+                self._forget_settled(plan)
+            else:
+                self._forget(plan, next(iter(self._waiting)), "evicted")
+
+    def _forget_settled(self, plan: Plan) -> None:
+        self._release(plan, self._settled.popitem(last=False)[1][2])
+        self.outcomes["forgotten"] += 1
+
+    def _keep(self, plan: Plan, row: int, size: int) -> int:
         """A slot for a row of this call."""
-        if self._free:
-            slot = self._free.pop()
-        else:
-            slot = self._slots
-            self._slots += 1
+        slot = self._slots.take(size)
         plan.kept[slot] = row
         return slot
 
     def _release(self, plan: Plan, slot: int) -> None:
         if slot >= 0:
             plan.kept.pop(slot, None)
-            self._free.append(slot)
+            self._slots.give(slot)
 
     def _keep_early(self, id_: str, label: Label, w: float) -> None:
         before = self._early.get(id_)
@@ -336,29 +357,16 @@ class LabelJoin:
             "outcomes": dict(self.outcomes),
             "account": self.account.to_header(),
             "time": self.time,
-            "slots": self._slots,
+            "slots": self._slots.count,
             "early_labels": [label for label, *_ in self._early.values()],
             "settled_labels": [label for label, *_ in self._settled.values()],
             "promised": self._accepted.promised,
         }
-        arrays = {"free": np.array(self._free, dtype=np.int64)}
-        for name, ids in (
-            ("waiting", self._waiting),
-            ("early", self._early),
-            ("settled", self._settled),
-        ):
-            arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
-            times = [held[1] for held in ids.values()]
-            arrays[f"{name}_time"] = np.array(times, dtype=np.int64)
-        arrays["waiting_slot"] = np.array(
-            [slot for slot, _ in self._waiting.values()], dtype=np.int64
-        )
-        arrays["early_w"] = np.array([w for _, _, w in self._early.values()], dtype=np.float64)
+        arrays: dict[str, NDArray[Any]] = {**self._slots.arrays()}
         if self.corrections:  # without, there is nothing to tell of what is settled
             header["learned"] = self._learned
-            for place, (name, dtype) in enumerate(KEPT, 2):
-                values = [settled[place] for settled in self._settled.values()]
-                arrays[f"settled_{name}"] = np.array(values, dtype=dtype)
+        every = (self._waiting, self._early, self._settled)
+        arrays |= saved(*every, rows_of_settled=self.corrections)
         return State(header, arrays)
 
     def load_state(self, state: State) -> None:
@@ -375,21 +383,11 @@ class LabelJoin:
         self.account = LabelAccounting()
         if "account" in header:  # saved before there was one: it begins here
             self.account.load_header(header["account"])
-        self.time, self._slots = header["time"], header["slots"]
-        self._oldest = 0
-        self._free = state.array("free", np.int64, 1).tolist()
-        ids = {name: ids_of(state, name) for name in ("waiting", "early", "settled")}
-        times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
-        slots = state.array("waiting_slot", np.int64, 1).tolist()
-        weights = state.array("early_w", np.float64, 1).tolist()
-        self._waiting = keyed(ids["waiting"], zip(slots, times["waiting"], strict=True))
-        early = zip(header["early_labels"], times["early"], weights, strict=True)
-        self._early = keyed(ids["early"], early)
-        kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
-        if self.corrections:
-            self._learned = header["learned"]
-            kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
-        settled = zip(header["settled_labels"], times["settled"], *kept, strict=False)
-        self._settled = keyed(ids["settled"], settled)
+        self.time, self._oldest = header["time"], 0
+        self._slots.load(header["slots"], state)
+        self._learned = header["learned"] if self.corrections else 0
+        labels = header["early_labels"], header["settled_labels"]
+        found = loaded(state, *labels, rows_of_settled=self.corrections)
+        self._waiting, self._early, self._settled = found
         promised = (label for label, *_ in self._early.values())
         self._accepted.load_promised(header["promised"], promised)

@@ -250,6 +250,22 @@ class Rows:
         )
         return self.concat(missing)
 
+    def sizes(self) -> list[int]:
+        """Bytes of the categories and texts of each row; its numbers have the same in every row.
+
+        Examples
+        --------
+        >>> Rows.from_dicts([{"a": 1.0, "c": "red"}, {"a": 2.0}]).sizes()
+        [3, 0]
+        """
+        out = [0] * len(self)
+        for cells in (self.categorical, self.text):
+            for column in cells.T.tolist():
+                for i, value in enumerate(column):
+                    if value is not None:
+                        out[i] += value.nbytes if isinstance(value, np.ndarray) else len(value)
+        return out
+
     def dicts(self) -> list[dict[str, Any]]:
         """One dict a row, without the missing values. O(n · columns) objects."""
         out: list[dict[str, Any]] = []

@@ -30,6 +30,7 @@ class JoinTwin:
     horizon: int
     max_classes: int
     corrections: bool = False
+    max_bytes: int = 1 << 62
     time: int = 0
     learned: int = 0
     observations: int = 0
@@ -43,12 +44,21 @@ class JoinTwin:
     ages: list[int] = field(default_factory=list)
     delays: list[int] = field(default_factory=list)
     given_up: int = 0
+    sizes: list[int] = field(default_factory=list)  # of every observation's row
 
     def observe(
-        self, event: int, id_: str, time: int, label: Any, w: float, learn: bool = True
+        self,
+        event: int,
+        id_: str,
+        time: int,
+        label: Any,
+        w: float,
+        learn: bool = True,
+        size: int = 0,
     ) -> None:
         number = self.observations
         self.observations += 1
+        self.sizes.append(size)
         self.pass_time(time)
         if label is not None and not self.acceptable(event, label):
             return
@@ -76,7 +86,24 @@ class JoinTwin:
             self.outcomes["evicted"] += 1
             self.given_up += 1
             self.settle(self.waiting.pop(0).id, None)
+        self.make_room(size)
         self.waiting.append(Held(id_, self.time, observation=number))
+
+    def make_room(self, size: int) -> None:
+        """Rows have no room beside those that are kept: the oldest go, settled ones first."""
+
+        def kept() -> int:
+            held = [*self.waiting, *(self.settled if self.corrections else [])]
+            return sum(self.sizes[h.observation] for h in held if h.observation >= 0)
+
+        while size and kept() and kept() + size > self.max_bytes:
+            if self.corrections and self.settled:
+                self.outcomes["forgotten"] += 1
+                self.settled.pop(0)
+            else:
+                self.outcomes["evicted"] += 1
+                self.given_up += 1
+                self.settle(self.waiting.pop(0).id, None)
 
     def answer(
         self,
@@ -123,6 +150,8 @@ class JoinTwin:
         self.outcomes["joined"] += 1
         self.learned += 1
         self.steps.append((what, number, label, w))
+        if self.corrections and what == "predict then learn":
+            self.make_room(self.sizes[number])
         self.settle(id_, label, number, w)
 
     def name(self, label: Any) -> None:

@@ -186,8 +186,9 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
-        if not self.labels.corrections:  # a journal begun before there were any goes on
-            del identity["labels"]["corrections"]
+        for key in ("corrections", "max_pending_bytes"):  # a journal begun before there were any
+            if getattr(self.labels, key) == Labels.model_fields[key].default:  # goes on
+                del identity["labels"][key]
         return identity
 
     @property

@@ -161,6 +161,15 @@ class Labels(Section):
         description="Observations that may wait for a label at the same time; beyond it the oldest "
         "is let go and counted. 100,000: about 25 MB where there are 30 numeric fields.",
     )
+    max_pending_bytes: int = Field(
+        default=256 * 2**20,
+        ge=2**20,
+        le=2**40,
+        description="Bytes of the categories and texts of all observations that wait, and with "
+        "`corrections` of the settled ones; beyond it the oldest are let go and counted. 256 MiB: "
+        "2.6 kB for each of 100,000, so that large records do not take more memory than as many "
+        "small ones may.",
+    )
     horizon: Duration = Field(
         default="7d",
         description="How long an observation waits for its label, in stream time (`ms`, `s`, `m`, "

@@ -10,7 +10,7 @@ change when a correction takes a class back that nothing else was learned of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,10 +108,10 @@ class Progressive:
         explained too, step by step. `features` are those that are watched for drift: a value a
         row, NaN where it is missing.
         """
-        stream = one_by_one(events)
+        stream, sizes = one_by_one(events), rows.sizes()
         parts: list[Result] = []
         while True:
-            plan = self.plan(stream)
+            plan = self.plan(stream, sizes)
             if plan.correction is None and not parts:
                 return self.run(plan, rows, raw, features)
             at = np.array(plan.renumber(), dtype=np.int64)
@@ -145,8 +145,8 @@ class Progressive:
         learned = int(np.count_nonzero(learns))
         return Result(predictions, said, learned, before, plan.rejected, why, alarms=alarms)
 
-    def plan(self, stream: Iterator[Event]) -> Plan:
-        """The plan of the next events, up to a correction or the last."""
+    def plan(self, stream: Iterator[Event], sizes: Sequence[int]) -> Plan:
+        """The plan of the next events, up to a correction or the last; `sizes` of their rows."""
         plan, join, breaker = Plan(), self.join, self._breaker
         for event, id_, row, label, w, time, dead in stream:
             for _ in range(dead if breaker is not None else 0):
@@ -158,14 +158,20 @@ class Progressive:
                 join.answer(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
             else:
                 join.observe(
-                    plan, event=event, row=row, id=id_, time=time, label=label, w=w, learn=learn
+                    plan,
+                    event=event,
+                    row=row,
+                    id=id_,
+                    time=time,
+                    label=label,
+                    w=w,
+                    learn=learn,
+                    size=sizes[row],
                 )
             if self.drift is not None and len(plan.steps) > len(plan.events):
                 plan.events.append(event)
             if breaker is not None and (breaker.dead or event in plan.rejected):
-                breaker.add(
-                    dead=event in plan.rejected
-                )  # good ones beside good ones change nothing
+                breaker.add(dead=event in plan.rejected)
             if plan.correction is not None:
                 break
         return plan

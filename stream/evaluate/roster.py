@@ -180,7 +180,7 @@ class Roster:
         if not self._shadows:
             return self._machine.process(rows, events, raw if explain else None, features)
         parts: list[Result] = []
-        streams = [one_by_one(events)]
+        sizes, streams = rows.sizes(), [one_by_one(events)]
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses
         if explain and (isfinite(self.threshold) or chosen):
@@ -188,7 +188,7 @@ class Roster:
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
             while True:
-                plan = self._machine.plan(stream)
+                plan = self._machine.plan(stream, sizes)
                 at = np.array(plan.renumber(), dtype=np.int64)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))

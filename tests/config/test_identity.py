@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from consumers.config import identity_difference, parse
 
 CONFIG = """
@@ -12,6 +14,15 @@ input = {transport = "memory:x", observations = "orders", labels = "paid"}
 model = {type = "GaussianNB", parameters = {priors = {a = 0.25, b = 0.75}}}
 features = {price = "numeric"}
 """
+
+
+@pytest.mark.parametrize("line", ["corrections = true", "max_pending_bytes = 2000000"])
+def test_what_came_later_is_in_the_identity_only_where_it_is_set(line: str) -> None:
+    """A journal begun before there was such a key goes on; with it set, it is another model."""
+    old, new = parse(CONFIG).identity(), parse(CONFIG + f"\n[labels]\n{line}\n").identity()
+
+    assert line.split()[0] not in old["labels"]
+    assert [d.split(":")[0] for d in identity_difference(old, new)] == [f"labels.{line.split()[0]}"]
 
 
 def test_identity_equals_itself_after_json() -> None:

@@ -114,6 +114,26 @@ def test_waiting_observations_beyond_their_bound_are_let_go_and_counted() -> Non
     assert machine.view().labels["evicted"] == 2
 
 
+@pytest.mark.parametrize("kind", ["categorical", "text"])
+def test_large_observations_that_wait_are_bounded_by_their_bytes(kind: Any) -> None:
+    """Far fewer than `max_pending`; by what is kept of them, in any split, and after a restart."""
+    learner = CategoricalNB() if kind == "categorical" else MultinomialNB()
+    bounds: dict[str, Any] = {"schema": Schema.of(x=kind), "max_pending_bytes": 1_000}
+    words = [" ".join(f"w{n}x{k}" for k in range(30)) for n in range(9)]
+    records = [seen(str(n), n, x=text) for n, text in enumerate(words)]
+    whole, apart = shard(learner.clone(), **bounds), shard(learner.clone(), **bounds)
+    whole.process(batch(records), NOW)
+    for record in records[:5]:
+        apart.process(batch([record]), NOW)
+    again = shard(learner.clone(), **bounds)
+    again.load_state(apart.to_state())
+    again.process(batch(records[5:]), NOW)
+
+    assert 0 < whole.view().pending < 9
+    assert whole.view().labels["evicted"] == 9 - whole.view().pending
+    assert again.fingerprint() == whole.fingerprint()
+
+
 def test_inferred_fields_are_bounded_in_number_and_in_their_names() -> None:
     """The schema is journaled: a feed cannot make it larger than a record may be."""
     names = ["n" * LONGEST_NAME, "m" * (LONGEST_NAME + 1)]

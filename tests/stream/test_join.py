@@ -342,6 +342,23 @@ def test_saved_state_does_not_change_with_the_join() -> None:
     assert state.fingerprint() == before
 
 
+def test_large_rows_make_room_for_one_another() -> None:
+    """As many as their bytes allow; one that is larger than all room is kept alone."""
+    feed, join = Feed(), LabelJoin(max_bytes=10)
+    for at, (id_, size) in enumerate([("a", 4), ("b", 0), ("c", 6), ("d", 5), ("e", 50)]):
+        join.observe(feed.plan, event=at, row=at, id=id_, time=at, size=size)
+        if id_ == "d":
+            before = join.pending, join.outcomes["evicted"]
+    again = LabelJoin(max_bytes=10)
+    again.load_state(join.to_state())
+    again.observe(feed.plan, event=5, row=5, id="f", time=5, size=1)
+
+    # d: a and b go, the oldest, and c, for d has no room beside it.
+    assert before == (1, 3)
+    assert (join.pending, join.outcomes["evicted"]) == (1, 4)
+    assert (again.pending, again.outcomes["evicted"]) == (1, 5)
+
+
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
 event = st.tuples(
     st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
@@ -357,8 +374,14 @@ bounds = st.fixed_dictionaries(
         "horizon": st.integers(1, 40) | st.just(1000),
         "max_classes": st.integers(1, 3),
         "corrections": st.booleans(),
+        "max_bytes": st.integers(0, 8) | st.just(1 << 62),
     }
 )
+
+
+def size_of(number: int) -> int:
+    """The bytes of an observation's row in these tests."""
+    return number * 7 % 5
 
 
 def possible(label: object) -> bool:
@@ -409,14 +432,23 @@ class Calls:
             return
         row, inside = self.number - self.first, label if what == "inside" else None
         self.join.observe(
-            self.plan, event=at, row=row, id=id_, time=time, label=inside, w=w, learn=learn
+            self.plan,
+            event=at,
+            row=row,
+            id=id_,
+            time=time,
+            label=inside,
+            w=w,
+            learn=learn,
+            size=size_of(self.number),
         )
         self.number += 1
 
     def restart(self) -> None:
         """Go on with a join that was saved and loaded."""
         join = self.join
-        again = LabelJoin(join.max_pending, join.horizon, join.labels.bound, join.corrections)
+        bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
+        again = LabelJoin(*bounds, join.max_bytes)
         again.load_state(join.to_state())
         self.join = again
 
@@ -453,7 +485,8 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
         if what == "answer":
             twin.answer(at, id_, time, label, w, learn, possible(label))
         else:
-            twin.observe(at, id_, time, label if what == "inside" else None, w, learn)
+            inside, size = label if what == "inside" else None, size_of(twin.observations)
+            twin.observe(at, id_, time, inside, w, learn, size)
     cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
     whole = calls(LabelJoin(**bound), events, [])
     cut = calls(LabelJoin(**bound), events, cuts, restart)
