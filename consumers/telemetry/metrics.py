@@ -296,6 +296,7 @@ _PAGE = """\
 Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for. It takes
 1 % of a processor at most, however often it is asked: what took 6 ms to make is given again for
 0.6 s.
+1 % of a processor at most: what took 6 ms to make is given again for 0.6 s.
 This page is generated from `consumers/telemetry/metrics.py`; a test holds them together.
 
 | name | type | labels | meaning |
@@ -325,7 +326,7 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `headwater_pending_accuracy_estimate_ratio` is an estimate. Its error has the windows `all` and
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
-- `reason` of `headwater_http_refused_total` is `pages` or `connections`.
+- `reason` of `headwater_http_refused_total` is `pages`, `connections` or `questions` (the page's).
 - `model` is the type of `[model]`, or the name of a challenger. `bound` is `lower`, `mean` or
   `upper`; `right` is `challenger` or `champion`; `what` is `refused` or `uncorrected`. Challengers
   have a confusion only with `[telemetry] challenger_confusion`. Evidence begins anew with every
