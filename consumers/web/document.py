@@ -268,6 +268,7 @@ class Status(Struct, frozen=True):
     """The whole document."""
 
     service: str
+    page: str
     state: str
     detail: str
     now: float

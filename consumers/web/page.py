@@ -30,7 +30,7 @@ from starlette.types import Receive, Scope, Send
 
 from consumers.events import LATEST, Said
 from consumers.telemetry.metrics import METRICS
-from consumers.web.board import Board
+from consumers.web.board import SECONDS, Board
 from consumers.web.document import Why
 from consumers.web.status import explained, observed, published, status, told
 
@@ -60,6 +60,9 @@ _HEADERS = {
 }
 
 
+_UNBUFFERED = {"x-accel-buffering": "no"}  # a proxy that collects would hold the news back
+
+
 class Page:
     """The page of a service.
 
@@ -77,7 +80,8 @@ class Page:
     open
         Streams that are open now.
     refused
-        How many were refused: "pages" beyond `MAX_STREAMS`, "connections" beyond all bounds.
+        How many were refused: "pages" beyond `MAX_STREAMS`, "connections" beyond all bounds,
+        "questions" while others wait.
 
     Examples
     --------
@@ -95,7 +99,7 @@ class Page:
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, Said]] = {}
         self.open = 0
-        self.refused: Counter[str] = Counter({"pages": 0, "connections": 0})
+        self.refused = Counter(dict.fromkeys(("pages", "connections", "questions"), 0))
         self._closed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -121,14 +125,14 @@ class Page:
         shell = Template((_ASSETS / "page.html").read_text(encoding="utf-8"))
         charts = "" if "uPlot.iife.js" in self._files else _NO_CHARTS
         library = _LIBRARY.format(key=self._key) if not charts else ""
-        now = self._health()
+        state, detail = _told(self._health())
         text = shell.substitute(
             name=escape(self._name),
             key=self._key,
             library=library,
             no_charts=charts,
-            state=escape(now.state),
-            health=escape(str(now)),
+            state=state,
+            detail=escape(f": {detail}" if detail else ""),
         )
         return HTMLResponse(text, headers=_HEADERS)
 
@@ -171,6 +175,7 @@ class Page:
             return _refusal(413, "the record is too large to be kept; see headwater audit")
         waiting = board.questions.ask(said)
         if waiting is None:
+            self.refused["questions"] += 1
             return _refusal(503, "too many questions wait; ask again")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -189,13 +194,15 @@ class Page:
         """The newest document, made once a second for all who look at the shard."""
         boards, health = self._boards(), self._health()
         versions = tuple((number, board.version) for number, board in sorted(boards.items()))
-        key = (str(health), versions)
-        now = time.monotonic()
+        at, now = time.time(), time.monotonic()
+        # Throughput falls to zero by the clock: what is news, until it has been zero all along.
+        flowed = any(at - (board.committed_at or 0) < SECONDS for board in boards.values())
+        key = (str(health), versions, int(at) if flowed else 0)
         shown = shard if shard in boards else min(boards, default=0)
         made = self._made.get(shown)
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
-        document = status(self._name, (health.state, str(health)), boards, shown, time.time())
+        document = status(self._name, self._key, _told(health), boards, shown, at)
         text = msgspec.json.encode(document)
         for of in (self._made, self._shown):
             for gone in of.keys() - boards.keys():
@@ -239,7 +246,9 @@ class _Stream(StreamingResponse):
     """One open page."""
 
     def __init__(self, page: Page, shard: int) -> None:
-        super().__init__(page._texts(shard), headers=_HEADERS, media_type="text/event-stream")
+        super().__init__(
+            page._texts(shard), headers=_HEADERS | _UNBUFFERED, media_type="text/event-stream"
+        )
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -290,6 +299,11 @@ def _library() -> list[Path]:
         if all(path.is_file() for path in files):
             return files
     return []
+
+
+def _told(health: Health) -> tuple[str, str]:
+    """State and detail, with nothing in it that must not be shown."""
+    return health.state, str(health).removeprefix(health.state).removeprefix(": ")
 
 
 def _shard(request: Request) -> int:

@@ -52,7 +52,12 @@ LONGEST = 200  # characters of any text from a record
 
 
 def status(
-    service: str, health: tuple[str, str], boards: Mapping[int, Board], shown: int, now: float
+    service: str,
+    page: str,
+    health: tuple[str, str],
+    boards: Mapping[int, Board],
+    shown: int,
+    now: float,
 ) -> Status:
     """The document.
 
@@ -60,6 +65,8 @@ def status(
     ----------
     service
         The service's name.
+    page
+        Which version of the page draws it.
     health
         State and detail.
     boards
@@ -73,7 +80,7 @@ def status(
     board = boards.get(shown) or next((boards[n] for n in sorted(boards)), None)
     view = None if board is None else board.view
     full = None if board is None or view is None else _shard(board, view, now)
-    return Status(service, *health, now, lines, full)
+    return Status(service, page, *health, now, lines, full)
 
 
 def told(said: Said) -> Mapping[str, Any]:
@@ -198,7 +205,7 @@ def _names(quality: QualityView, order: Sequence[int]) -> list[str]:
 def _throughput(board: Board, now: float) -> Throughput | None:
     """The last five minutes; a second without a commit consumed nothing."""
     seconds = {second.at: second for second in board.seconds}
-    if len(seconds) < 2:
+    if not seconds:
         return None
     last = int(now)
     first = max(min(seconds), last - SECONDS)

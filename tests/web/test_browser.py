@@ -77,6 +77,7 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         expect(page.locator("#state")).to_have_text("live")
         expect(tile(page, "Accuracy")).to_have_text(f"{100 * scores['last_1000'].accuracy:.1f} %")
         expect(page.locator("#curve canvas")).to_be_visible()
+        expect(page.locator("#throughput canvas").first).to_be_visible()
         confusion, classes, dead, drift, challengers = (
             shown(page, s) for s in ("confusion", "classes", "dead", "drift", "challengers")
         )
@@ -204,6 +205,17 @@ def test_paused_page_stands_still_and_goes_on(browser: Browser, tmp_path) -> Non
         expect(tile(page, "Learned")).to_have_text("60")
 
     assert held == "30"
+
+
+def test_page_of_an_older_version_loads_itself_anew(browser: Browser, service: Living) -> None:
+    """A service that was upgraded under an open page is not drawn by the old script."""
+    with opened(browser, service.url) as page:
+        expect(tile(page, "Learned")).to_have_text("300")
+        page.evaluate("document.documentElement.dataset.page = 'older'; window.old = true")
+        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Go on").click()
+        page.wait_for_function("window.old === undefined")
+        expect(tile(page, "Learned")).to_have_text("300")
 
 
 def test_lost_connection_is_said(browser: Browser, tmp_path) -> None:

@@ -101,6 +101,17 @@ def test_nothing_new_is_not_said_again(tmp_path, monkeypatch: pytest.MonkeyPatch
     assert len(set(documents)) == len(documents) < 10
 
 
+def test_throughput_falls_to_zero_when_nothing_comes_any_more(tmp_path) -> None:
+    """Without a commit there is news still: a rate of a while ago is not that of now."""
+    with living(tmp_path) as service, service.asked("/events") as stream:
+        service.send(60)
+        (later,) = events(stream, 1)
+        while not (flow := later["shard"]["throughput"]) or flow["rate"][-1] > 0:
+            (later,) = events(stream, 1)
+
+    assert later["shard"]["observations"] == 60
+
+
 def test_stream_answers_head_without_a_body(service: Living) -> None:
     """Whoever only asks what it is does not hold a stream open."""
     with service.asked("/events", "HEAD") as answer:
@@ -237,10 +248,12 @@ def test_too_many_questions_are_refused_and_an_idle_loop_is_not_waited_for(monke
     while board.questions.ask(said) is not None:
         pass
     refused = asked.json("/explain?place=obs:0:3")
+    metrics = text(asked, "/metrics")
     server.stop()
 
     assert slow == {"error": "the loop is busy or does not run; ask again"}
     assert refused == {"error": "too many questions wait; ask again"}
+    assert 'headwater_http_refused_total{reason="questions"} 1.0' in metrics
 
 
 PREDICTION = {

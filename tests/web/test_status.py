@@ -40,7 +40,7 @@ def board(**changed: Any) -> Board:
 
 
 def document(posted: Board, now: float = 1000.0) -> Status:
-    return status("mail", ("live", "live"), {0: posted}, 0, now)
+    return status("mail", "1", ("live", "live"), {0: posted}, 0, now)
 
 
 def counts(classes: int, seed: int) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_nothing_is_shown_before_anything_is_known() -> None:
 
     assert document(fresh).shard is None
     assert document(fresh).shards[0].state == "starting"
-    assert status("mail", ("standby", "standby"), {}, 0, 0.0).shards == []
+    assert status("mail", "1", ("standby", "standby"), {}, 0, 0.0).shards == []
 
 
 @pytest.mark.parametrize("classes", [0, 1, 2, CLASSES, CLASSES + 1, 40])
@@ -161,7 +161,10 @@ def test_throughput_is_zero_in_a_second_without_a_commit() -> None:
     posted = board()
     posted.seconds = (Second(990, 100, 5), Second(991, 150, 4), Second(994, 180, 0))
     shown = document(posted, now=996.5).shard.throughput
+    posted.seconds = (Second(990, 100, 5),)
+    idle = document(posted, now=993.0).shard.throughput
 
+    assert (idle.at, idle.rate) == ([991, 992], [0, 0])
     assert shown.at == [991, 992, 993, 994, 995]
     assert shown.rate == [50, 0, 0, 30, 0]
     assert shown.lag == [4, 4, 4, 0, 0]

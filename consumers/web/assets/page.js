@@ -207,13 +207,14 @@
   const ago = (seconds) => (known(seconds) ? `${span((Date.now() + offset) / 1000 - seconds)} ago` : "not yet");
 
   function show(document_) {
+    if (document_.page !== document.documentElement.dataset.page) return location.reload(); // a new version
     newest = document_;
     const shard = document_.shard;
     state(document_.state, document_.detail);
     choose(document_.shards, shard);
     $("empty").hidden = Boolean(shard);
     if (!shard) {
-      write($("empty"), `Nothing to show yet: ${document_.detail}.`);
+      write($("empty"), `Nothing to show yet: ${[document_.state, document_.detail].filter(Boolean).join(": ")}.`);
       document.querySelector(".tiles").hidden = true;
       for (const each of document.querySelectorAll(".card")) each.hidden = true;
       return;
@@ -237,10 +238,11 @@
     section("inputs", shard.inputs, inputs);
   }
 
-  function state(now, detail) {
-    const element = $("state");
-    element.dataset.state = now;
-    write(element, detail);
+  function state(now, detail = "", told = now) {
+    const [said, more] = $("state").querySelectorAll("span > span");
+    $("state").dataset.state = now;
+    write(said, told); // read aloud when it changes; the detail may change every second
+    write(more, detail && `: ${detail}`);
   }
 
   function choose(shards, shard) {
@@ -564,14 +566,14 @@
       show(document_);
     };
     source.onerror = () => {
-      state("lost", "connection lost; trying again");
+      state("lost", "", "connection lost; trying again");
       if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // refused: come back
     };
   }
   $("pause").onclick = () => {
     paused = !paused;
     write($("pause"), paused ? "Go on" : "Pause");
-    if (paused) state("paused", "paused");
+    if (paused) state("paused");
     connect();
   };
   document.addEventListener("visibilitychange", connect);
