@@ -180,20 +180,19 @@ def test_an_alarm_acts_behind_its_record(action) -> None:
 
 
 @pytest.mark.parametrize(
-    "learner",
+    ("learner", "delay"),
     [
-        GaussianNB(half_life=50),
-        KNNClassifier(window=30),
-        MultinomialNB(),
-        MixedNB(),
-        RiverClassifier(tree.HoeffdingTreeClassifier()),
+        (GaussianNB(half_life=50), 13),
+        (KNNClassifier(window=30), 0),
+        (MultinomialNB(), 13),
+        (MixedNB(), 0),
+        (RiverClassifier(tree.HoeffdingTreeClassifier()), 13),
     ],
-    ids=lambda learner: type(learner).__name__,
+    ids=lambda given: str(given) if isinstance(given, int) else type(given).__name__,
 )
-@pytest.mark.parametrize("delay", [0, 13])
 def test_any_cut_of_the_stream_gives_the_same_bits(learner, delay) -> None:
     """Event by event, in calls of any size, and at once: predictions, alarms, scores, state."""
-    events = turning(950, seed=1, delay=delay, unlabelled=0.1)
+    events = turning(800, seed=1, delay=delay, unlabelled=0.1)
     cuts = np.sort(np.random.default_rng(2).integers(1, len(events), 9)).tolist()
     one_by_one = machine(EVERYTHING, learner.clone())
     expected = run(one_by_one, events, range(1, len(events)))
