@@ -31,33 +31,48 @@ RECORDS = 100_000
 
 
 @njit(cache=True)
-def _before(y, label, proba, counts, memory, confusion, sums, fading, factor, ring, ring_loss, at):
-    n, best = y.shape[0], 0
-    p_true = np.empty(n)
-    for i in range(n):
+def _before(
+    y, label, proba, known, counts, memory, confusion, sums, fading, factor, ring, ring_loss, at
+):
+    unscored, place, one, end = 0, np.uint64(at), np.uint64(1), np.uint64(ring.shape[0])
+    majority, last = memory[0], memory[1]
+    p_true = np.empty(y.shape[0])
+    for i in range(y.shape[0]):
         p_true[i] = proba[i, label[y[i]]]
     costs = losses(p_true)
-    majority, last = memory[0], memory[1]
-    for i in range(n):
+    n, loss, a, b, c = sums[0], sums[1], sums[2], sums[3], sums[4]
+    n_, loss_, a_, b_, c_ = fading[0], fading[1], fading[2], fading[3], fading[4]
+    for i in range(y.shape[0]):
         t = label[y[i]]
-        best, top = 0, proba[i, 0]
-        for k in range(1, proba.shape[1]):
-            p = proba[i, k]
-            best, top = (k if p > top else best), (p if p > top else top)
-        confusion[t, best] += 1
-        ring_loss[at] = costs[i]
-        ring[at, 0], ring[at, 1], ring[at, 2], ring[at, 3] = t, best, majority, last
-        at = at + 1 if at + 1 < ring.shape[0] else 0
-        new = (1.0, costs[i], float(best == t), float(majority == t), float(last == t))
-        for k in range(5):
-            sums[k] += new[k]
-            fading[k] = factor * fading[k] + new[k]
+        if known[i] == 0:
+            unscored += 1
+        else:
+            best, top = 0, proba[i, 0]
+            for k in range(1, proba.shape[1]):
+                p = proba[i, k]
+                best, top = (k if p > top else best), (p if p > top else top)
+            cost = costs[i]
+            confusion[t, best] += 1
+            ring_loss[place] = cost
+            ring[place, 0], ring[place, 1] = t, best
+            ring[place, 2], ring[place, 3] = majority, last
+            place = place + one if place + one < end else np.uint64(0)
+            hit = 1.0 if best == t else 0.0
+            hit_b = 1.0 if majority == t else 0.0
+            hit_c = 1.0 if last == t else 0.0
+            n, n_ = n + 1.0, factor * n_ + 1.0
+            loss, loss_ = loss + cost, factor * loss_ + cost
+            a, a_ = a + hit, factor * a_ + hit
+            b, b_ = b + hit_b, factor * b_ + hit_b
+            c, c_ = c + hit_c, factor * c_ + hit_c
         counts[t] += 1
         last = t
         if majority < 0 or counts[t] > counts[majority]:
             majority = t
     memory[0], memory[1] = majority, last
-    return at
+    sums[0], sums[1], sums[2], sums[3], sums[4] = n, loss, a, b, c
+    fading[0], fading[1], fading[2], fading[3], fading[4] = n_, loss_, a_, b_, c_
+    return place, unscored
 
 
 class Before:
@@ -72,10 +87,11 @@ class Before:
 
     def score_at_once(self, y, label, said: Predictions) -> None:
         """Add a block."""
-        self._at = _before(
+        place, _ = _before(
             y,
             label,
             said.proba,
+            said.known,
             self._counts,
             self._memory,
             self._confusion,
@@ -86,6 +102,7 @@ class Before:
             self._loss,
             self._at,
         )
+        self._at = int(place)
 
 
 def run(stream: list[Block], make: Callable[[], Quality | Before] | None) -> float:

@@ -13,17 +13,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 from river import datasets
 
 from stream import GaussianNB, KNNClassifier, Learner
+from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate import QualityView, progressive
 from stream.evaluate.quality import FADING_FACTOR
-from tests.oracles_scores import RANKS, TABLE, Twin, difference, watched
+from tests.oracles_scores import FORMULA, RANKS, TABLE, Twin, difference, watched
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/quality.md"
 MARK = "<!-- written by python -m tests.long.metrics --write -->"
 END = "<!-- end of what tests.long.metrics wrote -->"
 MOST = 1e-9
+ABSTAIN = 0.01
 
 
 class Run(NamedTuple):
@@ -66,6 +69,35 @@ def lines() -> Iterator[tuple[str, str, str, float]]:
                 worst = max(worst, difference(value, oracle(of, w)))
         shown = f"{value:.6f}" if isinstance(value, float) else "a list"
         yield name, shown, whose, worst
+    yield from decided(found[-1][2], RUNS[-1].window)
+
+
+def decided(twin: Twin, window: int) -> Iterator[tuple[str, str, str, float]]:
+    """Risk and coverage where saying nothing costs a hundredth of a mistake."""
+    risk = OverallRisk(BayesDecision(None, ABSTAIN), window)
+    losses, abstained = [], []
+    for true, proba in zip(twin.true, twin.proba, strict=True):
+        posterior = {c: p for c, p in enumerate(proba) if p > 0}
+        risk.update(true, risk.rule.decide_one(posterior))
+        abstained.append(1 - max(proba) > ABSTAIN)
+        losses.append(
+            ABSTAIN if abstained[-1] else float(max(posterior, key=posterior.get) != true)
+        )
+    loss, none = np.array(losses), np.array(abstained)
+    n = len(loss)
+    weights = np.ones(n), 1.0 * (np.arange(n) >= n - window), FADING_FACTOR ** np.arange(n)[::-1]
+    for name, value, expected in (
+        ("risk", lambda r: r.risk, lambda w: np.average(loss, weights=w)),
+        ("coverage", lambda r: r.coverage, lambda w: np.average(~none, weights=w)),
+        (
+            "selective risk",
+            lambda r: r.selective_risk,
+            lambda w: np.average(loss, weights=w * ~none),
+        ),
+    ):
+        pairs = [(value(r), expected(w)) for r, w in zip(risk.windows, weights, strict=True)]
+        worst = max(difference(ours, theirs) for ours, theirs in pairs)
+        yield f"{name} of decisions", f"{pairs[-1][0]:.6f}", FORMULA, worst
 
 
 def table(found: list[tuple[str, str, str, float]]) -> Iterator[str]:
