@@ -94,8 +94,11 @@ class Page:
     ) -> None:
         self._name, self._health, self._boards = name, health, boards
         self._files = _files()
-        digest = blake2b(b"".join(self._files.values()), digest_size=6)
-        self._key = digest.hexdigest()  # in every address: a new version is never an old file
+        shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
+        self._template = Template(shell)
+        everything = b"".join((shell.encode(), *self._files.values()))
+        # In every address: a new version is never an old file.
+        self._key = blake2b(everything, digest_size=6).hexdigest()
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, Said]] = {}
         self.open = 0
@@ -122,11 +125,10 @@ class Page:
     # What is asked for.
 
     async def _shell(self, _: Request) -> Response:
-        shell = Template((_ASSETS / "page.html").read_text(encoding="utf-8"))
         charts = "" if "uPlot.iife.js" in self._files else _NO_CHARTS
         library = _LIBRARY.format(key=self._key) if not charts else ""
         state, detail = _told(self._health())
-        text = shell.substitute(
+        text = self._template.substitute(
             name=escape(self._name),
             key=self._key,
             library=library,
