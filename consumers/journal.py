@@ -226,7 +226,8 @@ class Merge:
         wait
             False takes what is buffered, held or not: a partition kept the others too long.
         """
-        parts = [b for b in self._buffers.values() if b.offsets]
+        # No more than so many of one partition can be among the first: the others need no order.
+        parts = [b.head(max_records) for b in self._buffers.values() if b.offsets]
         if not parts:
             return None
         order, source = merge(parts, [self._rank[b.partition] for b in parts], now)
@@ -235,7 +236,7 @@ class Merge:
             n = min(n, self._held(parts, order, source, ends))
         if n == 0:
             return None
-        return self._cut(parts, order[:n], source[order[:n]])
+        return self._cut(parts, source[order[:n]])
 
     def split(self, ends: Mapping[Partition, int]) -> Merge:
         """A merge of the buffered records before `ends`, removed from here."""
@@ -263,15 +264,13 @@ class Merge:
             limit = min(limit, int(np.flatnonzero(ordered == at[partition])[-1]) + 1)
         return limit
 
-    def _cut(
-        self, parts: list[Fetched], order: NDArray[np.int64], source: NDArray[np.int64]
-    ) -> Batch:
-        """A batch of the records at `order`, which are the first of each buffer."""
-        batch = batch_of(parts, order, source)
-        for i, part in enumerate(parts):
-            k = int(np.count_nonzero(source == i))
-            del part.offsets[:k], part.timestamps[:k], part.keys[:k], part.values[:k]
-        return batch
+    def _cut(self, parts: list[Fetched], source: NDArray[np.int64]) -> Batch:
+        """A batch of the next records, which are of these parts: the first of each buffer."""
+        counts = np.bincount(source, minlength=len(parts)).tolist()
+        taken = [self._buffers[p.partition].shift(k) for p, k in zip(parts, counts, strict=True)]
+        order = np.empty(source.size, dtype=np.int64)
+        order[np.argsort(source, kind="stable")] = np.arange(source.size)
+        return batch_of(taken, order, source)
 
 
 def merge(

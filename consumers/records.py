@@ -82,6 +82,13 @@ class Fetched:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def head(self, count: int) -> Fetched:
+        """The first `count` records, or all of them."""
+        if count >= len(self):
+            return self
+        columns = (self.offsets, self.timestamps, self.keys, self.values)
+        return Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
+
     def shift(self, count: int) -> Fetched:
         """The first `count` records, removed from here."""
         columns = (self.offsets, self.timestamps, self.keys, self.values)
