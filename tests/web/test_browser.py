@@ -211,11 +211,11 @@ def test_page_of_an_older_version_loads_itself_anew(browser: Browser, service: L
     """A service that was upgraded under an open page is not drawn by the old script."""
     with opened(browser, service.url) as page:
         expect(tile(page, "Learned")).to_have_text("300")
-        page.evaluate(
-            "document.documentElement.dataset.page = 'older'; window.old = true;"
-            "document.dispatchEvent(new Event('visibilitychange'))"  # as one comes back to it
-        )
-        page.wait_for_function("window.old === undefined")
+        with page.expect_navigation():
+            page.evaluate(
+                "document.documentElement.dataset.page = 'older';"
+                "document.dispatchEvent(new Event('visibilitychange'))"  # as one comes back to it
+            )
         expect(tile(page, "Learned")).to_have_text("300")
 
 
