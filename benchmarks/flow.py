@@ -2,13 +2,15 @@
 
 `with Flow(…) as flow:` writes `rate` observations a second, and as many labels 100 observations
 late, for as long as it is open, and reads committed predictions beside it. Times are of one clock:
-before a record is handed to the client, and after the reader's client has handed its prediction on.
+when a record was due to be written, and when the reader's client had handed its prediction on. A
+writer that is late, because the broker has not acknowledged what it wrote before, counts as delay.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -19,7 +21,7 @@ from kafka import TopicPartition
 from benchmarks.main_job import DELAY, records
 from consumers.records import Outgoing
 from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import BatchProducer
+from consumers.transports.kafka_producer import BatchProducer, Handed
 from consumers.transports.kafka_reader import column_consumer
 
 __all__ = ["Flow"]
@@ -43,7 +45,7 @@ class Flow:
     Attributes
     ----------
     sent, read : list of float
-        When observation i was written, and when its prediction was read first (0: not yet).
+        When observation i was due, and when its prediction was read first (0: not yet).
     """
 
     def __init__(
@@ -86,9 +88,12 @@ class Flow:
 
     def _write(self) -> None:
         producer = BatchProducer(**self._options.producer(None))
-        source, waiting = self._records(), []
+        source, waiting = self._records(), deque[bytes]()
+        handed: list[Handed] = []
         started = time.perf_counter()
         while not self._stop.wait(TICK):
+            if not all(batch.is_done for batch in handed):
+                continue  # the client sends batch by batch: what waits here goes with the next
             now, clock = time.perf_counter(), time.time_ns() // 1_000_000
             first, due = len(self.sent), int((now - started) * self._rate)
             observations, labels = [], []
@@ -98,12 +103,13 @@ class Flow:
                 waiting.append(label)
                 if i >= DELAY:
                     key = b"%d" % (i - DELAY)
-                    labels.append(Outgoing(self._labels, key, waiting.pop(0), clock))
+                    labels.append(Outgoing(self._labels, key, waiting.popleft(), clock))
             self.read += [0.0] * len(observations)
-            self.sent += [time.perf_counter()] * len(observations)
+            self.sent += [started + i / self._rate for i in range(first, due)]
             for topic, chunk in ((self._observations, observations), (self._labels, labels)):
                 if chunk:
-                    producer.send_many(topic, 0, chunk)
+                    handed += producer.send_many(topic, 0, chunk)
+            handed = [batch for batch in handed if not batch.is_done]
         producer.flush(10)
         producer.close()
 

@@ -2,10 +2,10 @@
 
     python -m benchmarks.latency [--rates 1000 10000] [--seconds 30] [--write]
 
-`headwater run` as its own process, exactly once, snapshots included. The clock starts before the
-observation is handed to the producing client and stops when a reader of committed records has the
-prediction, so both clients and two ways through the broker are in it. `--write` puts the table,
-with its date, into docs/performance.md.
+`headwater run` as its own process, exactly once, snapshots included. The clock starts when the
+observation is due to be handed to the producing client and stops when a reader of committed records
+has the prediction, so both clients and two ways through the broker are in it. `--write` puts the
+table, with its date, into docs/performance.md.
 """
 
 from __future__ import annotations
