@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from numba import njit
+from numpy import uint64
+
+BUCKET = 1 << 20  # beside the row: a bucket follows. A key without it says: the text was cut
 
 
 @njit(cache=True)
-def checksum(code: int, crc: int, table: Any) -> int:
-    """CRC-32, so far `crc` (not yet inverted), continued by the UTF-8 bytes of `code` < 0x10000.
-
-    table int64 (256,): the CRC of each byte. int64 throughout: numba mixes uint64 to float.
-    """
-    last = code
-    if code >= 0x80:
-        last = 0x80 | code & 63
-        if code < 0x800:
-            crc = table[(crc ^ (0xC0 | code >> 6)) & 255] ^ (crc >> 8)
-        else:
-            crc = table[(crc ^ (0xE0 | code >> 12)) & 255] ^ (crc >> 8)
-            crc = table[(crc ^ (0x80 | code >> 6 & 63)) & 255] ^ (crc >> 8)
-    return int(table[(crc ^ last) & 255] ^ (crc >> 8))
+def put_before(code: int, key: int, size: int, shares: Any) -> int:
+    """The key of `size` bytes with the UTF-8 bytes of `code`, 0x80 … 0xFFFF, put before them."""
+    key ^= shares[size, (0x80 | code & 63) << 2]
+    if code < 0x800:
+        return int(key ^ shares[size + 1, (0xC0 | code >> 6) << 2])
+    key ^= shares[size + 1, (0x80 | code >> 6 & 63) << 2]
+    return int(key ^ shares[size + 2, (0xE0 | code >> 12) << 2])
 
 
 @njit(cache=True)
@@ -53,43 +49,61 @@ def sort(key: Any, other: Any, bins: Any) -> None:
 
 
 @njit(cache=True)
-def scan(
-    code: Any, end: Any, folding: Any, table: Any, mask: int, most: int, key: Any, hard: Any
-) -> int:
-    """The tokens of each text as key int64: row << 21 | 1 + bucket; returns how many.
+def scan(code: Any, end: Any, folding: Any, shares: Any, most: int, key: Any, hard: Any) -> int:
+    """The tokens of each text as key int64: row << 21 | BUCKET | bucket; returns how many.
 
     code int32 (n,): the code points of all texts; end int64 (t,): where each text ends. folding
-    int32: 4 · lower case + kind (0 word, 1 space, 2 sign), -1 where that cannot be said. A text
-    with more than `most` tokens is cut there and gets the bucket -1 once. A text with a code
-    point that has no folding gets no key and hard bool (t,) of True. key: room for n + t.
+    int32: 4 · lower case + kind (0 word, 1 space, 2 sign), -1 where that cannot be said. shares
+    int32 (sizes, 1024): what a byte adds to the bucket of its token where so many bytes follow,
+    at 4 · byte + any kind. A text with a code point that has no folding, with more than `most`
+    tokens or a token longer than sizes - 3 gets no key and hard bool (t,) of True. key: room for
+    n + t.
     """
-    k = 0
-    start = 0
-    for row in range(end.shape[0]):
-        begin, last, crc = k, 1, 0xFFFFFFFF
-        for i in range(start, end[row] + 1):
-            folded = 1  # behind the last character, a space ends the last token
-            if i < end[row]:
-                c = code[i]
-                folded = folding[c] if c < folding.shape[0] else -1
-            if folded < 0:
+    # Backwards, so that the bytes that follow are counted and none waits for the one before it.
+    # Where a token begins nobody can foretell: so no jumps, but a key that may be kept. One loop
+    # over all texts is compiled better than a loop in a loop, and an index that has no sign is
+    # not looked at for it.
+    row = end.shape[0]
+    first = i = code.shape[0]
+    k = begin = 0
+    empty = token = size = 0
+    last = 1  # behind the last character stands a space
+    while True:
+        i -= 1
+        if i < first:
+            if last != 1:
+                key[k] = token
+                k += 1
+            if k - begin > most:
                 hard[row] = True
                 k = begin
-                break
-            # Where a token ends nobody can foretell: so no jumps, but a key that may be kept.
-            kind = folded & 3
-            other = kind != last
-            key[k] = row << 21 | 1 + ((crc ^ 0xFFFFFFFF) & mask)
-            k += 1 if other and last != 1 else 0
-            crc = 0xFFFFFFFF if other else crc
-            crc = checksum(folded >> 2, crc, table)
-            last = kind
-        if k - begin > most:
-            k = begin + most
-            key[k] = row << 21
-            k += 1
-        start = end[row]
-    return k
+            row -= 1
+            if row < 0:
+                return k
+            first, i, begin = end[row - 1] if row > 0 else 0, end[row], k
+            empty = token = row << 21 | BUCKET
+            size, last = 0, 1
+            continue
+        c = code[uint64(i)]
+        folded = folding[uint64(c)] if c < folding.shape[0] else -1
+        if folded < 0 or size > shares.shape[0] - 3:
+            hard[row] = True
+            k, last, i = begin, 1, first
+            continue
+        kind = folded & 3
+        begins = int(kind != last)
+        key[uint64(k)] = token
+        k += begins & int(last != 1)
+        token ^= (token ^ empty) & -begins
+        size &= begins - 1
+        last = kind
+        if folded < 0x200:
+            token ^= shares[uint64(size), uint64(folded)]
+            size += 1
+        else:
+            low = folded >> 2
+            token = put_before(low, token, size, shares)
+            size += 2 if low < 0x800 else 3
 
 
 @njit(cache=True)
@@ -108,7 +122,7 @@ def count(key: Any, start: Any, bucket: Any, times: Any) -> int:
         while row <= key[i] >> 21:
             start[row] = n
             row += 1
-        bucket[n] = (key[i] & 0x1FFFFF) - 1
+        bucket[n] = key[i] & BUCKET - 1 if key[i] & BUCKET else -1
         times[n] = 1
         n += 1
     while row < start.shape[0]:

@@ -101,6 +101,15 @@ def test_compiled_reading_of_a_text_is_the_definition(text: str) -> None:
     assert encode(text).tolist() == slow_encode(text)
 
 
+@pytest.mark.parametrize("letter", ["a", "é", "ⴀ", "!", " "])
+def test_long_tokens_are_read_as_short_ones(letter: str) -> None:
+    """At every length about the 256 bytes up to which the compiled pass has tables."""
+    for size in [*range(80, 90), *range(120, 132), *range(250, 262), 700]:
+        text = f"one {letter * size} two{letter * size}"
+
+        assert encode(text).tolist() == slow_encode(text), size
+
+
 @given(st.lists(TEXTS, max_size=8))
 def test_texts_together_are_the_texts_one_by_one(texts: list[str]) -> None:
     """Reading many in one call changes nothing."""
