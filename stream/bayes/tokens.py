@@ -123,7 +123,7 @@ class TokenPart(Part):
                 self.counted.learn(*counted_fields(block))
         bags = self._read(block.rows, used, row[learned].tolist())
         self._widen()
-        new = kernels.count_new(bags.bucket, self.counts.slot) if learned.size else 0
+        new = kernels.count_unknown(bags.bucket, self.counts.slot) if learned.size else 0
         self.counts = _resized(self.counts, classes, int(self.counts.size[0]) + new)
         kernels.progressive(
             steps,
@@ -342,7 +342,8 @@ def _names(rows: Rows) -> dict[int, str]:
 
 
 def _resized(s: Counts, c: int, d: int) -> Counts:
-    """`s` with zeros for classes that are new, and room for d buckets."""
+    """`s` with zeros for classes that are new, and room for d buckets or for all there are."""
+    d = min(d, BUCKETS)
     if s.counts.shape[1] == c and s.counts.shape[0] >= d:
         return s
     rows = max(d, 2 * s.counts.shape[0]) if d > s.counts.shape[0] else s.counts.shape[0]

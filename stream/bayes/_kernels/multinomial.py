@@ -66,44 +66,39 @@ def fade(s: Any, growth: float) -> None:
 
 
 @njit(cache=True)
-def count_new(bucket: Any, slot: Any) -> int:
-    """How many distinct buckets of int64 (k,) have no place in slot int32 (buckets,) yet."""
-    new = 0
+def count_unknown(bucket: Any, slot: Any) -> int:
+    """How many of bucket int64 (k,), with repeats, have no place in slot int32 (buckets,) yet."""
+    unknown = 0
     for k in range(bucket.shape[0]):
-        if bucket[k] >= 0 and slot[bucket[k]] == 0:
-            slot[bucket[k]] = -1
-            new += 1
-    for k in range(bucket.shape[0]):
-        if bucket[k] >= 0 and slot[bucket[k]] == -1:
-            slot[bucket[k]] = 0
-    return new
+        unknown += int(bucket[k] >= 0 and slot[bucket[k]] == 0)
+    return unknown
 
 
 @njit(cache=True)
 def add_terms(
-    bucket: Any, times: Any, known: int, alpha: float, s: Any, logs: Any, out: Any
+    bucket: Any, times: Any, known: int, alpha: float, s: Any, logs: Any, all_tokens: Any, out: Any
 ) -> None:
     """Add the log likelihood of the tokens to out float64 (C,).
 
     logs float64 (any,): log(i + alpha) at i, NaN where not known yet; counts are mostly whole
-    numbers, and a look is a third of a logarithm.
+    numbers, and a look is a third of a logarithm. all_tokens float64 (C,): scratch.
     """
     slot, counts = s.slot, s.counts
     for c in range(known):
-        all_tokens = log(s.total[c] + alpha * max(s.size[0], 1))
-        joint = out[c]
-        for k in range(bucket.shape[0]):
-            at = slot[bucket[k]] if bucket[k] >= 0 else 0
-            if at > 0:
-                n = counts[at - 1, c]
-                i = int(n) if n < logs.shape[0] else 0
-                if i == n and i < logs.shape[0]:
-                    if isnan(logs[i]):
-                        logs[i] = log(n + alpha)
-                    joint += times[k] * (logs[i] - all_tokens)
-                else:
-                    joint += times[k] * (log(n + alpha) - all_tokens)
-        out[c] = joint
+        all_tokens[c] = log(s.total[c] + alpha * max(s.size[0], 1))
+    for k in range(bucket.shape[0]):
+        at = slot[bucket[k]] if bucket[k] >= 0 else 0
+        if at == 0:
+            continue
+        for c in range(known):
+            n = counts[at - 1, c]
+            i = int(n) if n < logs.shape[0] else 0
+            if i == n and i < logs.shape[0]:
+                if isnan(logs[i]):
+                    logs[i] = log(n + alpha)
+                out[c] += times[k] * (logs[i] - all_tokens[c])
+            else:
+                out[c] += times[k] * (log(n + alpha) - all_tokens[c])
 
 
 @njit(cache=True)
@@ -188,7 +183,7 @@ def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, 
     for k in range(bucket.shape[0]):
         one, n = bucket[k : k + 1], times[k : k + 1]
         if rule == MULTINOMIAL:
-            add_terms(one, n, known, pseudo, s, np.empty(0), out[k])
+            add_terms(one, n, known, pseudo, s, np.empty(0), work[0], out[k])
         else:
             add_complement_terms(one, n, known, pseudo, s, work, rule, out[k])
 
@@ -222,7 +217,7 @@ def progressive(
         if steps.op[i] != 1:
             pseudo = alpha * s.unit[0]
             if rule == MULTINOMIAL:
-                add_terms(bucket[tokens], times[tokens], known, pseudo, s, logs, joint[k])
+                add_terms(bucket[tokens], times[tokens], known, pseudo, s, logs, work[0], joint[k])
             else:
                 if stale:
                     begin_complement(known, pseudo, s, work, rule)
