@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
 from consumers.errors import ConfigError
 
 __all__ = ["KafkaOptions"]
@@ -186,6 +188,8 @@ class KafkaOptions:
             "group_id": group,
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": SESSION_MS // 4,
+            # Who runs a shard keeps it when others come or go; the default shares all out anew.
+            "partition_assignment_strategy": [CooperativeStickyAssignor],
             "auto_offset_reset": "latest",  # it has no position, and needs none
         }
 

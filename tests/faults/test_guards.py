@@ -263,3 +263,32 @@ def test_records_that_were_given_up_are_not_written_later(
 
         assert not producers[0]._sender.is_alive()
         assert log.end_offsets([source]) == {source: 0}
+
+
+@pytest.mark.kafka
+def test_who_runs_shards_keeps_them_when_others_join_and_leave(log, source) -> None:
+    """A standby that starts interrupts nobody, and shards are shared out one by one (0016)."""
+    journal = f"{source.topic}.journal"
+    log.create_topic(journal, 2)
+
+    def until(condition) -> None:
+        deadline = time.monotonic() + 30
+        while not condition():
+            assert first.shards() or not settled, "what was its own was taken away for a moment"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    settled = False
+    with closing(log.member(source.topic, journal)) as first:
+        until(lambda: first.shards() == {0, 1})
+        settled = True
+        with closing(log.member(source.topic, journal)) as second:
+            until(lambda: len(second.shards()) == 1)
+            kept = first.shards()
+            with closing(log.member(source.topic, journal)) as third:
+                deadline = time.monotonic() + 2
+                until(lambda: time.monotonic() > deadline)
+
+                assert third.shards() == set()
+                assert first.shards() == kept
+        until(lambda: first.shards() == {0, 1})
