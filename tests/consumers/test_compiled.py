@@ -1,0 +1,59 @@
+"""Whether kernels are compiled is asked of numba, never of a clock."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from numba import njit
+from numba.core.event import install_listener
+
+from consumers.compiled import _Once, compile_kernels
+from consumers.config import parse
+
+CONFIG = """
+name = "svc"
+[input]
+transport = "memory:compiled"
+observations = "obs"
+labels = "ans"
+[features]
+a = "numeric"
+[model]
+type = "GaussianNB"
+"""
+AGAIN = """
+import sys
+from pathlib import Path
+from consumers.compiled import compile_kernels
+from consumers.config import parse
+
+compile_kernels(parse(sys.argv[1], directory=Path()), print)
+"""
+
+
+def test_what_is_compiled_is_told_once_however_much_it_is() -> None:
+    """At the first kernel; those behind it say nothing."""
+    said: list[str] = []
+
+    with install_listener("numba:compile", _Once(lambda: said.append("compiling"))):
+        njit(lambda x: x + 1)(1)
+        njit(lambda x: x + 2)(1)
+
+    assert said == ["compiling"]
+
+
+def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:
+    """A process that only loads them says nothing, be the machine as busy as it may."""
+    compile_kernels(parse(CONFIG, directory=tmp_path), lambda line: None)
+
+    again = subprocess.run(
+        [sys.executable, "-c", AGAIN, CONFIG],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert again.stdout == ""
