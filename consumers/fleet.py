@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from typing import Protocol
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -20,10 +21,22 @@ from consumers.transports.protocol import Log
 from consumers.web.app import Health
 from consumers.web.board import Board
 
-__all__ = ["Fleet", "Union", "worst"]
+__all__ = ["Fleet", "Serving", "Starting", "Union", "worst"]
 
 # The worst first: what one shard is, the service is.
 STATES = ("dead", "stalled", "starting", "replaying", "degraded", "stopped", "standby", "live")
+
+
+class Serving(Protocol):
+    """What the HTTP server needs of what runs the shards."""
+
+    registry: CollectorRegistry
+
+    def health(self) -> Health:
+        """Where it is in its life."""
+
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows of each shard it runs."""
 
 
 class Fleet:
@@ -121,3 +134,47 @@ class Union(Collector):
     def collect(self) -> Iterator[Metric]:
         """One family a metric."""
         return united(metric for r in self._registries() for metric in r.collect())
+
+
+class Starting:
+    """What the web is told before there is a fleet, and the fleet's own word from then on.
+
+    Nothing turns yet, so that `[http] max_idle` has nothing to measure: a process that compiles is
+    alive, and not ready.
+
+    Attributes
+    ----------
+    detail
+        What the start is at, in a few words.
+    registry
+        The fleet's metrics; none before.
+
+    Examples
+    --------
+    >>> starting = Starting()
+    >>> starting.detail = "compiling kernels"
+    >>> str(starting.health()), starting.health().alive, starting.health().ready
+    ('starting: compiling kernels', True, False)
+    """
+
+    def __init__(self) -> None:
+        self.detail = ""
+        self._fleet: Serving | None = None
+        self.registry = CollectorRegistry()
+        self.registry.register(Union(self._registries))
+
+    def begin(self, fleet: Serving) -> None:
+        """Hand over to what runs the shards."""
+        self._fleet = fleet
+
+    def health(self) -> Health:
+        """Where the start, or the fleet, is in its life."""
+        fleet = self._fleet
+        return Health("starting", self.detail) if fleet is None else fleet.health()
+
+    def boards(self) -> Mapping[int, Board]:
+        """What the page shows of each shard."""
+        return {} if self._fleet is None else self._fleet.boards()
+
+    def _registries(self) -> list[CollectorRegistry]:
+        return [] if self._fleet is None else [self._fleet.registry]

@@ -5,36 +5,21 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from prometheus_client.registry import CollectorRegistry
-
     from consumers.config import Config
+    from consumers.fleet import Serving
     from consumers.transports.protocol import Log
-    from consumers.web.app import Health
-    from consumers.web.board import Board
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
 
 log = logging.getLogger("headwater")
-
-
-class Serving(Protocol):
-    """What the HTTP server needs of a runner or a fleet of them."""
-
-    registry: CollectorRegistry
-
-    def health(self) -> Health:
-        """Where it is in its life."""
-
-    def boards(self) -> Mapping[int, Board]:
-        """What the page shows of each shard it runs."""
 
 
 def run(
@@ -68,7 +53,7 @@ def run(
 def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -> None:
     from consumers.compiled import compile_kernels
     from consumers.config import load
-    from consumers.fleet import Fleet
+    from consumers.fleet import Fleet, Starting
     from consumers.ownership import Shared
     from consumers.partitioning import check_partitioning
     from consumers.telemetry.log import configure
@@ -77,17 +62,25 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
     numbers = _numbers(shards, config)
-    compile_kernels(config, log.info)
 
     def opened() -> Log:
         return open_log(config.input.transport, kafka=config.kafka)
 
-    transport = opened()
-    try:
+    def compiling(line: str) -> None:
+        serving.detail = "compiling kernels"
+        log.info("%s", line)
+
+    serving = Starting()
+    # Listens before anything that takes its time, so that a probe finds a living process.
+    with served(config, serving) as address, closing(opened()) as transport:
         make_own_topics(config, transport)
         for number in numbers:
             _check_journal(config, transport, number)
         check_partitioning(config, transport)
+        if address:
+            log.info("live page on %s, metrics on %s/metrics", address, address)
+        compile_kernels(config, compiling)
+        serving.detail = ""
         # To drain is a task with an end: nobody stands by for it.
         ours = shards is not None or drain
         member = None if ours else transport.member(config.name, config.journal_topic)
@@ -96,12 +89,8 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
             fleet = Fleet(config, opened, stop, numbers, drain=drain)
         else:
             fleet = Shared(config, opened, member, stop)
-        with served(config, fleet) as address:
-            if address:
-                log.info("live page on %s, metrics on %s/metrics", address, address)
-            fleet.run()
-    finally:
-        transport.close()
+        serving.begin(fleet)
+        fleet.run()
 
 
 def _numbers(text: str | None, config: Config) -> list[int]:
@@ -121,7 +110,7 @@ def _numbers(text: str | None, config: Config) -> list[int]:
 
 
 def _check_journal(config: Config, transport: Log, shard: int) -> None:
-    """ConfigError for another configuration's journal, before a port says that it is served."""
+    """ConfigError for another configuration's journal, before an address is told."""
     from consumers.recovery import identity_in, sources
     from consumers.snapshots.store import open_store
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 __all__ = ["HEADWATER", "Service", "headwater"]
@@ -157,6 +158,16 @@ class Service:
         address = self.wait_said(r"metrics on http://(\S+)/metrics")[1]
         with urlopen(f"http://{address}{path}", timeout=10) as answer:  # this machine only
             return answer.read().decode()
+
+    def status(self, path: str) -> tuple[int, str]:
+        """Status and body of a page of its HTTP server, be it a refusal."""
+        address = self.wait_said(r"metrics on http://(\S+)/metrics")[1]
+        try:
+            with urlopen(f"http://{address}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
 
     def metric(self, series: str) -> float | None:
         """The value of one series of /metrics as it is written there; None where it is absent."""

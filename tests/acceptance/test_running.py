@@ -204,3 +204,19 @@ def test_taken_port_is_one_line_that_names_the_key(feed: Feed) -> None:
 
     assert refused.startswith(f"headwater: [http] port: expected a free port, but 127.0.0.1:{port}")
     assert "set another port, or 0" in refused
+
+
+def test_probes_are_answered_while_kernels_compile(feed: Feed) -> None:
+    """Alive, however short max_idle is, and not ready, with the reason."""
+    feed("check", "svc.toml", "--create")
+    feed.edit("svc.toml", ("[http]", '[http]\nmax_idle = "1s"'))
+    cache = str(feed.directory / "cache")  # nothing in it, as on a new machine
+
+    with Service(feed.config, environment={"NUMBA_CACHE_DIR": cache}) as fresh:
+        fresh.wait_said("compiling kernels")
+        alive, ready = fresh.status("/healthz"), fresh.status("/readyz")
+        lives = "live at journal entry" in fresh.output
+
+    assert alive == (200, "starting: compiling kernels\n")
+    assert ready == (503, "starting: compiling kernels\n")
+    assert not lives
