@@ -349,6 +349,7 @@ class Runner:
     def _snapshot_failed(self, error: SnapshotError) -> None:
         copied = isinstance(error, CopyError)
         self._telemetry.snapshot_failed("copy" if copied else "local")
+        self.board.snapshot_not_written(str(error))
         what = "the next snapshot is copied again" if copied else "a restart will replay more"
         log.error("%s; the service goes on, %s", error, what)
 

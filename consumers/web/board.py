@@ -67,6 +67,10 @@ class Board:
         The last `LATEST` predictions and dead letters.
     committed_at, snapshot_at
         Seconds since the epoch; None before the first.
+    snapshot_failures
+        Snapshots and copies of them that failed since the process started.
+    snapshot_failed
+        When the last of them did, and why; None when none has, or a newer one was written since.
     ends
         The newest known end of each input.
     version
@@ -85,6 +89,8 @@ class Board:
         self.committed_at: float | None = None
         self.commit_seconds: float | None = None
         self.snapshot_at: float | None = None
+        self.snapshot_failures = 0
+        self.snapshot_failed: tuple[float, str] | None = None
         self.ends: Mapping[Partition, int] = {}
         self.version = 0
         self._apart = 0  # scored predictions between two points
@@ -118,6 +124,14 @@ class Board:
     def snapshot_written(self, at: float) -> None:
         """Post when the newest snapshot was written."""
         self.snapshot_at = at
+        if self.snapshot_failed is not None and self.snapshot_failed[0] <= at:
+            self.snapshot_failed = None  # a start posts an old one, which mends nothing
+        self.version += 1
+
+    def snapshot_not_written(self, why: str) -> None:
+        """Post that a snapshot, or its copy, failed."""
+        self.snapshot_failures += 1
+        self.snapshot_failed = self._clock(), why
         self.version += 1
 
     def lag(self) -> int | None:

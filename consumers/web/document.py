@@ -220,7 +220,11 @@ class Why(Struct, frozen=True):
 
 
 class ShardStatus(Struct, frozen=True):
-    """One shard in full."""
+    """One shard in full.
+
+    `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
+    last one failed, None once a newer snapshot is written.
+    """
 
     number: int
     model: str
@@ -252,6 +256,8 @@ class ShardStatus(Struct, frozen=True):
     committed_at: float | None = None
     commit_seconds: float | None = None
     snapshot_at: float | None = None
+    snapshot_failures: int = 0
+    snapshot_error: str | None = None
     lag: int | None = None
 
 

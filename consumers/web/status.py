@@ -14,6 +14,7 @@ import numpy as np
 
 from consumers.events import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
 from consumers.records import Outgoing
+from consumers.secrets import redacted
 from consumers.telemetry.prometheus import class_names
 from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (
@@ -168,8 +169,14 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         committed_at=board.committed_at,
         commit_seconds=short(board.commit_seconds),
         snapshot_at=board.snapshot_at,
+        snapshot_failures=board.snapshot_failures,
+        snapshot_error=_why_not(board.snapshot_failed),
         lag=board.lag(),
     )
+
+
+def _why_not(failed: tuple[float, str] | None) -> str | None:
+    return None if failed is None else redacted(failed[1])[:LONGEST]
 
 
 def _curve(curve: Sequence[Point]) -> Curve | None:

@@ -150,7 +150,7 @@ def test_place_that_cannot_be_read_is_told_and_the_journal_used(tmp_path: Path) 
     assert all("\n" not in line for line in store.refused)
 
 
-def test_failed_copies_of_a_service_are_in_its_metrics(make_service) -> None:
+def test_failed_copies_of_a_service_are_in_its_metrics_and_on_its_page(make_service) -> None:
     """Beside the local ones, which did not fail; and the service ran to its end."""
     service = make_service()
     fill(service.log, phishing(60))
@@ -168,6 +168,9 @@ def test_failed_copies_of_a_service_are_in_its_metrics(make_service) -> None:
     assert view.observations == 60
     assert failures("local") == 0
     assert (failures("copy") or 0) >= 1
+    assert runner.board.snapshot_failures == failures("copy")
+    assert runner.board.snapshot_failed is not None
+    assert "cannot write" in runner.board.snapshot_failed[1]
 
 
 def test_copies_without_fsspec_are_one_line_with_what_to_install(tmp_path, monkeypatch) -> None:

@@ -251,6 +251,26 @@ def test_one_of_several_shards_is_chosen(browser: Browser) -> None:
     assert choices == ["0 · live · 80.0 %", "3 · live · 80.0 %"]
 
 
+def test_failing_snapshots_are_on_the_page(browser: Browser) -> None:
+    """How often and why, instead of "none yet"; and no more of it once one is written."""
+    board = Board(time.time, lambda: Health("live"))
+    board.recovered(view(quality=quality()))
+    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    server = Server(app, "127.0.0.1", 0)
+    host, port = server.start()
+    with opened(browser, f"http://{host}:{port}/") as page:
+        note = page.locator("#tiles > div").filter(has_text="Snapshot").locator(".note")
+        expect(note).to_have_text("none yet")
+        board.snapshot_not_written("cannot write /x: No space left on device")
+        expect(note).to_have_text(
+            "failed once since the start: cannot write /x: No space left on device"
+        )
+        expect(note).to_have_class("note bad")
+        board.snapshot_written(time.time())
+        expect(note).to_have_text("old")
+    server.stop()
+
+
 def test_standby_has_a_page_that_says_so(browser: Browser) -> None:
     """A process that runs no shard is no empty page."""
     waiting = Health("standby", "shard 0 at entry 812")

@@ -253,6 +253,26 @@ def test_inputs_are_those_furthest_behind() -> None:
     assert [i.lag for i in shown] == list(range(99, 99 - INPUTS, -1))
 
 
+def test_failing_snapshots_are_told_until_a_newer_one_is_written() -> None:
+    """How often and why, without logins, cut; an old one that a start finds mends nothing."""
+    clock = iter([100.0, 200.0])
+    posted = Board(lambda: next(clock), lambda: Health("live"))
+    posted.view = view()
+    fresh = document(posted).shard
+    posted.snapshot_not_written("cannot write a")
+    posted.snapshot_not_written("cannot write s3://me:hunter2@bucket/b " + "x" * LONGEST)
+    posted.snapshot_written(150.0)
+    failing = document(posted).shard
+    posted.snapshot_written(200.0)
+    mended = document(posted).shard
+
+    assert (fresh.snapshot_failures, fresh.snapshot_error) == (0, None)
+    assert failing.snapshot_failures == 2
+    assert failing.snapshot_error.startswith("cannot write s3://me:***@bucket/b x")
+    assert len(failing.snapshot_error) == LONGEST
+    assert (mended.snapshot_failures, mended.snapshot_error) == (2, None)
+
+
 def test_decisions_stand_beside_the_best_constant_one() -> None:
     """Sections without facts are absent."""
     risk = RiskView(0.25, 12, 3, {"keep": 40, "call": 2}, (True, 0.5))

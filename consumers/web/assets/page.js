@@ -262,6 +262,13 @@
     connect();
   };
 
+  function snapshot({ snapshot_at, snapshot_failures, snapshot_error }) {
+    const age = known(snapshot_at) ? "old" : "none yet";
+    if (!known(snapshot_error)) return age;
+    const times = snapshot_failures === 1 ? "once" : `${number(snapshot_failures)} times`;
+    return `${known(snapshot_at) ? "old; " : ""}failed ${times} since the start: ${snapshot_error}`;
+  }
+
   function tiles(shard) {
     const of = Object.fromEntries(shard.scores.map((s) => [s.name, s]));
     const last = of.accuracy ?? {};
@@ -279,7 +286,7 @@
       ["Records behind", number(shard.lag), "not consumed yet"],
       ["Dead letters", number(refused), shard.held_back ? "learning is held back" : "could not be used", shard.held_back],
       ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", ago(shard.committed_at)],
-      ["Snapshot", known(shard.snapshot_at) ? span((Date.now() + offset) / 1000 - shard.snapshot_at) : "–", known(shard.snapshot_at) ? "old" : "none yet"],
+      ["Snapshot", known(shard.snapshot_at) ? span((Date.now() + offset) / 1000 - shard.snapshot_at) : "–", snapshot(shard), known(shard.snapshot_error)],
     ];
     const list = $("tiles");
     document.querySelector(".tiles").hidden = false;
