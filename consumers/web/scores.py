@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from consumers.events import RiskView
 from consumers.web.document import CalibrationBin, ClassScore, Score
+from stream.decision import RiskScores
 from stream.evaluate.agreement import Agreement
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores
 
-__all__ = ["calibration_of", "classes_of", "scores_of", "short"]
+__all__ = ["calibration_of", "classes_of", "decided_of", "scores_of", "short"]
 
 Read = Callable[[Scores], float | None]
 Beside = Callable[[Scores], Mapping[str, float | None]]
@@ -61,6 +63,25 @@ def scores_of(quality: QualityView) -> list[Score]:
             out.append(
                 Score(name, short(value), **others, all=short(of(all_)), fading=short(of(fading)))
             )
+    return out
+
+
+def decided_of(risk: RiskView | None, last: str) -> list[Score]:
+    """Risk and coverage of decisions, over the window `last` and the others; none before any.
+
+    Both: a rule that abstains more lowers its risk by doing less.
+    """
+    if risk is None:
+        return []
+    reads: tuple[tuple[str, Callable[[RiskScores], float | None]], ...] = (
+        ("risk of decisions", lambda r: r.risk),
+        ("coverage of decisions", lambda r: r.coverage),
+    )
+    out = []
+    for name, of in reads:
+        found = {window: short(of(scores)) for window, scores in risk.windows.items()}
+        if found.get(last) is not None:
+            out.append(Score(name, found[last], all=found["all"], fading=found["fading"]))
     return out
 
 

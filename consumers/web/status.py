@@ -36,7 +36,7 @@ from consumers.web.document import (
     Throughput,
     Why,
 )
-from consumers.web.scores import calibration_of, classes_of, scores_of, short
+from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
 from stream.accounting import DELAY_BOUNDS_MS
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
@@ -152,7 +152,7 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         labels=_counts(view.labels),
         refusals=_counts(view.dead_letters),
         overflows=_counts(view.overflows),
-        scores=scores_of(quality),
+        scores=[*scores_of(quality), *decided_of(view.risk, quality.last)],
         calibration=calibration_of(quality),
         confusion=_confusion(quality, order),
         classes=classes_of(quality, order, _names(quality, order)),

@@ -81,6 +81,7 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         confusion, classes, dead, drift, challengers = (
             shown(page, s) for s in ("confusion", "classes", "dead", "drift", "challengers")
         )
+        rows = {row[0]: row for row in shown(page, "scores")}
         names = page.locator("#confusion thead th").all_inner_texts()[1:]
         title = page.title()
         visible = page.locator(".card:visible h2").all_inner_texts()
@@ -91,6 +92,9 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         of = counted.confusion[counted.classes.index(true)].tolist()
         assert [int(n) for n in row] == [of[counted.classes.index(name)] for name in names]
     assert sorted(row[0] for row in classes) == ["left", "right"]
+    covered = service.board.view.risk.windows["last_1000"].coverage
+    assert rows["coverage of decisions"][1] == f"{100 * covered:.1f} %"
+    assert rows["risk of decisions"][1] != "–"
     assert [row[1] for row in dead] == ["wrong kind", "unparsable"]
     assert drift[0][1:3] == ["error", "ADWIN"]
     assert [row[0] for row in challengers] == ["GaussianNB (champion)", "joint, GaussianBayes"]

@@ -25,6 +25,7 @@ from consumers.web.app import Health
 from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
@@ -271,6 +272,23 @@ def test_failing_snapshots_are_told_until_a_newer_one_is_written() -> None:
     assert failing.snapshot_error.startswith("cannot write s3://me:***@bucket/b x")
     assert len(failing.snapshot_error) == LONGEST
     assert (mended.snapshot_failures, mended.snapshot_error) == (2, None)
+
+
+def test_risk_and_coverage_are_told_for_each_window() -> None:
+    """Among the scores, where decisions are made; none where none is, or none is scored yet."""
+    all_, last, fading = (RiskScores(n, n / 10, 1 - n / 10, None) for n in (1, 2, 3))
+    by_window = {"all": all_, "last_1000": last, "fading": fading}
+    nothing = dict.fromkeys(by_window, RiskScores(0.0, None, None, None))
+
+    def told(risk: RiskView | None) -> dict[str, tuple[float | None, ...]]:
+        scores = document(board(risk=risk)).shard.scores
+        return {s.name: (s.all, s.last, s.fading) for s in scores if "decisions" in s.name}
+
+    assert told(RiskView(0.1, 1, 0, windows=by_window)) == {
+        "risk of decisions": (0.1, 0.2, 0.3),
+        "coverage of decisions": (0.9, 0.8, 0.7),
+    }
+    assert told(RiskView(None, 0, 0, windows=nothing)) == told(None) == {}
 
 
 def test_decisions_stand_beside_the_best_constant_one() -> None:

@@ -332,7 +332,7 @@
     );
   }
 
-  const ratios = new Set(["accuracy", "balanced accuracy", "macro F1", "calibration error", "ROC AUC", "PR AUC"]);
+  const ratios = new Set(["accuracy", "balanced accuracy", "macro F1", "calibration error", "ROC AUC", "PR AUC", "coverage of decisions"]);
   function scores(element, list) {
     table(
       element,
