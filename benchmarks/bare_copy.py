@@ -73,6 +73,7 @@ def copy_by_batches(
 
 def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str, send: Any):
     """Poll, send, see every record acknowledged, offsets, commit; to the end of the inputs."""
+    began = time.perf_counter()
     producer.init_transactions()
     consumer.assign(inputs)
     consumer.seek_to_beginning(*inputs)
@@ -97,4 +98,4 @@ def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str
     seconds = time.perf_counter() - started
     consumer.close()
     producer.close()
-    return Measured(seen, copied, seconds, float("nan"))
+    return Measured(seen, copied, seconds, float("nan"), started - began)

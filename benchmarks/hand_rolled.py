@@ -22,12 +22,13 @@ __all__ = ["Measured", "hand_rolled"]
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run did: `records` are observations and labels."""
+    """What one run did: `records` are observations and labels, in `seconds` after `start` ones."""
 
     records: int
     predictions: int
     seconds: float
     accuracy: float
+    start: float  # seconds until the clients were connected and knew where to begin
 
     @property
     def rate(self) -> float:
@@ -39,6 +40,7 @@ def hand_rolled(
     bootstrap: str, observations: str, labels: str, output: str, partitions: int
 ) -> Measured:
     """Consume both topics to their present end."""
+    began = time.perf_counter()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
     parts = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
     consumer.assign(parts)
@@ -83,4 +85,4 @@ def hand_rolled(
     seconds = time.perf_counter() - started
     consumer.close()
     producer.close()
-    return Measured(seen, predicted, seconds, accuracy.get())
+    return Measured(seen, predicted, seconds, accuracy.get(), started - began)

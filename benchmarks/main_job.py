@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from benchmarks.bare_copy import bare_copy, copy_by_batches
 from benchmarks.hand_rolled import Measured, hand_rolled
@@ -91,21 +92,36 @@ def configuration(bootstrap: str, topic: str, directory: str) -> Config:
     )
 
 
+class TimedRunner(Runner):
+    """One that keeps when it was live."""
+
+    live_at = 0.0
+
+    def _recover(self, *arguments: Any) -> Any:
+        live = super()._recover(*arguments)
+        self.live_at = time.perf_counter()
+        return live
+
+
 def headwater(bootstrap: str, topic: str, directory: str, sent: int) -> Measured:
-    """Run the real service to the present end of its inputs."""
+    """Run the real service to the present end of its inputs.
+
+    As the others' clock, this one starts when the clients are connected: when the service is live.
+    """
     config = configuration(bootstrap, topic, directory)
     compile_kernels(config, lambda line: None)
     transport = open_log(config.input.transport, kafka=config.kafka)
     try:
-        runner = Runner(config, transport, threading.Event(), drain=True)
+        runner = TimedRunner(config, transport, threading.Event(), drain=True)
         started = time.perf_counter()
         view = runner.run()
-        seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - runner.live_at
     finally:
         transport.close()
     if view is None:
         raise RuntimeError("the service ended before it was live")
-    return Measured(sent, view.predictions, seconds, view.quality.scores["all"].accuracy or 0.0)
+    accuracy = view.quality.scores["all"].accuracy or 0.0
+    return Measured(sent, view.predictions, seconds, accuracy, runner.live_at - started)
 
 
 def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]:
@@ -127,15 +143,17 @@ def compare(bootstrap: str, partitions: int, limit: int) -> tuple[Measured, ...]
 
 def table(rows: list[tuple[int, ...]]) -> Iterator[str]:
     """The runs as lines of Markdown."""
-    yield "| partitions | side | records | seconds | records/s | accuracy | headwater is |"
-    yield "|---|---|---|---|---|---|---|"
+    yield (
+        "| partitions | side | records | start, s | seconds | records/s | accuracy | headwater is |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for partitions, ours, *others in rows:
         for side, run in zip(SIDES, (ours, *others), strict=True):
             times = "" if run is ours else f"{ours.rate / run.rate:.2f} × as fast"
             accuracy = "" if run.accuracy != run.accuracy else f"{run.accuracy:.6f}"
             yield (
-                f"| {partitions} | {side} | {run.records:,} | {run.seconds:.2f} | "
-                f"{run.rate:,.0f} | {accuracy} | {times} |"
+                f"| {partitions} | {side} | {run.records:,} | {run.start:.2f} | "
+                f"{run.seconds:.2f} | {run.rate:,.0f} | {accuracy} | {times} |"
             )
 
 
