@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -116,12 +117,20 @@ def test_missing_topic_and_missing_file_are_one_line(url: str, capsys: Said) -> 
     assert not Path(other.removeprefix("sqlite:")).exists()
 
 
-def following(url: str, *options: str) -> subprocess.Popen[str]:
-    """A `tail` of topic t in a process of its own."""
+@contextmanager
+def following(url: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """A `tail` of topic t in a process of its own, killed where it has not ended at the end.
+
+    Leaving a Popen waits for its process, and this one follows for ever.
+    """
     command = [sys.executable, "-m", "consumers", "tail", "t", "--transport", url, *options]
-    return subprocess.Popen(
+    with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_new_records_are_printed_as_they_come_until_ctrl_c(url: str, log: Log) -> None:

@@ -311,7 +311,11 @@ def test_processes_that_open_a_new_file_together_all_write(path):
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, f"sqlite:{path}", name]) for name in names
     ]
-    codes = [writer.wait(timeout=60) for writer in writers]
+    try:
+        codes = [writer.wait(timeout=60) for writer in writers]
+    finally:
+        for writer in writers:
+            writer.kill()
 
     log = SqliteLog(path)
     found = values(log)
@@ -326,11 +330,14 @@ def test_following_ends_at_ctrl_c(log, path):
     """Also while it waits for more."""
     log.append([Outgoing("feed", None, b"x")])
     command = [sys.executable, "-c", FOLLOWER, f"sqlite:{path}"]
-    follower = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    first = follower.stdout.readline()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
+        try:
+            first = follower.stdout.readline()
 
-    follower.send_signal(signal.SIGINT)
-    _, errors = follower.communicate(timeout=20)
+            follower.send_signal(signal.SIGINT)
+            _, errors = follower.communicate(timeout=20)
+        finally:
+            follower.kill()  # or leaving would wait for one that follows for ever
 
     assert first == b"b'x'\n"
     assert b"KeyboardInterrupt" in errors
