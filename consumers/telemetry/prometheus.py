@@ -26,9 +26,7 @@ from consumers.events import Committed, LabelView, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.challengers import challengers
 from consumers.telemetry.drift import drift
-from consumers.telemetry.families import OTHER, Sample, class_names, united
-from consumers.telemetry.families import SPECS as _SPECS
-from consumers.telemetry.families import family as _family
+from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
 from consumers.telemetry.scores import Areas, scores
 from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
@@ -95,8 +93,8 @@ class ShardCollector(Collector):
         if len(quality.classes) > len(names):
             names.append(OTHER)
         counts = _fold(quality.confusion, len(names)).tolist()
-        yield _family("headwater_unscored_total", [(of, quality.unscored)])
-        yield _family(
+        yield family("headwater_unscored_total", [(of, quality.unscored)])
+        yield family(
             "headwater_confusion_total",
             (
                 ((*of, true, said), counts[t][p])
@@ -108,7 +106,7 @@ class ShardCollector(Collector):
         for name, labels, value in scores(of, quality, self._areas):
             found.setdefault(name, []).append((labels, value))
         for name, samples in found.items():
-            yield _family(name, samples)
+            yield family(name, samples)
 
 
 class Telemetry(Collector):
@@ -210,15 +208,15 @@ class Telemetry(Collector):
         yield self._commit_seconds()
         for what in ("poll", "commit", "label"):
             age = self._age(self._last.get(what))
-            yield _family(f"headwater_{what}_age_seconds", [(shard, age)])
-        yield _family("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
+            yield family(f"headwater_{what}_age_seconds", [(shard, age)])
+        yield family("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
         failures = self._snapshot_failures.items()
-        yield _family(
+        yield family(
             "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)
         )
-        yield _family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
-        yield _family("headwater_input_lag_records", self._lag())
-        yield _family("headwater_build_info", [((self._version,), 1)])
+        yield family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
+        yield family("headwater_input_lag_records", self._lag())
+        yield family("headwater_build_info", [((self._version,), 1)])
 
     def _age(self, at: float | None) -> float | None:
         return None if at is None else max(0.0, self._clock() - at)
@@ -240,19 +238,19 @@ class Telemetry(Collector):
 
 def _totals(view: ShardView) -> Iterator[Metric]:
     shard = (str(view.shard),)
-    yield _family("headwater_records_total", [(shard, view.records)])
-    yield _family("headwater_observations_total", [(shard, view.observations)])
-    yield _family("headwater_labels_total", _by(shard, OUTCOMES, view.labels))
-    yield _family("headwater_predictions_total", [(shard, view.predictions)])
-    yield _family("headwater_learned_total", [(shard, view.learned)])
-    yield _family("headwater_overflow_total", _by(shard, (), view.overflows))
-    yield _family("headwater_pending_labels", [(shard, view.pending)])
-    yield _family("headwater_breaker_open", [(shard, int(view.held_back))])
-    yield _family("headwater_recent_dead_letters", [(shard, view.recent_dead_letters)])
-    yield _family("headwater_early_labels", [(shard, view.early)])
+    yield family("headwater_records_total", [(shard, view.records)])
+    yield family("headwater_observations_total", [(shard, view.observations)])
+    yield family("headwater_labels_total", _by(shard, OUTCOMES, view.labels))
+    yield family("headwater_predictions_total", [(shard, view.predictions)])
+    yield family("headwater_learned_total", [(shard, view.learned)])
+    yield family("headwater_overflow_total", _by(shard, (), view.overflows))
+    yield family("headwater_pending_labels", [(shard, view.pending)])
+    yield family("headwater_breaker_open", [(shard, int(view.held_back))])
+    yield family("headwater_recent_dead_letters", [(shard, view.recent_dead_letters)])
+    yield family("headwater_early_labels", [(shard, view.early)])
     newest = None if view.stream_time is None else view.stream_time / 1000
-    yield _family("headwater_last_record_timestamp_seconds", [(shard, newest)])
-    yield _family(
+    yield family("headwater_last_record_timestamp_seconds", [(shard, newest)])
+    yield family(
         "headwater_committed_offset",
         (((*shard, p.topic, str(p.number)), offset) for p, offset in view.positions.items()),
     )
@@ -260,12 +258,12 @@ def _totals(view: ShardView) -> Iterator[Metric]:
 
 def _dead_letters(view: ShardView, exemplars: Mapping[str, Exemplar]) -> Metric:
     """Each reason's count, with the newest of them as an exemplar."""
-    spec = _SPECS["headwater_dead_letters_total"]
-    family = CounterMetricFamily(spec.name, spec.help)
+    spec = SPECS["headwater_dead_letters_total"]
+    counter = CounterMetricFamily(spec.name, spec.help)
     for reason, count in (dict.fromkeys(DEAD_LETTER_REASONS, 0) | dict(view.dead_letters)).items():
         of = {"shard": str(view.shard), "reason": reason}
-        family.add_sample(spec.name, of, count, exemplar=exemplars.get(reason))
-    return family
+        counter.add_sample(spec.name, of, count, exemplar=exemplars.get(reason))
+    return counter
 
 
 def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:
@@ -282,11 +280,11 @@ def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:
 def _decisions(of: tuple[str, str], risk: RiskView | None) -> Iterator[Metric]:
     if risk is None:
         return
-    yield _family("headwater_decision_scored_total", [(of, risk.scored)])
-    yield _family("headwater_decision_rejected_total", [(of, risk.rejected)])
+    yield family("headwater_decision_scored_total", [(of, risk.scored)])
+    yield family("headwater_decision_rejected_total", [(of, risk.rejected)])
     windows = risk.windows.items()
-    yield _family("headwater_decision_risk", (((*of, w), found.risk) for w, found in windows))
-    yield _family(
+    yield family("headwater_decision_risk", (((*of, w), found.risk) for w, found in windows))
+    yield family(
         "headwater_decision_coverage_ratio", (((*of, w), found.coverage) for w, found in windows)
     )
 
@@ -296,8 +294,8 @@ def _labelling(of: tuple[str, str], labels: LabelView | None) -> Iterator[Metric
         return
     shard, estimate = of[:1], labels.estimate
     waited = None if labels.waited_ms is None else labels.waited_ms / 1000
-    yield _family("headwater_pending_oldest_seconds", [(shard, waited)])
-    yield _family("headwater_label_coverage_ratio", [(shard, labels.coverage)])
+    yield family("headwater_pending_oldest_seconds", [(shard, waited)])
+    yield family("headwater_label_coverage_ratio", [(shard, labels.coverage)])
     yield _histogram(
         "headwater_label_delay_seconds",
         shard,
@@ -305,8 +303,8 @@ def _labelling(of: tuple[str, str], labels: LabelView | None) -> Iterator[Metric
         labels.delays,
         labels.delay_ms / 1000,
     )
-    yield _family("headwater_pending_accuracy_estimate_ratio", [(of, estimate.accuracy)])
-    yield _family(
+    yield family("headwater_pending_accuracy_estimate_ratio", [(of, estimate.accuracy)])
+    yield family(
         "headwater_pending_accuracy_estimate_error_ratio",
         (((*of, window), error) for window, error in estimate.errors.items()),
     )
@@ -316,11 +314,11 @@ def _histogram(
     name: str, of: tuple[str, ...], bounds: Sequence[float], counts: Sequence[int], total: float
 ) -> Metric:
     """A histogram of counts by bucket, not yet added up; the last one is beyond all bounds."""
-    spec = _SPECS[name]
-    family = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+    spec = SPECS[name]
+    histogram = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
     upto = zip([*map(floatToGoString, bounds), "+Inf"], accumulate(counts), strict=True)
-    family.add_metric(of, list(upto), sum_value=total)
-    return family
+    histogram.add_metric(of, list(upto), sum_value=total)
+    return histogram
 
 
 def _by(
