@@ -54,6 +54,7 @@ def check(
     report = Report()
     report.fine("config", f"{config}, name {settings.name}")
     _check_model(settings, report)
+    _tell_rules(settings, report)
     _check_sources(settings, report)
     _check_snapshots(settings, report)
     _check_http(settings, report)
@@ -83,6 +84,23 @@ def _check_model(config: Config, report: Report) -> None:
                 report.wrong("challenger", str(e))
             else:
                 report.fine("challenger", f"{challenger.name}, {challenger.type}")
+
+
+def _tell_rules(config: Config, report: Report) -> None:
+    """What is decided, watched and promoted: it was checked when the file was loaded."""
+    promotion, rivals = config.promotion, len(config.challenger)
+    if promotion.rule == "e_value" and rivals:
+        needed = promotion.threshold * rivals
+        of = "" if rivals == 1 else f", {promotion.threshold:g} for each of {rivals} challengers"
+        report.fine("promotion", f"at an e-value of {needed:g}{of}")
+    elif promotion.rule == "e_value":
+        report.note("promotion", "there is no [[challenger]] to promote")
+    if config.decision.rule is not None:
+        reject = config.decision.reject
+        among = ", ".join(config.decision.losses or ["the labels"])
+        report.fine("decision", among + ("" if reject is None else f", or reject at {reject:g}"))
+    for monitor in config.drift.rule.monitors:
+        report.fine("drift", f"{monitor}: {monitor.action}")
 
 
 def _check_sources(config: Config, report: Report) -> None:

@@ -35,6 +35,11 @@ class Detector(Section):
         own = {k: v for k, v in given.items() if k in cls.model_fields}
         return {**own, "parameters": {k: v for k, v in given.items() if k not in own}}
 
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        _ = self.rule("alert")  # here, not in [drift] alone: each faulty one is then told
+        return self
+
     def rule(self, action: Action) -> MonitorRule:
         """The rule, `action` where it names none of its own."""
         for name, value in self.parameters.items():
@@ -95,11 +100,14 @@ class Drift(Section):
         Raises
         ------
         ValueError
-            A feature that is no number of it.
+            Features that are no numbers of it, all of them.
         """
+        wrong = []
         for name in self.rule.features:
             if name not in schema.numeric:
                 near = get_close_matches(name, schema.numeric, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else "only numbers can be watched"
-                raise ValueError(f"[drift] detectors: no numeric feature {name!r}; {hint}")
+                wrong.append(f"no numeric feature {name!r}; {hint}")
+        if wrong:
+            raise ValueError(f"[drift] detectors: {'; '.join(wrong)}")
         return self.rule

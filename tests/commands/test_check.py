@@ -165,6 +165,40 @@ def test_fields_that_the_model_does_not_use_are_noted(capsys: pytest.CaptureFixt
     assert "note     features: GaussianNB does not use job, region (categorical)" in shown
 
 
+def test_what_is_decided_watched_and_promoted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A section that is silently there looks like one that is not read."""
+    more = """
+[decision]
+losses.lend = {pays = 0, defaults = 10}
+losses.refuse = {pays = 1, defaults = 0}
+reject = 0.5
+[drift]
+action = "forget"
+detectors = [
+    {on = "error", type = "ADWIN"},
+    {on = "score", type = "KSWIN", alpha = 0.0001, action = "alert"},
+]
+[promotion]
+rule = "e_value"
+"""
+    rivals = "".join(
+        f'[[challenger]]\nname = "{name}"\ntype = "GaussianBayes"\n' for name in ("a", "b")
+    )
+    check(configure(CONFIG + more + rivals), create=True)
+    shown = lines(capsys)
+    check(configure(CONFIG + more))
+    alone = lines(capsys)
+    check(configure())
+    plain = lines(capsys)
+
+    assert "ok       decision: lend, refuse, or reject at 0.5" in shown
+    assert "ok       drift: ADWIN on error: forget" in shown
+    assert "ok       drift: KSWIN on score: alert" in shown
+    assert "ok       promotion: at an e-value of 40, 20 for each of 2 challengers" in shown
+    assert "note     promotion: there is no [[challenger]] to promote" in alone
+    assert not [line for line in plain if line.split()[1] in ("decision:", "drift:", "promotion:")]
+
+
 def test_changed_model_is_a_matter_of_the_journal(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

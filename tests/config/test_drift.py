@@ -62,6 +62,28 @@ def test_a_detector_that_cannot_be_is_one_line(detector, told) -> None:
     assert told in line
 
 
+def test_every_faulty_detector_is_told_at_once() -> None:
+    """By its number; what is right is not mentioned."""
+    detectors = (("error", "ADVIN"), ("error", "ADWIN"), ("score", "DDM"))
+    listed = ", ".join(f'{{on = "{on}", type = "{name}"}}' for on, name in detectors)
+    told = problem(f"[drift]\ndetectors = [{listed}]").splitlines()
+
+    drift = [line for line in told if "[drift]" in line]
+    assert len(drift) == 2
+    assert "[drift] detectors number 1: expected a detector of" in drift[0]
+    assert "[drift] detectors number 3: DDM takes errors only" in drift[1]
+
+
+def test_every_feature_that_cannot_be_watched_is_told_at_once() -> None:
+    """In the one line about features."""
+    detectors = ", ".join(f'{{on = "feature:{n}", type = "ADWIN"}}' for n in ("height", "town"))
+    features = '[features]\nheights = "numeric"\ntown = "categorical"'
+    told = problem(f"{SMALLEST}[drift]\ndetectors = [{detectors}]\n{features}")
+
+    assert "no numeric feature 'height'; did you mean 'heights'?" in told
+    assert "no numeric feature 'town'; only numbers can be watched" in told
+
+
 def test_two_detectors_of_a_type_on_one_quantity_are_refused() -> None:
     """Their metrics could not be told apart."""
     twice = '{on = "error", type = "ADWIN"}, {on = "error", type = "ADWIN", delta = 0.1}'
