@@ -84,8 +84,7 @@ class Alarms:
                     alarm.after,
                     times[alarm.at],
                     alarm.scored,
-                    batch.partitions[batch.source[i]],
-                    int(batch.offsets[i]),
+                    *batch.place(i),
                 )
             )
         self._last.extend(told)
@@ -99,7 +98,7 @@ class Alarms:
         monitors = tuple(
             MonitorView(m.rule.type, m.rule.on, m.alarms, m.detected) for m in drift.monitors.each
         )
-        return DriftView(model, monitors, dict(drift.actions), tuple(self._last))
+        return DriftView(model, monitors, dict(drift.actions), tuple(self._last), drift.rule.keep)
 
     def to_state(self) -> dict[str, State]:
         """What is watched, as a copy, and the last alarms; nothing where nothing is watched."""

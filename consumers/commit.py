@@ -100,18 +100,14 @@ def _committed(
         newest=_newest(outcome),
         latest=_latest(outcome, predictions),
         dead=dead_letters[-LATEST:],
-        promoted=[(p.name, p.e_value) for p in outcome.result.promotions],
+        promoted=outcome.promoted,
         alarms=outcome.alarms[-LATEST:],
     )
 
 
 def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
     """Where the last dead letter of each reason lies."""
-    batch = outcome.batch
-    return {
-        error.reason: (batch.partitions[batch.source[i]], int(batch.offsets[i]))
-        for i, error in sorted(outcome.rejected.items())
-    }
+    return {error.reason: outcome.batch.place(i) for i, error in sorted(outcome.rejected.items())}
 
 
 def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Said]:

@@ -21,6 +21,7 @@ __all__ = [
     "DriftView",
     "LabelView",
     "MonitorView",
+    "Promoted",
     "RiskView",
     "Said",
     "ShardView",
@@ -35,6 +36,25 @@ class Said(NamedTuple):
     key: bytes | None
     observation: bytes | None
     prediction: bytes
+
+
+class Promoted(NamedTuple):
+    """Another model became champion.
+
+    Parameters
+    ----------
+    name
+        As predictions have it.
+    e_value
+        Its evidence by then.
+    partition, offset
+        The record that decided it: predictions behind it are the new champion's.
+    """
+
+    name: str
+    e_value: float
+    partition: Partition
+    offset: int
 
 
 class DriftAlarm(NamedTuple):
@@ -90,7 +110,7 @@ class Committed:
     latest, dead
         The last predictions and dead letters, `LATEST` at most, as they were published.
     promoted
-        Challengers that became champion, in order, each with its e-value.
+        Who became champion, in order.
     alarms
         The last alarms of drift, `LATEST` at most.
     """
@@ -106,7 +126,7 @@ class Committed:
     newest: Mapping[str, tuple[Partition, int]] = field(default_factory=dict)
     latest: Sequence[Said] = ()
     dead: Sequence[Outgoing] = ()
-    promoted: Sequence[tuple[str, float]] = ()
+    promoted: Sequence[Promoted] = ()
     alarms: Sequence[DriftAlarm] = ()
 
 
@@ -188,12 +208,15 @@ class DriftView:
         How often the model began anew, by action.
     last
         The last alarms, the newest at the end; `LATEST` at most.
+    keep
+        How many of the records learned last `forget` leaves, at most.
     """
 
     model: str
     monitors: Sequence[MonitorView]
     actions: Mapping[str, int]
     last: Sequence[DriftAlarm]
+    keep: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import RecordError
-from consumers.events import DriftAlarm
+from consumers.events import DriftAlarm, Promoted
 from consumers.records import Batch, Header, Outgoing, Partition
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
@@ -116,6 +116,8 @@ class Outcome:
         Challenger to its type.
     alarms
         Of drift.
+    promoted
+        Who became champion.
     """
 
     spec: Spec
@@ -129,6 +131,7 @@ class Outcome:
     digest: bytes
     types: Mapping[str, str] = field(default_factory=dict)
     alarms: Sequence[DriftAlarm] = ()
+    promoted: Sequence[Promoted] = ()
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""

@@ -127,6 +127,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.values)
 
+    def place(self, i: int) -> tuple[Partition, int]:
+        """Where record `i` lies: its partition and offset."""
+        return self.partitions[self.source[i]], int(self.offsets[i])
+
 
 def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
     """The timestamps, those more than a minute ahead of the clock `now` replaced by `NEVER`."""

@@ -18,7 +18,7 @@ from consumers.alarms import Alarms
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.order import in_order
 from consumers.errors import RecordError
-from consumers.events import ChallengerView, LabelView, RiskView, ShardView
+from consumers.events import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from consumers.lineup import Lineup
 from consumers.outcome import Outcome, Skip, Spec, skipped
 from consumers.records import NEVER, Batch, Partition, credible
@@ -199,6 +199,10 @@ class Shard:
             self._digest(result),
             {name: self._lineup.type(name) for name in self._lineup.challengers},
             self._alarms.tell(result.alarms, batch, at, events.times),
+            [
+                Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
+                for p in result.promotions
+            ],
         )
 
     def _digest(self, result: Result) -> bytes:

@@ -23,7 +23,7 @@ PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
 MOST_ACTIONS = 5  # in one line
 DONE = {
-    "forget": "; the model begins anew with the last records it learned",
+    "forget": "; the model begins anew with the last records it learned, {keep:,} at most",
     "reset": "; the model begins anew with nothing",
     "challenger": "; the model that did best of late speaks from here on",
 }
@@ -72,14 +72,16 @@ class Narrator:
         for outcome, words in TROUBLE.items():
             if event.labels.get(outcome) and self._due(outcome, REPEAT_SECONDS):
                 log.warning("%d %s", view.labels[outcome], words)
-        for name, e_value in event.promoted:
-            log.warning("challenger %s is champion from here on: e-value %.1f", name, e_value)
-        self._drift(event.alarms)
+        for name, e_value, partition, offset in event.promoted:
+            log.warning(
+                "%s is champion behind %s offset %d: e-value %.1f", name, partition, offset, e_value
+            )
+        self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
         self._labels(view.quality.classes)
         self._orphans(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)
 
-    def _drift(self, alarms: Sequence[DriftAlarm]) -> None:
+    def _drift(self, alarms: Sequence[DriftAlarm], keep: int) -> None:
         """Tell of drift: from what to what, where, and what was done."""
         for alarm in alarms:
             what = f"{alarm.detector} on {alarm.on}"
@@ -91,7 +93,7 @@ class Narrator:
                     alarm.after,
                     alarm.partition,
                     alarm.offset,
-                    DONE.get(alarm.action, ""),
+                    DONE.get(alarm.action, "").format(keep=keep),
                 )
 
     def absent(self, names: Sequence[str]) -> None:

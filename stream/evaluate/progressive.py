@@ -145,9 +145,13 @@ class Progressive:
         learned = int(np.count_nonzero(learns))
         return Result(predictions, said, learned, before, plan.rejected, why, alarms=alarms)
 
-    def plan(self, stream: Iterator[Event], sizes: Sequence[int]) -> Plan:
-        """The plan of the next events, up to a correction or the last; `sizes` of their rows."""
+    def plan(self, stream: Iterator[Event], sizes: Sequence[int], *, traced: bool = False) -> Plan:
+        """The plan of the next events, up to a correction or the last; `sizes` of their rows.
+
+        With `traced` it tells the event of each step, as it does where drift is watched.
+        """
         plan, join, breaker = Plan(), self.join, self._breaker
+        traced = traced or self.drift is not None
         for event, id_, row, label, w, time, dead in stream:
             for _ in range(dead if breaker is not None else 0):
                 breaker.add(dead=True)  # type: ignore[union-attr]
@@ -168,7 +172,7 @@ class Progressive:
                     learn=learn,
                     size=sizes[row],
                 )
-            if self.drift is not None and len(plan.steps) > len(plan.events):
+            if traced and len(plan.steps) > len(plan.events):
                 plan.events.append(event)
             if breaker is not None and (breaker.dead or event in plan.rejected):
                 breaker.add(dead=event in plan.rejected)

@@ -22,11 +22,15 @@ __all__ = ["Promotion", "Result", "by_code", "joined"]
 
 
 class Promotion(NamedTuple):
-    """A challenger became champion: from which prediction on, which one, by what evidence."""
+    """Another model became champion: from which prediction on, which one, by what evidence.
+
+    `event`, of the call, decided it: what comes behind it is the new champion's.
+    """
 
     prediction: int
     name: str
     e_value: float
+    event: int
 
 
 @dataclass(slots=True)

@@ -188,7 +188,7 @@ class Roster:
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
             while True:
-                plan = self._machine.plan(stream, sizes)
+                plan = self._machine.plan(stream, sizes, traced=True)
                 at = np.array(plan.renumber(), dtype=np.int64)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))
@@ -208,7 +208,7 @@ class Roster:
             told = explain and name == self.champion
             answers[name] = shadow.follow(asked, plan, raw, told)
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
-        return _spoken(asked, answers, first, turns, explain)
+        return _spoken(asked, plan.events, answers, first, turns, explain)
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
         """The steps behind which an alarm has the champion chosen."""
@@ -345,12 +345,13 @@ def _pair(
 
 def _spoken(
     asked: Asked,
+    events: list[int],
     answers: dict[str, Answers],
     first: str,
     turns: list[tuple[int, str, float]],
     explain: bool,
 ) -> Result:
-    """What the champions said, each in its time."""
+    """What the champions said, each in its time; `events` of the steps."""
     own, spoke = answers[MODEL].result, answers[first].result
     why = spoke.explanations
     if explain and why is None:  # it has none to give
@@ -367,7 +368,7 @@ def _spoken(
         said = np.where(later, theirs.said, said)
         learned = np.where(later, theirs.learned_before, learned)
         speakers.append((at, name))
-        promotions.append(Promotion(at, name, e_value))
+        promotions.append(Promotion(at, name, e_value, events[step]))
     predictions = Predictions(made.classes, proba, known)
     whole = (own.learned, learned, own.rejected, why, speakers, promotions, own.alarms)
     return Result(predictions, said, *whole)

@@ -91,15 +91,21 @@ def test_every_restart_is_the_run_without_any(make_service, kind) -> None:
     assert len(rosters(many)) == 1
 
 
-def test_promotion_by_the_rule_is_at_the_same_record_however_commits_fall(make_service) -> None:
-    """The first prediction of the new champion is the same one."""
-    firsts = set()
+def test_promotion_by_the_rule_is_at_the_same_record_however_commits_fall(
+    make_service, caplog
+) -> None:
+    """The first prediction of the new champion is the same one, and the log names what decided."""
+    firsts, named = set(), []
     for size in (7, 64, 5000):
         service = filled(make_service, 600)
         service.run(more=CATEGORIES + RULE, max_records=size)
         firsts.add((speakers(service).index("cat"), speakers(service)[-1]))
+        named.append([m for m in caplog.messages if "is champion behind" in m])
+        caplog.clear()
 
     assert len(firsts) == 1
+    assert named[0]
+    assert named[0] == named[1] == named[2]
 
 
 def test_new_challenger_starts_empty_where_the_journal_ends(make_service, caplog) -> None:

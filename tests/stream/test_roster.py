@@ -80,7 +80,9 @@ def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: bo
             list(range(start + first, start + stop)),
         )
         raw = columns(part)
-        parts.append(going.process(model(going).learner.prepare(raw), told, raw, explain=explain))
+        said = going.process(model(going).learner.prepare(raw), told, raw, explain=explain)
+        said.promotions = [p._replace(event=first + p.event) for p in said.promotions]
+        parts.append(said)
     return joined(parts, list(join_of(going).labels))
 
 
@@ -232,6 +234,25 @@ def test_former_champion_challenges_anew() -> None:
     going.promote(MODEL)
     assert going.champion == MODEL
     assert going.promotions == 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_promotion_names_the_event_that_decided_it(size: int) -> None:
+    """In calls that end with it, the challenger is champion just then and not before."""
+    events = uneven(300)
+    whole, again = roster(threshold=20.0), roster(threshold=20.0)
+    for going in (whole, again):
+        going.enroll("bayes", GaussianBayes(), 0)
+    [expected] = run(whole, events).promotions
+    found = run(again, events, range(size, len(events), size)).promotions
+
+    assert found == [expected]
+    before = roster(threshold=20.0)
+    before.enroll("bayes", GaussianBayes(), 0)
+    run(before, events[: expected.event])
+    assert before.champion == MODEL
+    run(before, events[expected.event : expected.event + 1])
+    assert before.champion == "bayes"
 
 
 def test_new_challenger_is_not_judged_by_what_came_before_it() -> None:

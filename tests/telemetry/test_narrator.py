@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from consumers.events import Committed, DriftAlarm, RiskView, ShardView
+from consumers.events import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
 from consumers.records import Partition
 from consumers.telemetry.narrator import Narrator
 from stream.evaluate.quality import QualityView, Scores
@@ -70,13 +70,24 @@ def test_drift_is_told_with_its_place_and_what_was_done(caplog) -> None:
     alarm = DriftAlarm("DDM", "error", "forget", 0.1, 0.31234, 5, 90, where, 17)
     other = alarm._replace(on="feature:a", detector="ADWIN", action="alert")
 
-    narrator.committed(commit(details={}, alarms=(alarm, alarm, other)), view())
+    watched = replace(view(), drift=DriftView("m", (), {}, (), keep=1500))
+
+    narrator.committed(commit(details={}, alarms=(alarm, alarm, other)), watched)
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
         "drift: DDM on error from 0.1 to 0.3123 at pages[1] offset 17; "
-        "the model begins anew with the last records it learned",
+        "the model begins anew with the last records it learned, 1,500 at most",
         "drift: ADWIN on feature:a from 0.1 to 0.3123 at pages[1] offset 17",
     ]
+
+
+def test_promotion_is_told_with_the_record_that_decided_it(caplog) -> None:
+    """Who reads the journal or the predictions then knows where to look."""
+    promoted = (Promoted("joint", 41.26, Partition("paid", 2), 1717),)
+
+    Narrator(lambda: 0.0).committed(commit(details={}, promoted=promoted), view())
+
+    assert caplog.messages == ["joint is champion behind paid[2] offset 1717: e-value 41.3"]
 
 
 def test_labels_that_came_to_nothing_are_told(caplog) -> None:

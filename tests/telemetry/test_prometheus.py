@@ -276,7 +276,7 @@ def test_drift_is_shown_by_detector_and_by_what_it_watches() -> None:
 def test_hostile_feature_names_stay_distinct() -> None:
     """Two features whose names differ beyond the cut are two series."""
     monitors = [MonitorView("ADWIN", f"feature:{'x' * 200}{i}", i, False) for i in range(2)]
-    _, registry = telemetry(view(drift=DriftView("GaussianNB", monitors, {}, ())))
+    _, registry = telemetry(view(drift=DriftView("GaussianNB", monitors, {}, (), 1000)))
 
     assert len(series(registry, "headwater_drift_alarms_total")) == 2
 

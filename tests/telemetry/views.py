@@ -108,6 +108,7 @@ def view(**changed: Any) -> ShardView:
             (MonitorView("DDM", "error", 3, True), MonitorView("KSWIN", "feature:a", 0, False)),
             {"reset": 2},
             (),
+            1000,
         ),
     }
     return ShardView(**(given | changed))

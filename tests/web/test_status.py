@@ -232,7 +232,7 @@ def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:
         for n in range(2)
     ]
     monitors = [MonitorView("ADWIN", "error", 2, True)]
-    shown = document(board(drift=DriftView("mail", monitors, {}, alarms))).shard.drift
+    shown = document(board(drift=DriftView("mail", monitors, {}, alarms, 1000))).shard.drift
 
     assert [a.place for a in shown.alarms] == ["obs:2:1", "obs:2:0"]
     assert (shown.alarms[0].before, shown.alarms[0].after) == (0.1, 0.3)
