@@ -25,6 +25,8 @@ Records = Sequence[Mapping[str, Any]]
 
 LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
 ID = "id"
+FIRST_TIME_MS = 315_532_800_000  # 1980: what is smaller and named like a time counts something
+DELAY = 50  # records: in the first commands, a label comes so much later; the README says the same
 
 
 def init(
@@ -87,11 +89,17 @@ def init(
     text = toml(origin, fields, choice)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
+    # On a broker old records may be gone as soon as they are written: its retention goes by time.
+    time_field, about_time = None, None
+    if file and not origin.transport.startswith("kafka:"):
+        time_field, about_time = _time(records, label, id_field)
+    if about_time:
+        typer.echo(about_time)
     for warning in warnings:
         typer.echo(f"warning: {warning}")
     _write(output, text)
     typer.echo(f"\nwrote {output}; next:")
-    for line in _next_steps(origin, file, label, output):
+    for line in _next_steps(origin, file, label, output, time_field):
         typer.echo(f"  {line}")
 
 
@@ -242,6 +250,41 @@ def _id(
     return wanted, _without_id(wanted, records, keyed=keyed)
 
 
+def _time(records: Records, label: str | None, id_field: str) -> tuple[str | None, str | None]:
+    """The field with the time of the records, None where none can be used; what to say of it."""
+    from consumers.config.sample import named_like_a_time
+    from consumers.config.sections import Labels
+
+    found = {}
+    for name in records[0]:
+        if named_like_a_time(name) and name not in (label, id_field) and "." not in name:
+            times = _times(records, name)
+            if times is not None:
+                found[name] = times
+    if len(found) != 1:
+        several = " or ".join(found)
+        return None, f"time: `produce --time-field {several}` would name one" if found else None
+    [(name, times)] = found.items()
+    late = max((b - a for a, b in zip(times, times[DELAY:], strict=False)), default=0)
+    if label and late >= Labels().horizon_ms:
+        return None, (
+            f"time {name}: not used, for {DELAY} records are longer there than [labels] horizon, "
+            "and labels would come too late"
+        )
+    return name, f"time {name}: every value is a time; `produce --time-field` takes it"
+
+
+def _times(records: Records, name: str) -> list[int] | None:
+    """The times in a field, sorted; None unless every record has one."""
+    from consumers.feed import timestamp_ms
+
+    try:
+        times = sorted(timestamp_ms(record.get(name)) for record in records)
+    except ValueError:
+        return None
+    return times if times[0] >= FIRST_TIME_MS else None
+
+
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
     """What happens to records without an id, None where each has one."""
     n = sum(1 for record in records if _at(record, name) is None)
@@ -333,7 +376,9 @@ def _count(n: int, one: str, many: str = "") -> str:
     return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
-def _next_steps(origin: Source, file: Path | None, label: str | None, output: Path) -> list[str]:
+def _next_steps(
+    origin: Source, file: Path | None, label: str | None, output: Path, time_field: str | None
+) -> list[str]:
     config = shlex.quote(str(output))
     check = f"headwater check {config} --create"
     run = f"headwater run {config}"
@@ -343,10 +388,11 @@ def _next_steps(origin: Source, file: Path | None, label: str | None, output: Pa
     if origin.id != ID:
         produce += f" --id-field {shlex.quote(origin.id)}"
     if label:
-        produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay 50"
+        produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay {DELAY}"
+    stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
     return [
         f"{check}    # makes the topics",
-        f"{produce}    # all at once",
+        f"{produce}{stamped}    # all at once",
         f"{run}    # learns, and waits for more",
         f"{produce} --rate 50    # or this instead, in another terminal, to watch it learn",
     ]

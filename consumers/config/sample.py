@@ -18,7 +18,15 @@ from consumers.config.sections import LONGEST_NAME
 from consumers.errors import ConfigError
 from stream.schema import Field, Kind, Schema
 
-__all__ = ["SAMPLE_SIZE", "Inferred", "check_labels", "infer", "likely_ids", "schema_of"]
+__all__ = [
+    "SAMPLE_SIZE",
+    "Inferred",
+    "check_labels",
+    "infer",
+    "likely_ids",
+    "named_like_a_time",
+    "schema_of",
+]
 
 MOST_FIELDS = 1000
 RAREST = 0.05  # of the sample: one odd record must not decide what is learned for good
@@ -84,6 +92,17 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
         elif name == first and _rises(values):
             found[name] = why + "it is the first column and rises"
     return found
+
+
+def named_like_a_time(name: str) -> bool:
+    """Whether a field of this name may tell when its record was.
+
+    Examples
+    --------
+    >>> [name for name in ("ts", "created_at", "format", "times") if named_like_a_time(name)]
+    ['ts', 'created_at']
+    """
+    return _TIME_NAME.search(name) is not None
 
 
 def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from consumers.commands.init import init
+from consumers.cli import main
+from consumers.commands.init import DELAY, init
 from consumers.config import Config, load
 from consumers.config.propose import choose
 from consumers.config.sample import Inferred
 from consumers.errors import ConfigError
 from consumers.models import build
-from consumers.records import Outgoing
+from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 
 ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]
@@ -56,6 +58,66 @@ def test_file_gives_a_configuration_of_the_embedded_log(
         "--label-topic People-1-labels --label spam --delay 50" in shown
     )
     assert "--rate 50" in shown
+
+
+def stamped(step_ms: int, **more: Any) -> list[dict[str, Any]]:
+    """The rows, so many ms apart."""
+    return [{**row, "ts": 1_700_000_000_000 + i * step_ms, **more} for i, row in enumerate(ROWS)]
+
+
+def test_time_of_the_records_is_taken_by_what_is_proposed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Then labels are as late as they were; at a rate it would be the present time."""
+    init(write("people.jsonl", stamped(60_000)), label="spam")
+
+    shown = capsys.readouterr().out
+    assert "time ts: every value is a time" in shown
+    at_once, at_a_rate = (line for line in shown.splitlines() if "headwater produce" in line)
+    assert "--delay 50 --time-field ts " in at_once
+    assert "--time-field" not in at_a_rate
+    features = load(Path("people.toml")).features
+    assert features is not None
+    assert "ts" not in features
+    command = at_once.partition("#")[0].split()[1:]
+    assert main(["check", "people.toml", "--create"]) == 0
+    assert main(command) == 0
+    log = open_log("sqlite:people.db")
+    first = next(iter(log.read({Partition("people", 0): 0}, {Partition("people", 0): 1})))
+    log.close()
+    assert first.timestamps[0] == 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "more", "transport", "told"),
+    [
+        (86_400_000, {}, None, "time ts: not used, for 50 records are longer there than [labels]"),
+        (1000, {"at": "2024-03-01"}, None, "`produce --time-field ts or at` would name one"),
+        (1000, {"ts": "noon"}, None, None),
+        (1000, {"ts": 7}, None, None),
+        (1000, {}, "kafka://localhost:9", None),
+    ],
+)
+def test_time_that_would_do_harm_is_not_taken(
+    step_ms: int,
+    more: dict[str, Any],
+    transport: str | None,
+    told: str | None,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Labels beyond the horizon, a choice of two, no time at all, a broker's retention by time."""
+    init(write("people.jsonl", stamped(step_ms, **more)), label="spam", transport=transport)
+
+    shown = capsys.readouterr().out
+    assert f"--delay {DELAY}    # all at once" in shown
+    assert (told or "headwater produce") in shown
+
+
+def test_readme_and_init_have_labels_come_equally_late() -> None:
+    """A newcomer compares the two."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+    assert set(re.findall(r"--delay (\d+)", readme)) == {str(DELAY)}
 
 
 def test_categories_beside_numbers_are_learned_too() -> None:
