@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.cli import main
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import DEAD_LETTER_REASONS
 from stream.explain import Explanation
@@ -33,6 +34,30 @@ def test_python_of_the_documentation_runs(code: str, tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+CONFIGS = [
+    pytest.param(text, id=f"{page.name}-{n}")
+    for page in PAGES
+    for n, text in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL))
+    if text.startswith("name = ")
+]
+
+
+@pytest.mark.parametrize("text", CONFIGS)
+def test_whole_configurations_of_the_documentation_pass_the_check(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that begin with a name, as `headwater check --create` sees them."""
+    monkeypatch.chdir(tmp_path)
+    Path("shown.toml").write_text(text)
+
+    assert main(["check", "shown.toml", "--create"]) == 0
+
+
+def test_there_is_a_whole_configuration_to_check() -> None:
+    """docs/drift.md has one, or the test before would test nothing."""
+    assert [param for param in CONFIGS if str(param.id).startswith("drift.md")]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
