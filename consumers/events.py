@@ -201,7 +201,7 @@ class DriftView:
     Parameters
     ----------
     model
-        What the series of [model] are called, which is what is watched.
+        Name of [model], which is what is watched: the service's.
     monitors
         Each detector.
     actions
@@ -226,7 +226,7 @@ class ChallengerView:
     Parameters
     ----------
     name, type
-        As predictions name it; `model` is what its series are called.
+        As predictions have them.
     learned
         Labels it learned.
     skipped
@@ -239,7 +239,6 @@ class ChallengerView:
 
     name: str
     type: str
-    model: str
     learned: int
     skipped: Mapping[str, int]
     quality: QualityView
@@ -253,8 +252,7 @@ class ShardView:
     Parameters
     ----------
     name, model, shard
-        The service; the champion: the type of [model], or the name of the challenger that was
-        promoted; the shard's number.
+        The service, the type of the champion, the shard's number.
     observations, predictions, learned
         Totals.
     labels, dead_letters

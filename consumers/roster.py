@@ -75,7 +75,7 @@ def promote(
 
 
 def named(config: Config, live: Live, name: str) -> str:
-    """The challenger of that name; "" for the service's own or the type of [model].
+    """The challenger of that name; "" for the service's own, which is that of [model].
 
     Raises
     ------
@@ -83,7 +83,7 @@ def named(config: Config, live: Live, name: str) -> str:
         There is none, or it is champion already.
     """
     shard = live.shard
-    champion = "" if name in (config.name, shard.spec.model) else name
+    champion = "" if name == config.name else name
     others = [c or config.name for c in ("", *shard.lineup.challengers) if c != shard.champion]
     if champion == shard.champion:
         also = f"; promote {' or '.join(others)}" if others else ""

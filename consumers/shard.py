@@ -275,7 +275,7 @@ class Shard:
         champion = everyone.pop(self.champion)
         return ShardView(
             self.spec.name,
-            champion.name or self.spec.model,
+            self._spoken(champion.name)[1],
             self.spec.number,
             self._counts["observations"],
             self._counts["predictions"],
@@ -296,7 +296,7 @@ class Shard:
             self._spoken(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
             self._roster.promotions,
-            self._alarms.view(self.spec.model),
+            self._alarms.view(self.spec.name),
         )
 
     def _label_view(self, champion: Progressive) -> LabelView:
@@ -308,7 +308,6 @@ class Shard:
     def _challenger_view(self, of: Contestant) -> ChallengerView:
         return ChallengerView(
             *self._spoken(of.name),
-            of.name or self.spec.model,
             self._counts["learned"] - of.missed,
             of.skipped,
             of.machine.view(),

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consumers.config.decision import Decision
 from consumers.config.drift import Drift
-from consumers.config.learner import SERVICE_NAME, Challenger, Model, Promotion, spoken
+from consumers.config.learner import SERVICE_NAME, Challenger, Model, Promotion
 from consumers.config.sections import (
     Commit,
     FieldName,
@@ -105,7 +105,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:
-        taken = {self.name: "the service", spoken(self.model.type): "[model]"}
+        taken = {self.name: "the service and of [model]"}
         for challenger in self.challenger:
             name = challenger.name
             if name in taken:

@@ -15,9 +15,9 @@ __all__ = ["challengers"]
 def challengers(view: ShardView) -> Iterator[Metric]:
     """Who is champion, and how the others stand against it."""
     shard = str(view.shard)
-    of = {(shard, challenger.model): challenger for challenger in view.challengers}
+    of = {(shard, challenger.name): challenger for challenger in view.challengers}
     others = ((one, 0) for one in of)
-    yield family("headwater_champion", [((shard, view.model), 1), *others])
+    yield family("headwater_champion", [((shard, view.champion[0]), 1), *others])
     yield family("headwater_promotions_total", [((shard,), view.promotions)])
     against = {one: challenger.comparison for one, challenger in of.items()}
     yield family(

@@ -327,10 +327,10 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
 - `reason` of `headwater_http_refused_total` is `pages`, `connections` or `questions` (the page's).
-- `model` is the type of `[model]`, or the name of a challenger. `bound` is `lower`, `mean` or
-  `upper`; `right` is `challenger` or `champion`; `what` is `refused` or `uncorrected`. Challengers
-  have a confusion only with `[telemetry] challenger_confusion`. Evidence begins anew with every
-  champion. See [challengers.md](challengers.md).
+- `model` is the name that predictions have: the service's for `[model]`, or that of a challenger.
+  `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
+  or `uncorrected`. Challengers have a confusion only with `[telemetry] challenger_confusion`.
+  Evidence begins anew with every champion. See [challengers.md](challengers.md).
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they

@@ -72,7 +72,7 @@ class ShardCollector(Collector):
         if view is not None:
             yield from _totals(view)
             yield _dead_letters(view, self._exemplars())
-            of = (str(view.shard), view.model)
+            of = (str(view.shard), view.champion[0])
             yield from united(self._qualities(view))
             yield from _decisions(of, view.risk)
             yield from _labelling(of, view.labelling)
@@ -82,9 +82,9 @@ class ShardCollector(Collector):
     def _qualities(self, view: ShardView) -> Iterator[Metric]:
         """Of the champion, then of each challenger."""
         shard = str(view.shard)
-        yield from self._quality((shard, view.model), view.quality)
+        yield from self._quality((shard, view.champion[0]), view.quality)
         for challenger in view.challengers:
-            for metric in self._quality((shard, challenger.model), challenger.quality):
+            for metric in self._quality((shard, challenger.name), challenger.quality):
                 if self._confusions or metric.name != "headwater_confusion":
                     yield metric
 

@@ -262,8 +262,7 @@ def _contenders(view: ShardView) -> list[Contender]:
         return []
     last = view.quality.scores[view.quality.last]
     champion = Contender(
-        view.model,
-        view.model,
+        *view.champion,
         view.learned,
         short(last.accuracy),
         short(last.log_loss),

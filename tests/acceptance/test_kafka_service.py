@@ -165,7 +165,7 @@ def test_one_partition_scores_as_rivers_loop_to_the_last_digit(
     predictions = assert_each_once_in_order(feed, name)
     assert ids(predictions[0]) == [str(i) for i in range(len(stream))]
     assert accuracy_of(predictions, stream) == rivers_accuracy
-    of = '{model="GaussianNB",shard="0",window="all"}'
+    of = f'{{model="{name}",shard="0",window="all"}}'
     with Service(config, "--shards", "0") as service:
         said = service.wait_said(r"live at journal entry (\d+), (\d+) records replayed")
         assert int(said[1]) > 1

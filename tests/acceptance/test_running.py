@@ -35,7 +35,7 @@ PROMISED = {
 }
 OBSERVATIONS = 'headwater_observations_total{shard="0"}'
 LEARNED = 'headwater_learned_total{shard="0"}'
-ACCURACY = 'headwater_accuracy_ratio{model="GaussianNB",shard="0",window="all"}'
+ACCURACY = 'headwater_accuracy_ratio{model="svc",shard="0",window="all"}'
 CONFIG = """
 name = "{name}"
 [input]

@@ -78,6 +78,7 @@ def test_promoted_challenger_speaks_after_the_next_start(
     [
         (["nobody"], "no challenger nobody: expected joint or bins"),
         (["svc"], "svc is the champion already; promote joint or bins"),
+        (["GaussianNB"], "no challenger GaussianNB: expected joint or bins"),
         (["--yes"], "--yes needs the NAME"),
     ],
 )

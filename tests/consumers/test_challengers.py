@@ -16,6 +16,7 @@ from consumers.lineup import Lineup
 from consumers.recovery import rebuild, sources
 from consumers.roster import promote
 from consumers.snapshots.store import SnapshotStore
+from consumers.telemetry.prometheus import ShardCollector
 from consumers.travel import audit, moment, rebuild_at, roll_back
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told
 
@@ -23,6 +24,7 @@ BAYES = '[[challenger]]\nname = "bayes"\ntype = "GaussianBayes"\n'
 SLOW = '[[challenger]]\nname = "slow"\ntype = "KNNClassifier"\nwindow = 40\n'
 CATEGORIES = '[[challenger]]\nname = "cat"\ntype = "CategoricalNB"\n'
 TREE = '[[challenger]]\nname = "tree"\ntype = "river:tree.HoeffdingTreeClassifier"\n'
+DRIFT = '[drift]\ndetectors = [{on = "error", type = "ADWIN"}]\n'
 RULE = '[promotion]\nrule = "e_value"\nthreshold = 4\n'
 
 
@@ -168,8 +170,34 @@ def test_promoted_challenger_speaks_from_the_next_record_on(make_service) -> Non
     assert set(said[:before]) == {"svc"}
     assert set(said[before:]) == {"bayes"}
     assert json.loads(service.predictions()[-1][2])["model"]["type"] == "GaussianBayes"
-    assert (view.model, [c.name for c in view.challengers]) == ("bayes", ["svc"])
+    assert view.champion == ("bayes", "GaussianBayes")
+    assert [c.name for c in view.challengers] == ["svc"]
     assert service.rebuilt(more=BAYES).shard.fingerprint() == service.fingerprint()
+
+
+def test_a_model_has_one_name_in_predictions_metrics_and_commands(make_service) -> None:
+    """That of its block, for [model] the service's; a challenger may be called like a type."""
+    more = BAYES.replace('"bayes"', '"GaussianNB"') + DRIFT
+    service = filled(make_service, 100)
+    before = service.run(more=more)
+    promoted(service, "GaussianNB", more)
+    after = service.run(more=more)
+
+    assert set(speakers(service)) == {"svc"}
+    assert [named(view, "headwater_champion") for view in (before, after)] == [
+        {"svc": 1, "GaussianNB": 0},
+        {"GaussianNB": 1, "svc": 0},
+    ]
+    for view in (before, after):
+        assert named(view, "headwater_accuracy_ratio").keys() == {"svc", "GaussianNB"}
+        assert named(view, "headwater_drift_alarms_total").keys() == {"svc"}
+
+
+def named(view, metric: str) -> dict[str, float]:
+    """The series of a metric by their model."""
+    scraped = ShardCollector(lambda: view, clock=lambda: 0.0).collect()
+    samples = (sample for family in scraped for sample in family.samples)
+    return {s.labels["model"]: s.value for s in samples if s.name == metric}
 
 
 def test_prediction_of_a_promoted_challenger_comes_out_again_byte_for_byte(make_service) -> None:

@@ -35,7 +35,7 @@ from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
 from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}
-OF = SHARD | {"model": "GaussianNB"}
+OF = SHARD | {"model": "mail"}
 
 
 def telemetry(
@@ -276,7 +276,7 @@ def test_drift_is_shown_by_detector_and_by_what_it_watches() -> None:
 def test_hostile_feature_names_stay_distinct() -> None:
     """Two features whose names differ beyond the cut are two series."""
     monitors = [MonitorView("ADWIN", f"feature:{'x' * 200}{i}", i, False) for i in range(2)]
-    _, registry = telemetry(view(drift=DriftView("GaussianNB", monitors, {}, (), 1000)))
+    _, registry = telemetry(view(drift=DriftView("mail", monitors, {}, (), 1000)))
 
     assert len(series(registry, "headwater_drift_alarms_total")) == 2
 
@@ -310,9 +310,9 @@ def test_challenger_has_its_scores_and_how_it_stands_against_the_champion() -> N
     assert shown("challenger_discordant_total", right="challenger") == 3
     assert shown("challenger_skipped_total", what="refused") == 1
     assert registry.get_sample_value("headwater_promotions_total", SHARD) == 2
-    assert {s["model"] for s in series(registry, "headwater_confusion_total")} == {"GaussianNB"}
+    assert {s["model"] for s in series(registry, "headwater_confusion_total")} == {"mail"}
     assert {s["model"] for s in series(asked, "headwater_confusion_total")} == {
-        "GaussianNB",
+        "mail",
         "tree",
     }
 
@@ -470,9 +470,9 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
         "headwater_http_refused_total",
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
-    mine = [labels for labels in scored if labels["model"] == "GaussianNB"]
+    mine = [labels for labels in scored if labels["model"] == "mail"]
     assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2
-    assert {labels["model"] for labels in scored} == {"GaussianNB", "tree"}
+    assert {labels["model"] for labels in scored} == {"mail", "tree"}
 
 
 def test_labels_of_each_series_are_those_documented() -> None:

@@ -74,7 +74,6 @@ def challenger(model: str = "tree", **changed: Any) -> ChallengerView:
     given: dict[str, Any] = {
         "name": model,
         "type": "river:tree.HoeffdingTreeClassifier",
-        "model": model,
         "learned": 12,
         "skipped": {"refused": 1, "uncorrected": 0},
         "quality": quality(accuracy=0.9),
@@ -87,6 +86,7 @@ def view(**changed: Any) -> ShardView:
     """A shard that has seen a hundred observations."""
     given: dict[str, Any] = {
         "name": "mail",
+        "champion": ("mail", "GaussianNB"),
         "model": "GaussianNB",
         "shard": 0,
         "records": 118,
@@ -104,7 +104,7 @@ def view(**changed: Any) -> ShardView:
         "risk": RiskView(0.25, 12, 3, windows=dict.fromkeys(WINDOWS, RISK)),
         "labelling": labelling(),
         "drift": DriftView(
-            "GaussianNB",
+            "mail",
             (MonitorView("DDM", "error", 3, True), MonitorView("KSWIN", "feature:a", 0, False)),
             {"reset": 2},
             (),

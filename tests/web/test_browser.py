@@ -97,7 +97,7 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
     assert rows["risk of decisions"][1] != "–"
     assert [row[1] for row in dead] == ["wrong kind", "unparsable"]
     assert drift[0][1:3] == ["error", "ADWIN"]
-    assert [row[0] for row in challengers] == ["GaussianNB (champion)", "joint, GaussianBayes"]
+    assert [row[0] for row in challengers] == ["svc, GaussianNB (champion)", "joint, GaussianBayes"]
     assert visible == SECTIONS
 
 

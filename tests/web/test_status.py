@@ -214,10 +214,11 @@ def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_erro
 def test_challengers_stand_beside_the_champion() -> None:
     """It first, without a comparison; nobody where it has none."""
     compared = ComparisonView(100, 9, 4, float("inf"), 0.012, -0.001, 0.02)
-    joint = ChallengerView("joint", "GaussianBayes", "joint", 50, {}, quality(), compared)
+    joint = ChallengerView("joint", "GaussianBayes", 50, {}, quality(), compared)
     champion, other = document(board(challengers=(joint,))).shard.contenders
 
-    assert (champion.name, champion.champion, champion.e_value) == ("GaussianNB", True, None)
+    assert (champion.name, champion.type, champion.champion) == ("mail", "GaussianNB", True)
+    assert champion.e_value is None
     assert (other.name, other.type, other.learned) == ("joint", "GaussianBayes", 50)
     assert (other.won, other.lost, other.difference) == (9, 4, 0.012)
     assert other.e_value < float("inf"), "which JSON does not know"

@@ -460,7 +460,7 @@
       element,
       ["Model", right("Accuracy"), right("Log loss"), right("Learned"), right("Only it was right"), right("Only the champion"), right("E-value"), right("Brier, better by (95 % at all times)")],
       list.map((c) => [
-        name(c.champion ? `${c.name} (champion)` : c.name === c.type ? c.name : `${c.name}, ${c.type}`),
+        name(`${c.name === c.type ? c.name : `${c.name}, ${c.type}`}${c.champion ? " (champion)" : ""}`),
         right(percent(c.accuracy)), right(decimal(c.log_loss)), right(number(c.learned)),
         right(c.champion ? "" : number(c.won)), right(c.champion ? "" : number(c.lost)),
         right(c.champion ? "" : evidence(c.e_value)),
