@@ -53,7 +53,9 @@ class LabelJoin:
         Whether a second, different label replaces the first one. The rows of settled ids are
         then kept like those that wait.
     max_bytes
-        Of all rows that are kept, but for their numbers: the oldest go.
+        Of all rows that are kept, but for their numbers: the oldest go. As the model of the join
+        holds them: what shadows of it hold besides is not counted, or a challenger would decide
+        which observations the model may learn.
 
     Examples
     --------

@@ -168,7 +168,8 @@ class Labels(Section):
         description="Bytes of the categories and texts of all observations that wait, and with "
         "`corrections` of the settled ones; beyond it the oldest are let go and counted. 256 MiB: "
         "2.6 kB for each of 100,000, so that large records do not take more memory than as many "
-        "small ones may.",
+        "small ones may. Counted is what `[model]` holds; each `[[challenger]]` to it holds the "
+        "same observations, its texts once more.",
     )
     horizon: Duration = Field(
         default="7d",

@@ -10,6 +10,7 @@ import pytest
 from consumers.config import infer, schema_of
 from consumers.config.sections import LONGEST_NAME
 from consumers.errors import ConfigError
+from consumers.lineup import Lineup
 from consumers.records import Record
 from stream import BernoulliNB, CategoricalNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, batch, seen, shard, told
@@ -132,6 +133,22 @@ def test_large_observations_that_wait_are_bounded_by_their_bytes(kind: Any) -> N
     assert 0 < whole.view().pending < 9
     assert whole.view().labels["evicted"] == 9 - whole.view().pending
     assert again.fingerprint() == whole.fingerprint()
+
+
+def test_a_challenger_lets_no_observation_of_the_model_go() -> None:
+    """What it holds is not counted: [model] would learn another thing beside it (0019)."""
+    bounds: dict[str, Any] = {"schema": Schema.of(x="text"), "max_pending_bytes": 1_000}
+    words = [" ".join(f"w{n}x{k}" for k in range(30)) for n in range(9)]
+    records = batch([seen(str(n), n, x=text) for n, text in enumerate(words)])
+    alone, beside = shard(MultinomialNB(), **bounds), shard(MultinomialNB(), **bounds)
+    rival = {"type": "MultinomialNB", "parameters": {"alpha": 0.5}}
+    beside.line_up(Lineup({"a": rival, "b": rival}))
+    alone.process(records, NOW)
+    beside.process(records, NOW)
+
+    assert 0 < alone.view().pending < 9
+    assert beside.view().pending == alone.view().pending
+    assert beside.view().labels == alone.view().labels
 
 
 def test_inferred_fields_are_bounded_in_number_and_in_their_names() -> None:
