@@ -89,12 +89,7 @@ def init(
     text = toml(origin, fields, choice)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
-    # On a broker old records may be gone as soon as they are written: its retention goes by time.
-    time_field, about_time = None, None
-    if file and not origin.transport.startswith("kafka:"):
-        time_field, about_time = _time(records, label, id_field)
-    if about_time:
-        typer.echo(about_time)
+    time_field = _time(records, label, origin) if file else None
     for warning in warnings:
         typer.echo(f"warning: {warning}")
     _write(output, text)
@@ -250,28 +245,34 @@ def _id(
     return wanted, _without_id(wanted, records, keyed=keyed)
 
 
-def _time(records: Records, label: str | None, id_field: str) -> tuple[str | None, str | None]:
-    """The field with the time of the records, None where none can be used; what to say of it."""
+def _time(records: Records, label: str | None, origin: Source) -> str | None:
+    """The field with the time of the records, None where none can be used; it says what it found.
+
+    On a broker none is: its retention goes by time, and old records may be gone once written.
+    """
     from consumers.config.sample import named_like_a_time
     from consumers.config.sections import Labels
 
     found = {}
-    for name in records[0]:
-        if named_like_a_time(name) and name not in (label, id_field) and "." not in name:
+    for name in () if origin.transport.startswith("kafka:") else records[0]:
+        if named_like_a_time(name) and name not in (label, origin.id) and "." not in name:
             times = _times(records, name)
             if times is not None:
                 found[name] = times
     if len(found) != 1:
-        several = " or ".join(found)
-        return None, f"time: `produce --time-field {several}` would name one" if found else None
+        if found:
+            typer.echo(f"time: `produce --time-field {' or '.join(found)}` would name one")
+        return None
     [(name, times)] = found.items()
     late = max((b - a for a, b in zip(times, times[DELAY:], strict=False)), default=0)
     if label and late >= Labels().horizon_ms:
-        return None, (
+        typer.echo(
             f"time {name}: not used, for {DELAY} records are longer there than [labels] horizon, "
             "and labels would come too late"
         )
-    return name, f"time {name}: every value is a time; `produce --time-field` takes it"
+        return None
+    typer.echo(f"time {name}: every value is a time; `produce --time-field` takes it")
+    return name
 
 
 def _times(records: Records, name: str) -> list[int] | None:
