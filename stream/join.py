@@ -301,7 +301,8 @@ class LabelJoin:
 
     def _release(self, plan: Plan, slot: int) -> None:
         if slot >= 0:
-            plan.kept.pop(slot, None)
+            if plan.kept.pop(slot, None) is None:
+                plan.freed.append(slot)
             self._slots.give(slot)
 
     def _keep_early(self, id_: str, label: Label, w: float) -> None:

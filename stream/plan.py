@@ -70,6 +70,8 @@ class Plan:
         In order.
     kept
         Slot to row of this call, for rows that are kept at its end.
+    freed
+        Slots whose rows of earlier calls are kept no longer; some are in `kept` again.
     began, ended
         Slots of the observations that wait for a label at its end and did not before it, and of
         those that waited before it and do no longer.
@@ -83,6 +85,7 @@ class Plan:
 
     steps: list[Step] = field(default_factory=list)
     kept: dict[int, int] = field(default_factory=dict)
+    freed: list[int] = field(default_factory=list)
     began: set[int] = field(default_factory=set)
     ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)

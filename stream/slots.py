@@ -1,7 +1,7 @@
 """Where rows are kept while they wait: slots, handed out and taken back, and what lies in them.
 
 A slot that is free is handed out again, the last one first, so that the store behind never grows
-beyond the most that was kept at one time.
+beyond the most that was kept at one time; what bytes lay in it are let go at the end of the call.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -69,6 +70,13 @@ class Waiting:
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
+
+    def clear(self, slots: Iterable[int]) -> None:
+        """Let go of the categories and texts in `slots`; numbers take the same room either way."""
+        rows = self.rows
+        if rows.categorical_names or rows.text_names:
+            there = [slot for slot in slots if slot < len(rows)]  # not what was never put
+            rows.categorical[there] = rows.text[there] = None
 
     def _resize(self, slots: int, classes: int) -> None:
         n, m = self.proba.shape

@@ -140,6 +140,7 @@ class Progressive:
         said = predictions.best()
         self.estimate.follow(plan, block, old, predictions, said, self.waiting)
         self._score(plan, block, old, predictions, said)
+        self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))

@@ -197,7 +197,7 @@ class Shadow:
         if not taken.all():
             steps = [steps[i] for i in np.flatnonzero(taken).tolist()]
         ended = [slot for slot in plan.ended if self._standing[slot] == HELD]
-        return Plan(steps, kept, plan.began & kept.keys(), ended)
+        return Plan(steps, kept, plan.freed, plan.began & kept.keys(), ended)
 
     def _whole(self, asked: Asked, taken: NDArray[np.bool_], result: Result) -> Result:
         """The result with a prediction a step of the plan, those it could not make empty."""

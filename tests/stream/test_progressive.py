@@ -388,6 +388,21 @@ def test_label_scores_the_prediction_made_then() -> None:
     assert counts(going.view())["far", "near"] == counts(before)["far", "near"] + 1
 
 
+@pytest.mark.parametrize("learner", [GaussianNB, MultinomialNB])
+def test_what_waits_no_longer_holds_no_text(learner) -> None:
+    """Answered, expired or evicted: its slot may stay free for long, and texts are large."""
+    m = machine(learner(), max_pending=3, horizon=50)
+    events = [Event(f"{i}", {"c": "red", "t": f"a text {i}"}) for i in range(6)]
+    run(m, [*events[:5], Event("3", None, "y"), events[5]], cuts=(2, 5), times=[*range(6), 53])
+    kept = m.join.kept_slots().tolist()
+    free = sorted({0, 1, 2} - set(kept))
+
+    assert (len(kept), len(free), m.join.slots) == (2, 1, 3)
+    for cells in (m.waiting.rows.categorical, m.waiting.rows.text):
+        assert all(cells[slot, 0] is not None for slot in kept)
+        assert all(cells[slot, 0] is None for slot in free)
+
+
 def test_prediction_before_any_class_is_unscored() -> None:
     """It names no class: counted beside the score, neither right nor wrong."""
     going = machine()
