@@ -68,14 +68,7 @@ def advance(
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
         drift=drift,
     )
-    record = Outgoing(
-        found.journal.topic,
-        str(entry.seq).encode(),
-        journal.encode(entry),
-        now,
-        (),
-        found.journal.number,
-    )
+    record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.errors import TransportError
-from consumers.records import Batch, Fetched, Partition, credible
+from consumers.records import Batch, Fetched, Outgoing, Partition, credible
 
 __all__ = [
     "Entry",
@@ -35,6 +35,7 @@ __all__ = [
     "encode",
     "entry_of",
     "merge",
+    "written",
 ]
 
 MERGE_VERSION = 1
@@ -138,6 +139,11 @@ _encoder = msgspec.json.Encoder()
 def encode(entry: Journaled) -> bytes:
     """The entry as JSON."""
     return _encoder.encode(entry)
+
+
+def written(entry: Journaled, journal: Partition, now: int) -> Outgoing:
+    """The entry as a record of its journal."""
+    return Outgoing(journal.topic, str(entry.seq).encode(), encode(entry), now, (), journal.number)
 
 
 def decode(value: bytes | None) -> Journaled:

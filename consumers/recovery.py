@@ -20,7 +20,7 @@ from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.journal import Entry, Identity
-from consumers.records import Outgoing, Partition
+from consumers.records import Partition
 from consumers.roster import adopt
 from consumers.shard import Shard
 from consumers.snapshots.format import About
@@ -217,10 +217,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
         born=uuid.uuid4().hex,
     )
-    record = Outgoing(
-        found.journal.topic, b"0", journal.encode(entry), now, (), found.journal.number
-    )
-    return owner.commit([], record, starts) + 1
+    return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
 
 def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:

@@ -12,7 +12,6 @@ from consumers.errors import ConfigError
 from consumers.history import Live, Sources
 from consumers.journal import Roster
 from consumers.lineup import Lineup, configured
-from consumers.records import Outgoing
 from consumers.transports.protocol import Owner
 
 __all__ = ["adopt", "named", "promote"]
@@ -116,14 +115,7 @@ def _write(
         champion,
         reason,
     )
-    record = Outgoing(
-        found.journal.topic,
-        str(entry.seq).encode(),
-        journal.encode(entry),
-        entry.now,
-        (),
-        found.journal.number,
-    )
+    record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)
     live.seq, live.position, live.now = entry.seq, at + 1, entry.now
     return entry

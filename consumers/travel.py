@@ -328,14 +328,7 @@ def roll_back(
         last = entry.seq
         live.now = max(live.now, entry.now)
     reset = Reset(last + 1, max(now, live.now), live.seq, live.chain, reason)
-    record = Outgoing(
-        found.journal.topic,
-        str(reset.seq).encode(),
-        journal.encode(reset),
-        reset.now,
-        (),
-        found.journal.number,
-    )
+    record = journal.written(reset, found.journal, reset.now)
     at = owner.commit([], record, live.shard.positions)
     live.seq, live.position, live.now = reset.seq, at + 1, reset.now
     return reset
