@@ -337,66 +337,6 @@ def test_foreign_record_in_the_journal_is_refused(ran, make_service) -> None:
         recovered(service)
 
 
-def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
-    """Fields and starting offsets are journaled: every later start sees the same."""
-    service = make_service()
-    fill(service.log, phishing(20))
-    live = recovered(service)
-    (entry,) = [journal.decode(r.value) for r in service.records("svc-journal")]
-
-    assert isinstance(entry, Identity)
-    assert [name for name, _ in entry.fields] == list(FEATURES)
-    assert entry.starts == [("ans", 0, 0), ("obs", 0, 0)]
-    assert (live.seq, live.position, live.replayed) == (0, 1, 0)
-    assert recovered(service).shard.fingerprint() == live.shard.fingerprint()
-    assert service.ends("svc-journal") == [1]
-
-
-def inferring(service, **changes) -> history.Live:
-    """Recovery of a configuration without [features]."""
-    config = service.config(**changes).model_copy(update={"features": None})
-    found = sources(config, service.log)
-    owner = service.log.owner("svc", 0, found.inputs)
-    return recover(config, service.log, owner, found, store_of(service), now=NOW)
-
-
-def test_inferred_fields_stay_what_they_were_at_the_first_start(make_service) -> None:
-    """New fields in later records do not change a model that runs."""
-    service = make_service()
-    fill(service.log, phishing(100))
-    fields = inferring(service).fields
-    assert {f.name for f in fields} == set(FEATURES)
-
-    service.log.append([Outgoing("obs", b"n", b'{"id":"n","new":1}', NOW, (), 0)] * 400)
-
-    assert inferring(service).fields == fields
-
-
-def test_inference_without_records_is_one_line(make_service) -> None:
-    """There is nothing to look at."""
-    service = make_service()
-    fill(service.log, [])
-
-    with pytest.raises(ConfigError, match=r"declare \[features\] or feed the topic first"):
-        inferring(service)
-
-
-@pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("latest", 30), ("time", 12)])
-def test_start_counts_for_an_empty_journal(make_service, start, first) -> None:
-    """At the beginning, the end, or the first record of a time."""
-    service = make_service()
-    fill(service.log, phishing(30))
-    config = service.config()
-    moment = "2023-11-14T22:13:20.120Z" if start == "time" else start
-    section = config.input.model_copy(update={"start": moment})
-    config = config.model_copy(update={"input": section})
-    found = sources(config, service.log)
-    owner = service.log.owner("svc", 0, found.inputs)
-    live = recover(config, service.log, owner, found, store_of(service), now=NOW)
-
-    assert live.shard.positions[Partition("obs", 0)] == first
-
-
 def test_entries_hold_ranges_and_counts_and_stay_small(ran) -> None:
     """One a commit, its number rising, whatever was in the batch."""
     records = ran.records("svc-journal")

@@ -1,0 +1,165 @@
+"""The join and its obvious twin: any events, in any calls, with any restart."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join import LabelJoin
+from stream.plan import Plan
+from tests.oracles_join import JoinTwin
+from tests.stream.test_join import OPS
+
+labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
+event = st.tuples(
+    st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
+    st.sampled_from("abcde"),
+    labels,
+    st.integers(-5, 15),
+    st.sampled_from([1.0, 0.5]),
+    st.sampled_from([True, True, True, False]),
+)
+bounds = st.fixed_dictionaries(
+    {
+        "max_pending": st.integers(1, 3),
+        "horizon": st.integers(1, 40) | st.just(1000),
+        "max_classes": st.integers(1, 3),
+        "corrections": st.booleans(),
+        "max_bytes": st.integers(0, 8) | st.just(1 << 62),
+    }
+)
+
+
+def size_of(number: int) -> int:
+    """The bytes of an observation's row in these tests."""
+    return number * 7 % 5
+
+
+def possible(label: object) -> bool:
+    """Whether a learner of these tests could take the old label back for this one."""
+    return label != "z"
+
+
+class Calls:
+    """A join called with events, and steps by observation number, as a machine would do them."""
+
+    def __init__(self, join: LabelJoin) -> None:
+        self.join = join
+        self.plan, self.first, self.number = Plan(), 0, 0
+        self.owner: dict[int, int] = {}
+        self.steps: list[tuple[str, int, object, float | None]] = []
+        self.rejected: dict[int, str] = {}
+        self.ages: list[int] = []
+        self.waiting: set[int] = set()
+
+    def end(self) -> None:
+        """Do what is planned, up to the correction at its end."""
+        plan = self.plan
+        for op, row, slot, y, w in plan.steps:
+            of = self.owner[slot] if row < 0 else self.first + row
+            self.steps.append((OPS[op], of, y, None if y is None else w))
+        self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
+        self.rejected |= plan.rejected
+        assert set(plan.kept) <= set(self.join.kept_slots().tolist())
+        self.waiting = (self.waiting - set(plan.ended)) | plan.began
+        assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
+        due = plan.correction
+        if due is not None:
+            self.ages.append(due.age)
+            if possible(due.new):
+                self.steps.append(("unlearn", self.owner[due.slot], due.old, due.old_w))
+                self.steps.append(("learn", self.owner[due.slot], due.new, due.new_w))
+                self.join.corrected(due)
+            else:
+                self.join.conflicted()
+        self.plan, self.first = Plan(), self.number
+
+    def event(self, at: int, time: int, event) -> None:
+        what, id_, label, _, w, learn = event
+        if what == "answer":
+            self.join.answer(self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn)
+            if self.plan.correction is not None:
+                self.end()
+            return
+        row, inside = self.number - self.first, label if what == "inside" else None
+        self.join.observe(
+            self.plan,
+            event=at,
+            row=row,
+            id=id_,
+            time=time,
+            label=inside,
+            w=w,
+            learn=learn,
+            size=size_of(self.number),
+        )
+        self.number += 1
+
+    def restart(self) -> None:
+        """Go on with a join that was saved and loaded."""
+        join = self.join
+        bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
+        again = LabelJoin(*bounds, join.max_bytes)
+        again.load_state(join.to_state())
+        self.join = again
+
+
+def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()) -> Calls:
+    """Run events in calls that end at `cuts`."""
+    out, time = Calls(join), 0
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        for at in range(start, stop):
+            time += events[at][3]
+            out.event(at, time, events[at])
+        out.end()
+        if stop in restart:
+            out.restart()
+    return out
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(event, max_size=40),
+    bounds,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.frozensets(st.integers(0, 40), max_size=2),
+)
+def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
+    events, bound, cuts, restart
+) -> None:
+    """Steps, outcomes, refusals, corrections and classes; the state is the same bits for every
+    split (I1), and for every save and load between two calls (I2)."""
+    twin = JoinTwin(**{"bound" if k == "max_pending" else k: v for k, v in bound.items()})
+    time = 0
+    for at, (what, id_, label, passed, w, learn) in enumerate(events):
+        time += passed
+        if what == "answer":
+            twin.answer(at, id_, time, label, w, learn, possible(label))
+        else:
+            inside, size = label if what == "inside" else None, size_of(twin.observations)
+            twin.observe(at, id_, time, inside, w, learn, size)
+    cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
+    whole = calls(LabelJoin(**bound), events, [])
+    cut = calls(LabelJoin(**bound), events, cuts, restart)
+
+    assert whole.steps == twin.steps
+    assert whole.rejected == twin.rejected
+    assert whole.ages == twin.ages
+    assert whole.join.outcomes == twin.outcomes
+    assert set(whole.join.outcomes) <= set(OUTCOMES)
+    assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
+    assert whole.join.pending == len(twin.waiting)
+    account = whole.join.account
+    bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
+    upto = [sum(delay <= bound for delay in twin.delays) for bound in bounds_ms]
+    assert list(accumulate(account.delays)) == upto
+    assert (account.delay_ms, account.unlabelled) == (sum(twin.delays), twin.given_up)
+    predictions = sum(what.startswith("predict") for what, *_ in whole.steps)
+    assert predictions == account.labelled + account.unlabelled + whole.join.pending
+    kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
+    assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
+    assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
+    assert cut.join.to_state() == whole.join.to_state()
