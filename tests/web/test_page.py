@@ -94,11 +94,16 @@ def test_nothing_new_is_not_said_again(tmp_path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(page, "QUIET_SECONDS", 0.03)
     with living(tmp_path) as service, service.asked("/events") as stream:
         service.send(20)
-        lines = [stream.readline() for _ in range(40)]
+        lines: list[bytes] = []
+        while lines[-6:] != 3 * [
+            b":\n",
+            b"\n",
+        ]:
+            lines.append(stream.readline())
+            assert len(lines) < 1_000
     documents = [line for line in lines if line.startswith(b"data: ")]
 
-    assert lines[-2:] == [b":\n", b"\n"] or lines[-2:] == [b"\n", b":\n"]
-    assert len(set(documents)) == len(documents) < 10
+    assert len(set(documents)) == len(documents) > 0
 
 
 def test_throughput_falls_to_zero_when_nothing_comes_any_more(tmp_path) -> None:
