@@ -144,10 +144,13 @@ class Scores:
         n, loss = tally.sums[:2]
         if not n:
             return Scores(0, None, None, dict.fromkeys(BASELINES))
-        right = fsum(np.diagonal(tally.confusion).tolist())
-        hits = (fsum(b[:, 1].tolist()) / n for b in tally.baselines)
-        baselines = dict(zip(BASELINES, hits, strict=True))
-        return Scores(n, right / n, loss / n, baselines, classes, lambda: tally)
+        right, *others = (
+            fsum(hits.tolist())
+            for hits in (np.diagonal(tally.confusion), *tally.baselines[:, :, 1])
+        )
+        # Weights were added class by class and, in another order, to n: the last bits differ.
+        baselines = {b: min(1.0, hits / n) for b, hits in zip(BASELINES, others, strict=True)}
+        return Scores(n, min(1.0, right / n), loss / n, baselines, classes, lambda: tally)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scores):

@@ -17,6 +17,7 @@ from stream.evaluate.agreement import agreement
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import FADING_FACTOR, WINDOWS, QualityView
 from stream.evaluate.ranking import ranking
+from stream.evaluate.scores import BINS, Scores, Tally
 from tests.oracles_scores import RANKS, TABLE, Twin, curve, difference, watched
 
 STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
@@ -230,6 +231,23 @@ def test_agreement_of_degenerate_counts_is_finite(right, true, said) -> None:
     values = [found.balanced_accuracy, found.kappa, found.mcc, *found.f1.values(), *found.f1s]
     assert np.isfinite(values).all()
     assert agreement([0, 0], [0, 0], [0, 0]) is None
+
+
+def test_share_of_right_predictions_is_one_at_most() -> None:
+    """Fading weights are summed a class and in all: their last bits differ."""
+    classes, weights = "abc", np.zeros(3)
+    total, shares = 0.0, []
+    for i in range(300):
+        weights[i * i % 7 % 3] += FADING_FACTOR**-i
+        total += FADING_FACTOR**-i
+        said = np.zeros((2, 4, 2))
+        said[:, 1:, 1] = weights
+        tally = Tally((total, *[0.0] * 4), np.diag(weights), said, np.zeros((BINS, 2, 2)))
+        scores = Scores.of(tally, tuple(classes))
+        shares += [scores.accuracy, *scores.baselines.values()]
+
+    assert max(shares) == 1.0
+    assert min(shares) > 1.0 - 1e-12
 
 
 def test_baseline_that_is_never_wrong_leaves_no_room_above() -> None:
