@@ -141,6 +141,7 @@ class Roster:
         if name == self.champion:
             raise SchemaError(f"{name!r} is the champion; promote another one first")
         del self._shadows[name], self._comparisons[name]
+        self._lately.forget(name)
 
     def promote(self, name: str) -> None:
         """Make another one champion; the one before becomes its challenger.

@@ -9,6 +9,7 @@ from stream import (
     GaussianNB,
 )
 from stream.errors import SchemaError, StateError
+from stream.evaluate.roster import MODEL
 from tests.stream.test_roster import roster, run, uneven, whole
 
 
@@ -29,6 +30,18 @@ def test_dismissed_challenger_leaves_the_others_as_they_were() -> None:
     going.promote("two")
     with pytest.raises(SchemaError, match="promote another one first"):
         going.dismiss("two")
+
+
+def test_new_challenger_does_not_inherit_how_another_of_its_name_did_of_late() -> None:
+    """A block that was changed is a new model: an alarm must not promote it, empty, for the old."""
+    going = roster()
+    going.enroll("bayes", GaussianBayes(), 0)
+    run(going, uneven(100))
+    before = going._lately.best(MODEL)
+    going.dismiss("bayes")
+    going.enroll("bayes", GaussianBayes(), 100)
+
+    assert (before, going._lately.best(MODEL)) == ("bayes", MODEL)
 
 
 def test_roster_is_bounded_and_names_are_one_each() -> None:

@@ -47,6 +47,10 @@ class Lately:
         for name, (right, brier) in answers.items():
             kernels.fade(right, brier, start, stop, FADING_FACTOR, self._sums[name])
 
+    def forget(self, name: str) -> None:
+        """A model is gone; another one may come under its name before the next answer."""
+        self._sums.pop(name, None)
+
     def best(self, champion: str) -> str:
         """Who did best, of those with ten answers; the champion where nobody did better."""
         mean = {name: s[1] / s[0] for name, s in self._sums.items() if s[0] >= LEAST}
