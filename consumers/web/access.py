@@ -179,9 +179,10 @@ def _read(path: Path, what: str, load: Callable[[], object]) -> None:
 class BasicAuth:
     """Answers 401 unless a request names a user with the right password.
 
-    Right and wrong logins are remembered, as keyed hashes and at most `_REMEMBERED`: bcrypt is
-    slow by intention, and is computed one at a time, beside the server's thread. An unknown name
-    takes as long as a wrong password.
+    Right logins are remembered, and at most `_REMEMBERED` wrong ones, as keyed hashes: bcrypt is
+    slow by intention, and is computed one at a time, beside the server's thread. Who was let in
+    once does not wait for those who guess, and is not forgotten for them. An unknown name takes
+    as long as a wrong password.
 
     Parameters
     ----------
@@ -196,7 +197,8 @@ class BasicAuth:
         self._users = {name.encode(): hashed.encode() for name, hashed in users.items()}
         self._any = next(iter(self._users.values()))
         self._key = secrets.token_bytes(32)
-        self._answers: OrderedDict[bytes, bool] = OrderedDict()
+        self._right: set[bytes] = set()  # one a user: a hash has one password
+        self._wrong: OrderedDict[bytes, None] = OrderedDict()
         self._one = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -223,14 +225,19 @@ class BasicAuth:
         if not colon or len(password) > _LONGEST_PASSWORD or b"\0" in password:
             return False
         login = hmac.digest(self._key, name + b":" + password, hashlib.sha256)
+        if login in self._right:
+            return True
         async with self._one:
-            if (known := self._answers.get(login)) is None:
-                known = await asyncio.to_thread(self._verify, name, password)
-                self._answers[login] = known
-            self._answers.move_to_end(login)
-            while len(self._answers) > _REMEMBERED:
-                self._answers.popitem(last=False)
-        return known
+            if login in self._right:  # since it began to wait
+                return True
+            if login not in self._wrong and await asyncio.to_thread(self._verify, name, password):
+                self._right.add(login)
+                return True
+            self._wrong[login] = None
+            self._wrong.move_to_end(login)
+            while len(self._wrong) > _REMEMBERED:
+                self._wrong.popitem(last=False)
+        return False
 
     def _verify(self, name: bytes, password: bytes) -> bool:
         import bcrypt

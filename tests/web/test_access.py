@@ -7,8 +7,10 @@ import http.client
 import logging
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -134,10 +136,36 @@ def test_a_login_is_hashed_once_and_few_are_remembered(monkeypatch: pytest.Monke
         once = len(checked)
         wrong = [ask(address, headers=login("ann", str(n))).status for n in range(4)]
         again = ask(address, headers=login("ann", PASSWORD)).status
+        forgotten = ask(address, headers=login("ann", "0")).status
 
     assert (right, once) == ([200] * 3, 1)
     assert wrong == [401] * 4
-    assert (again, checked.count(PASSWORD.encode())) == (200, 2)
+    assert (again, checked.count(PASSWORD.encode())) == (200, 1), "guesses do not displace it"
+    assert (forgotten, checked.count(b"0")) == (401, 2)
+
+
+def test_who_was_let_in_does_not_wait_for_those_who_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else strangers could make every probe of `/healthz` late, and have the service killed."""
+    guessed, answered, check = threading.Event(), threading.Event(), bcrypt.checkpw
+
+    def held(given: bytes, hashed: bytes) -> bool:
+        if given == b"guess":
+            guessed.set()
+            answered.wait(5)
+        return check(given, hashed)
+
+    monkeypatch.setattr(bcrypt, "checkpw", held)
+    with serving(WebConfig(None, {"ann": HASH})) as address, ThreadPoolExecutor() as others:
+        first = ask(address, headers=login("ann", PASSWORD)).status
+        guess = others.submit(ask, address, headers=login("ann", "guess"))
+        assert guessed.wait(5)
+        again = ask(address, headers=login("ann", PASSWORD)).status
+        waits = not guess.done()
+        answered.set()
+        refused = guess.result(10).status
+
+    assert (first, again, refused) == (200, 200, 401)
+    assert waits, "the guess was not yet judged"
 
 
 def test_unknown_name_takes_a_hash_too(monkeypatch: pytest.MonkeyPatch) -> None:
