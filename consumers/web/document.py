@@ -190,7 +190,7 @@ class Prediction(Struct, frozen=True):
     id: str
     said: str
     probabilities: list[tuple[str, float]]
-    at: int
+    at: int | None
     learned: int
 
 

@@ -50,6 +50,7 @@ PROBABILITIES = 5  # of a prediction
 SHARES = 12  # of an explanation
 LARGEST = 1e12  # of an e-value: more says no more, and infinity is no JSON
 LONGEST = 200  # characters of any text from a record
+LATEST_DATE = 8.64e15  # ms: no browser's Date is further from 1970, and asking for one is an error
 
 
 def status(
@@ -326,7 +327,7 @@ def _prediction(said: Said) -> Prediction:
         _text(document["id"]),
         _text(document["prediction"]),
         top,
-        document["ts"],
+        _date(document["ts"]),
         document["model"]["learned"],
     )
 
@@ -335,7 +336,13 @@ def _dead_letter(out: Outgoing) -> DeadLetter:
     headers = {name: value.decode("utf-8", "replace") for name, value in out.headers}
     place = f"{headers['topic']}:{headers['partition']}:{headers['offset']}"
     value = (out.value or b"")[: 4 * LONGEST].decode("utf-8", "backslashreplace")[:LONGEST]
-    return DeadLetter(place, out.timestamp, headers["reason"], headers["detail"][:LONGEST], value)
+    at = _date(out.timestamp)
+    return DeadLetter(place, at, headers["reason"], headers["detail"][:LONGEST], value)
+
+
+def _date(ms: int | None) -> int | None:
+    """A record's timestamp, which may be any number; None where it is no date."""
+    return ms if ms is not None and abs(ms) <= LATEST_DATE else None
 
 
 def _text(label: object) -> str:

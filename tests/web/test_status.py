@@ -197,6 +197,21 @@ def test_dead_letter_is_told_with_place_reason_and_a_beginning() -> None:
     assert shown.value == ("\\xff<b>" + "y" * 1000)[:LONGEST]
 
 
+def test_time_that_no_calendar_holds_is_told_as_unknown() -> None:
+    """A producer that counts nanoseconds must not stop the page: its dates are then an error."""
+    posted = board()
+    names = ("reason", "detail", "topic", "partition", "offset")
+    headers = tuple((name, b"0") for name in names)
+    times = (1_700_000_000_000, 8_640_000_000_000_000, 1_700_000_000_000_000_000, -(2**63))
+    posted.latest = tuple(said(ts=at) for at in reversed(times))
+    posted.dead = tuple(Outgoing("dead", None, b"", at, headers, 0) for at in reversed(times))
+    shown = document(posted).shard
+
+    expected = [*times[:2], None, None]
+    assert [p.at for p in shown.latest] == expected
+    assert [d.at for d in shown.dead] == expected
+
+
 def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_error() -> None:
     """In seconds; the last bucket has no bound."""
     delays = [0] * 13
