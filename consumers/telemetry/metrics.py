@@ -296,7 +296,6 @@ _PAGE = """\
 Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for. It takes
 1 % of a processor at most, however often it is asked: what took 6 ms to make is given again for
 0.6 s.
-1 % of a processor at most: what took 6 ms to make is given again for 0.6 s.
 This page is generated from `consumers/telemetry/metrics.py`; a test holds them together.
 
 | name | type | labels | meaning |
@@ -331,7 +330,6 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
   or `uncorrected`. Challengers have a confusion only with `[telemetry] challenger_confusion`.
   Evidence begins anew with every champion. See [challengers.md](challengers.md).
-- The buckets of `headwater_commit_seconds` end at {buckets} seconds.
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
 were, and they appear only once the service knows them. `headwater_commit_seconds` and
