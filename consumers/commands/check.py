@@ -101,6 +101,8 @@ def _tell_rules(config: Config, report: Report) -> None:
         report.fine("decision", among + ("" if reject is None else f", or reject at {reject:g}"))
     for monitor in config.drift.rule.monitors:
         report.fine("drift", f"{monitor}: {monitor.action}")
+        if monitor.type == "ADWIN" and monitor.on.startswith("feature:"):
+            report.note("drift", f"{monitor}: its bound holds for 0 to 1; KSWIN is for any values")
 
 
 def _check_sources(config: Config, report: Report) -> None:

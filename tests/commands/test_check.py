@@ -177,6 +177,7 @@ action = "forget"
 detectors = [
     {on = "error", type = "ADWIN"},
     {on = "score", type = "KSWIN", alpha = 0.0001, action = "alert"},
+    {on = "feature:amount", type = "ADWIN", action = "alert"},
 ]
 [promotion]
 rule = "e_value"
@@ -194,6 +195,10 @@ rule = "e_value"
     assert "ok       decision: lend, refuse, or reject at 0.5" in shown
     assert "ok       drift: ADWIN on error: forget" in shown
     assert "ok       drift: KSWIN on score: alert" in shown
+    assert (
+        "note     drift: ADWIN on feature:amount: its bound holds for 0 to 1; KSWIN is for any values"
+        in (shown)
+    )
     assert "ok       promotion: at an e-value of 40, 20 for each of 2 challengers" in shown
     assert "note     promotion: there is no [[challenger]] to promote" in alone
     assert not [line for line in plain if line.split()[1] in ("decision:", "drift:", "promotion:")]
