@@ -61,6 +61,7 @@ class Narrator:
         self._clock = clock
         self._losses, self._priors = losses, priors
         self._known = 0
+        self._held_back = False
         self._told: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
@@ -79,6 +80,7 @@ class Narrator:
         self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
         self._labels(view.quality.classes)
         self._orphans(view)
+        self._breaker(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)
 
     def _drift(self, alarms: Sequence[DriftAlarm], keep: int) -> None:
@@ -122,6 +124,18 @@ class Narrator:
                     name,
                     _meant(name, self._priors, "give it one, under a new name for the service"),
                 )
+
+    def _breaker(self, view: ShardView) -> None:
+        """Tell when learning stops for dead letters, and when it goes on."""
+        if view.held_back == self._held_back:
+            return
+        self._held_back = view.held_back
+        log.warning(
+            "learning %s: %d of the last 1,000 records were dead letters ([output] "
+            "max_dead_letter_ratio); predictions go on",
+            "has stopped" if view.held_back else "goes on",
+            view.recent_dead_letters,
+        )
 
     def _orphans(self, view: ShardView) -> None:
         """Tell that most labels find no observation: then the two do not meet, or are not one."""

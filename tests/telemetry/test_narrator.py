@@ -188,3 +188,20 @@ def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
 
     assert "no observation of their id" not in quiet
     assert "501 of 1000 labels have found no observation of their id in shard 0" in caplog.text
+
+
+def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
+    """Once each, with how many dead letters there were."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    narrator = Narrator(lambda: 0.0)
+    commits = [(False, 400), (True, 501), (True, 700), (False, 249)]
+
+    for held_back, dead in commits:
+        told = replace(view(), held_back=held_back, recent_dead_letters=dead)
+        narrator.committed(commit(rejected={}, details={}), told)
+
+    said = [r.getMessage() for r in caplog.records if "learning" in r.getMessage()]
+    assert [line.split(" of the last")[0] for line in said] == [
+        "learning has stopped: 501",
+        "learning goes on: 249",
+    ]
