@@ -19,7 +19,7 @@ LOOKED_AT = 1000  # a field in fewer than one of a thousand records teaches next
 
 
 class AbsentFields:
-    """The declared fields that none of the first 1,000 observations has.
+    """The fields of the schema that none of the first 1,000 good observations since the start has.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class AbsentFields:
     Notes
     -----
     It decodes for itself, until every field was there: mostly the first commit, and a thousand
-    records at worst.
+    good records at worst. One that is refused may well have the field, with a wrong value.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -44,10 +44,10 @@ class AbsentFields:
         labels = self._spec.label_topics
         at = np.array([p.topic not in labels for p in batch.partitions], dtype=bool)[batch.source]
         first = np.flatnonzero(at)[: self._left].tolist()
-        self._left -= len(first)
         decoder = JsonObservations(Schema(tuple(self._missing)), self._spec.id_field, None)
         keys, values = [batch.keys[i] for i in first], [batch.values[i] for i in first]
-        rows = decoder.decode(keys, values).rows
-        seen = {k for row in rows.dicts() for k in row}
+        decoded = decoder.decode(keys, values)
+        self._left -= len(first) - len(decoded.rejected)
+        seen = {k for row in decoded.rows.dicts() for k in row}
         self._missing = [field for field in self._missing if field.name not in seen]
         return [] if self._left else [field.name for field in self._missing]

@@ -38,3 +38,11 @@ def test_large_commit_is_looked_at_in_its_first_thousand_only() -> None:
     records = [seen(str(i), i, **({"a": 1.0} if i >= LOOKED_AT else {})) for i in range(1500)]
 
     assert absent.look(batch(records)) == ["a"]
+
+
+def test_a_refused_observation_says_nothing_about_its_fields() -> None:
+    """A field with a value of the wrong kind is there: it is no misspelt name."""
+    absent = AbsentFields(spec(schema=Schema.of(a="numeric", b="numeric")))
+
+    assert look(absent, LOOKED_AT, a="1,5") == []
+    assert look(absent, LOOKED_AT, a=1.5) == ["b"]
