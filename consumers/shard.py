@@ -38,6 +38,12 @@ from stream.state import State
 
 __all__ = ["Outcome", "Shard", "Spec"]
 
+LABEL_REFUSED = {
+    "label_kind": "is of another kind than the first one, or none: expected text of at most 512 "
+    "characters, a 64-bit integer or a truth value",
+    "max_classes": "is one more than [model] max_classes, or than fits max_state_bytes",
+}
+
 
 class Shard:
     """One deterministic model with state, fed by batches in order.
@@ -182,7 +188,7 @@ class Shard:
         explain, features = self.spec.explain > 0, self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
-            detail = f"label {events.labels[event]!r} was refused"
+            detail = f"label {events.labels[event]!r} {LABEL_REFUSED[reason]}"
             rejected[at[event]] = RecordError(reason, detail)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)

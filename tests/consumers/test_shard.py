@@ -231,6 +231,7 @@ def test_bad_label_inside_makes_the_observation_a_dead_letter() -> None:
 
     assert len(predictions) == 1
     assert dict(dead.headers)["reason"] == b"label_kind"
+    assert b"label 2 is of another kind than the first one" in dict(dead.headers)["detail"]
     assert machine.view().predictions == 1
     assert machine.view().observations == 2
 
