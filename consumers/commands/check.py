@@ -133,13 +133,13 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
         return
     for number in range(min(config.scale.shards, topics[config.journal_topic])):
         partition = Partition(config.journal_topic, number)
-        of = f" of shard {number}" if config.scale.shards > 1 else ""
+        of = f"shard {number} " if config.scale.shards > 1 else ""
         end = log.end_offsets([partition])[partition]
         if identity_in(config, log, partition, end, open_store(config, number)) is None:
-            report.fine("journal", f"empty{of}: the service has not run yet")
+            report.fine("journal", f"{of}empty: the service has not run yet")
         else:
             report.fine(
-                "journal", f"of this very service{of}, up to position {end}; it goes on from there"
+                "journal", f"{of}of this very service, up to position {end}; it goes on from there"
             )
 
 
@@ -209,17 +209,16 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
 
 def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     """Show what is missing, make it, and list the topics again."""
+    shards = config.scale.shards
+    # A shard needs a partition of every input, and labels go where their observations are.
+    inputs = [topics[topic] for topic in config.input_topics if topic in topics]
+    like_inputs = max(inputs, default=shards) if shards > 1 else 1
     # Predictions keep the spread of the observations; the order of the others is one partition's.
-    like_inputs = topics.get(config.input.observations, 1)
-    missing = {
-        topic: like_inputs
-        if topic == config.predictions_topic
-        else config.scale.shards
-        if topic == config.journal_topic
-        else 1
-        for topic in config.topics.values()
-        if topic not in topics
+    spread = dict.fromkeys(config.input_topics, like_inputs) | {
+        config.predictions_topic: topics.get(config.input.observations, like_inputs),
+        config.journal_topic: shards,
     }
+    missing = {t: spread.get(t, 1) for t in config.topics.values() if t not in topics}
     for topic, partitions in missing.items():
         typer.echo(f"create   {topic}: {_partitions(partitions)}")
     for topic, partitions in missing.items():

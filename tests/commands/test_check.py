@@ -23,6 +23,7 @@ labels = "paid"
 [model]
 type = "GaussianNB"
 """
+FEATURES = '[features]\nprice = "numeric"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,31 @@ def test_create_shows_and_makes_what_is_missing(capsys: pytest.CaptureFixture[st
         "shop-journal": 1,
     }
     log.close()
+
+
+def test_create_gives_each_shard_a_partition_of_every_input(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What it makes passes its own check."""
+    check(configure(CONFIG + FEATURES + "[scale]\nshards = 2\n"), create=True)
+
+    shown = lines(capsys)
+    for topic in ("orders", "paid", "shop-predictions", "shop-journal"):
+        assert f"create   {topic}: 2 partitions" in shown
+    assert "create   shop-dead-letters: 1 partition" in shown
+    assert "ok       journal: shard 1 empty: the service has not run yet" in shown
+
+
+def test_create_makes_labels_of_as_many_partitions_as_observations(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Several shards need both alike, however many the observations have."""
+    with closing(open_log("sqlite:log.db")) as log:
+        log.create_topic("orders", 6)
+
+    check(configure(CONFIG + FEATURES + "[scale]\nshards = 2\n"), create=True)
+
+    assert "create   paid: 6 partitions" in lines(capsys)
 
 
 def test_create_again_makes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
