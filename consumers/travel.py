@@ -75,16 +75,15 @@ def moment(log: Log, partition: Partition, at: str) -> Moment:
     """
     end = log.end_offsets([partition])[partition]
     first = log.beginning_offsets([partition])[partition]
-    position, until = (int(at), None) if at.isdigit() else (end, _milliseconds(at))
+    position, until = (int(at), None) if at.isdecimal() else (end, _milliseconds(at))
     found: Moment | None = None
-    start: Journaled | None = None
     for offset, entry in entries(log, partition, first, min(position, end)):
-        start = start or entry
         if until is not None and entry.now > until:
             break
         found = Moment(entry.seq, entry.now, offset + 1)
     if found is None:
-        begins = "is empty" if start is None else f"begins with {_named(start)}"
+        start = next((entry for _, entry in entries(log, partition, first, end)), None)
+        begins = "it is empty" if start is None else f"it begins with {_named(start)}"
         raise ConfigError(f"{at} is before what is left of the journal {partition.topic}: {begins}")
     return found
 
@@ -176,7 +175,7 @@ def find(config: Config, log: Log, what: str) -> tuple[list[Record], tuple[Parti
     """
     topic, _, rest = what.rpartition(":")
     name, _, number = topic.rpartition(":")
-    placed = bool(name) and number.isdigit() and rest.isdigit()
+    placed = bool(name) and number.isdecimal() and rest.isdecimal()
     where = (Partition(name, int(number)), int(rest)) if placed else None
     key = what.encode()
     out = [

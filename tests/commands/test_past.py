@@ -77,6 +77,8 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
         (["rebuild", "--at", "never"], "expected a journal position or a time"),
         (["audit", "nobody"], "no prediction of 'nobody'"),
         (["rollback", "--to", "2999-01-01", "--yes"], "there is nothing to cut out"),
+        (["rebuild", "--at", "0"], "journal svc-journal: it begins with entry 0"),
+        (["rebuild", "--at", "²"], "expected a journal position or a time"),
     ],
 )
 def test_wrong_use_is_one_line(ran: str, capsys: Said, arguments: list[str], says: str) -> None:
