@@ -43,6 +43,7 @@ def rebuild(
     from consumers.recovery import about_of
     from consumers.replay import report
     from consumers.snapshots.format import to_bytes
+    from consumers.snapshots.places import Directory
     from consumers.travel import moment, rebuild_at
 
     if export is not None and export.exists():
@@ -57,7 +58,8 @@ def rebuild(
     if export is not None:
         if unsaved:
             raise ConfigError(f"{', '.join(unsaved)} cannot be saved; leave --export out")
-        export.write_bytes(to_bytes(about_of(of.config, live), live.shard.to_state()))
+        data = to_bytes(about_of(of.config, live), live.shard.to_state())
+        Directory(export.parent).write(export.name, data)
     told = report(live.shard.view(), records=live.replayed, seconds=seconds, fingerprint=mark)
     told["dead_letter_details"] = {}
     source = {"journal": of.found.journal.topic, "position": live.position, "entries": live.seq}

@@ -88,3 +88,16 @@ def test_wrong_use_is_one_line(ran: str, capsys: Said, arguments: list[str], say
     assert main([command, ran, *rest]) == 2
     error = capsys.readouterr().err.splitlines()
     assert says in error[-1]
+
+
+def test_an_export_that_cannot_be_written_is_one_line(
+    ran: str, tmp_path: Path, capsys: Said
+) -> None:
+    """And one that can is for its owner only, as every snapshot is."""
+    (tmp_path / "file").touch()
+    bad, good = tmp_path / "file" / "x.hws", tmp_path / "x.hws"
+
+    assert main(["rebuild", ran, "--at", "4", "--export", str(bad)]) == 1
+    assert f"cannot write {bad}" in capsys.readouterr().err.splitlines()[-1]
+    assert main(["rebuild", ran, "--at", "4", "--export", str(good)]) == 0
+    assert good.stat().st_mode & 0o777 == 0o600
