@@ -225,11 +225,17 @@ def audit(
     Raises
     ------
     ConfigError
-        There is no such prediction, or the record was never consumed.
+        There is no such prediction, the record was never consumed, or another shard has it.
     TransportError
         What was then cannot be rebuilt.
     """
     said, (partition, offset) = find(config, log, what)
+    owner = partition.number % config.scale.shards
+    if owner != found.journal.number:
+        raise ConfigError(
+            f"{partition} offset {offset} is of shard {owner}, not of {found.journal.number}; "
+            f"give --shard {owner}"
+        )
     before, after = _around(log, found.journal, partition, offset)
     shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
     asked = config.model_copy(

@@ -18,11 +18,29 @@ if TYPE_CHECKING:
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
-__all__ = ["ConfigArgument", "JsonOption", "Past", "ShardOption", "past", "write_snapshot"]
+__all__ = [
+    "ConfigArgument",
+    "JsonOption",
+    "Past",
+    "ShardOption",
+    "check_shard",
+    "past",
+    "write_snapshot",
+]
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The configuration, a TOML file.")]
 ShardOption = Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def check_shard(config: Config, shard: int) -> None:
+    """ConfigError where there is no such shard: nothing would be found, and no reason told."""
+    from consumers.errors import ConfigError
+
+    last = config.scale.shards - 1
+    if shard > last:
+        expected = f"a number from 0 to {last}" if last else "0, the only shard"
+        raise ConfigError(f"--shard expects {expected} ([scale] shards), got {shard}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +64,7 @@ def past(path: Path, shard: int) -> Iterator[Past]:
     from consumers.snapshots.store import open_store
 
     config = load(path)
+    check_shard(config, shard)
     _, log = open_chosen(None, path, existing=True)
     with ExitStack() as stack:
         stack.callback(log.close)

@@ -15,6 +15,7 @@ import typer
 
 from consumers.commands.file_replay import Asked, mark, replay_file, say
 from consumers.commands.meter import metered
+from consumers.commands.past import ShardOption, check_shard
 from consumers.commands.produce import LabelField, TimeField, Types
 from consumers.commands.rivals import rivals
 
@@ -79,6 +80,7 @@ def replay(
     compare: Compare = False,
     from_journal: Journal = False,
     at: At = None,
+    shard: ShardOption = 0,
 ) -> None:
     """Progressive validation: predict each record of a file, score it, learn it, without a broker.
 
@@ -90,8 +92,9 @@ def replay(
     With --compare the models of several configurations run beside one another on the same records,
     the first as champion: who is better is told with evidence that holds however often one looks.
 
-    With --journal the service's own inputs are replayed, in the order its journal says. Nothing is
-    written and the service may go on; the same position gives the same fingerprint.
+    With --journal the service's own inputs are replayed, in the order its journal says, of one
+    shard where there are several. Nothing is written and the service may go on; the same position
+    gives the same fingerprint.
 
     The fingerprint covers the times of the records: a file replayed, and the same file as it was
     produced earlier, differ in it unless both take their times from --time-field.
@@ -112,10 +115,12 @@ def replay(
                 "--journal replays what the service consumed; leave out FILE and its options, "
                 "--plot, --report and --compare included"
             )
-        told = _from_journal(config, load(config), at)
+        told = _from_journal(config, load(config), at, shard)
     else:
-        if not files or at is not None:
-            raise ConfigError("expected FILE, or --journal, perhaps with --at POSITION")
+        if not files or at is not None or shard:
+            raise ConfigError(
+                "expected FILE, or --journal, perhaps with --at POSITION or --shard N"
+            )
         *others, file = files
         settings, lineup, names = _models(config, others, compare)
         asked = Asked(file, label, delay, time_field, types or [], limit, plot, report)
@@ -168,17 +173,18 @@ def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict
     return details
 
 
-def _from_journal(path: Path, config: Config, at: int | None) -> dict[str, Any]:
+def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dict[str, Any]:
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
     from consumers.errors import ConfigError
     from consumers.recovery import rebuild, sources
     from consumers.replay import report
 
+    check_shard(config, shard)
     _, log = open_chosen(None, path, existing=True)
     with ExitStack() as stack:
         stack.callback(log.close)
-        found = sources(config, log)
+        found = sources(config, log, shard)
         end = log.end_offsets([found.journal])[found.journal]
         if end == log.beginning_offsets([found.journal])[found.journal]:
             raise ConfigError(

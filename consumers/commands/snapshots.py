@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consumers.commands.past import ShardOption, check_shard
+
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.events import ShardView
@@ -55,7 +57,7 @@ def snapshots(
         typer.Argument(help="Journal position, for show and export; show: by default the newest."),
     ] = None,
     file: Annotated[Path | None, typer.Argument(help="Where to export to.")] = None,
-    shard: Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")] = 0,
+    shard: ShardOption = 0,
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print JSON; with export: write the header to FILE.json too."),
@@ -85,6 +87,7 @@ def snapshots(
             f"POSITION {position}, FILE {file}"
         )
     settings = load(config)
+    check_shard(settings, shard)
     if action is Action.LIST:
         _list(_found(settings, shard, loaded=False), as_json)
     elif action is Action.VERIFY:

@@ -9,7 +9,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.transports import open_log
-from tests.consumers.feeds import config_text, fill, phishing
+from tests.consumers.feeds import config_text, feed, fill, phishing
 
 Said = pytest.CaptureFixture[str]
 
@@ -79,6 +79,8 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
         (["rollback", "--to", "2999-01-01", "--yes"], "there is nothing to cut out"),
         (["rebuild", "--at", "0"], "journal svc-journal: it begins with entry 0"),
         (["rebuild", "--at", "²"], "expected a journal position or a time"),
+        (["rebuild", "--at", "4", "--shard", "1"], "--shard expects 0, the only shard"),
+        (["replay", "--journal", "--shard", "1"], "--shard expects 0, the only shard"),
     ],
 )
 def test_wrong_use_is_one_line(ran: str, capsys: Said, arguments: list[str], says: str) -> None:
@@ -101,3 +103,30 @@ def test_an_export_that_cannot_be_written_is_one_line(
     assert f"cannot write {bad}" in capsys.readouterr().err.splitlines()[-1]
     assert main(["rebuild", ran, "--at", "4", "--export", str(good)]) == 0
     assert good.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_of_another_shard_says_which(tmp_path: Path, capsys: Said) -> None:
+    """`audit` names the shard of an id, and with it the commands are about that shard."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    log = open_log(url)
+    for topic in ("obs", "ans"):
+        log.create_topic(topic, 2)
+    observations = [one for one in feed(phishing(40), 0) if one.topic == "obs"]
+    log.append([one._replace(partition=None) for one in observations])  # by its key
+    log.close()
+    path = tmp_path / "svc.toml"
+    more = "[scale]\nshards = 2\n"
+    path.write_text(config_text(url, sorted(phishing(1)[0][0]), more=more))
+    assert main(["run", str(path), "--drain"]) == 0
+    capsys.readouterr()
+
+    assert main(["audit", str(path), "obs:1:3"]) == 2
+    assert "is of shard 1, not of 0; give --shard 1" in capsys.readouterr().err
+    assert main(["audit", str(path), "obs:1:3", "--shard", "1"]) == 0
+    capsys.readouterr()
+    told = []
+    for shard in ("0", "1"):
+        assert main(["replay", str(path), "--journal", "--shard", shard, "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out)["observations"])
+    assert sum(told) == 40
+    assert min(told) > 0

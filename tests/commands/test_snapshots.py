@@ -90,6 +90,9 @@ def test_list_without_snapshots_says_so(tmp_path, monkeypatch, capsys) -> None:
     assert said(capsys, "list", "svc.toml")[0] == "no snapshots yet\n"
     assert json.loads(said(capsys, "list", "svc.toml", "--json")[0]) == []
     assert "expected any in" in said(capsys, "show", "svc.toml", code=2)[1]
+    assert (
+        "expects 0, the only shard" in said(capsys, "list", "svc.toml", "--shard", "1", code=2)[1]
+    )
 
 
 def test_show_tells_what_a_snapshot_knows(place, capsys) -> None:
