@@ -89,9 +89,11 @@ def snapshots(
     settings = load(config)
     check_shard(settings, shard)
     if action is Action.LIST:
-        _list(_found(settings, shard, loaded=False), as_json)
+        found = _found(settings, shard, loaded=False)
+        _list(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
     elif action is Action.VERIFY:
-        _verify(_found(settings, shard, loaded=True), as_json)
+        found = _found(settings, shard, loaded=True)
+        _verify(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
     else:
         chosen = _chosen(settings, shard, position)
         if action is Action.SHOW:
@@ -106,7 +108,7 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
     from consumers.snapshots.store import SnapshotStore, read
     from stream.errors import StreamError
 
-    base = SnapshotStore(config.snapshots.directory / config.name / f"shard-{shard}")
+    base = SnapshotStore(_directory(config, shard))
     out = []
     for place, path in ((s, p) for s in [base, *base.parts()] for p in s.paths()):
         told: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
@@ -159,6 +161,15 @@ def _loaded(config: Config, about: About, state: State) -> Shard:
     return shard
 
 
+def _directory(config: Config, shard: int) -> Path:
+    return config.snapshots.directory / config.name / f"shard-{shard}"
+
+
+def _none(config: Config, shard: int) -> str:
+    """That there is none, and where: another directory is the likely reason."""
+    return f"no snapshots in {_directory(config, shard)}; `headwater run` writes them"
+
+
 def _chosen(config: Config, shard: int, position: int | None) -> Found:
     from consumers.errors import ConfigError, SnapshotError
 
@@ -167,10 +178,14 @@ def _chosen(config: Config, shard: int, position: int | None) -> Found:
         of_it = [one for one in found if one.refused is None] or found
     else:
         of_it = [one for one in found if one.position == position]
+    if not found:
+        raise ConfigError(_none(config, shard))
     if not of_it:
-        have = ", ".join(str(one.position) for one in found[:10]) or "none"
-        what = "any" if position is None else f"one at position {position}"
-        raise ConfigError(f"expected {what} in {config.snapshots.directory}; positions are {have}")
+        have = ", ".join(str(one.position) for one in found[:10])
+        raise ConfigError(
+            f"no snapshot at position {position} in {_directory(config, shard)}; positions are "
+            f"{have}"
+        )
     # Where journals of one name have met at a position, the one that can be used.
     chosen = min(of_it, key=lambda one: one.refused is not None)
     if chosen.about is None:
@@ -188,9 +203,6 @@ def _list(found: list[Found], as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    if not rows:
-        typer.echo("no snapshots yet")
-        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name in ("position", "entry", "clock", "size", "age"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -235,7 +247,7 @@ def _verify(found: list[Found], as_json: bool) -> None:
             f"{bad} of {len(rows)} snapshots are bad; a start passes them over, delete them"
         )
     if not as_json:
-        typer.echo(f"{len(rows)} snapshots, all good")
+        typer.echo(f"{len(rows)} snapshot{'s' if len(rows) > 1 else ''}, all good")
 
 
 def _show(config: Config, found: Found, as_json: bool) -> None:

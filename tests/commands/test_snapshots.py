@@ -87,9 +87,11 @@ def test_list_without_snapshots_says_so(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     Path("svc.toml").write_text(CONFIG)
 
-    assert said(capsys, "list", "svc.toml")[0] == "no snapshots yet\n"
+    where = Path("headwater-state/svc/shard-0")
+    for action in ("list", "verify"):
+        assert said(capsys, action, "svc.toml")[0].startswith(f"no snapshots in {where}; ")
     assert json.loads(said(capsys, "list", "svc.toml", "--json")[0]) == []
-    assert "expected any in" in said(capsys, "show", "svc.toml", code=2)[1]
+    assert f"no snapshots in {where}" in said(capsys, "show", "svc.toml", code=2)[1]
     assert (
         "expects 0, the only shard" in said(capsys, "list", "svc.toml", "--shard", "1", code=2)[1]
     )
@@ -189,7 +191,7 @@ def test_export_copies_one_and_its_header(place, capsys) -> None:
     [
         (["list", "svc.toml", "3"], 2, "expected `headwater snapshots list CONFIG`"),
         (["export", "svc.toml", "2"], 2, "expected `headwater snapshots export CONFIG POSITION"),
-        (["show", "svc.toml", "3"], 2, "expected one at position 3 in"),
+        (["show", "svc.toml", "3"], 2, "no snapshot at position 3 in"),
         (["show", "no.toml"], 2, "no config file no.toml"),
         (["export", "svc.toml", "2", "svc.toml"], 2, "svc.toml exists; choose another name"),
         (["export", "svc.toml", "2", "svc.toml/x"], 1, "cannot write svc.toml/x"),
