@@ -290,10 +290,13 @@ class Scores:
         return None if self.tally is None else self.tally.sums[which] / self.scored
 
     def _above(self, baseline: str) -> float | None:
-        other = self.baselines[baseline]
-        if self.accuracy is None or other is None or other == 1.0:
+        if self.tally is None:
             return None
-        return (self.accuracy - other) / (1.0 - other)
+        # Of what was wrong: where it weighs little, one less what was right has no digit left.
+        confusion = self.tally.confusion
+        wrong = fsum(confusion[~np.eye(len(confusion), dtype=bool)].tolist())
+        others = fsum(self.tally.baselines[BASELINES.index(baseline), :, 0].tolist())
+        return 1.0 - wrong / others if others else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -250,6 +250,17 @@ def test_share_of_right_predictions_is_one_at_most() -> None:
     assert min(shares) > 1.0 - 1e-12
 
 
+def test_lead_over_a_baseline_does_not_blur_as_its_last_mistake_fades() -> None:
+    """After 40,000 records without one a mistake weighs 1e-17 of all, and still is the only one."""
+    said = np.zeros((2, 3, 2))
+    said[:, 1] = [[1e-13, 1_000.0]] * 2
+    confusion = np.array([[1_000.0, 0.0], [2.5e-14, 0.0]])
+    tally = Tally((1_000.0, *[0.0] * 4), confusion, said, np.zeros((BINS, 2, 2)))
+    scores = Scores.of(tally, ("a", "b"))
+
+    assert scores.kappa_m == scores.kappa_t == 0.75
+
+
 def test_baseline_that_is_never_wrong_leaves_no_room_above() -> None:
     """Kappa-M and kappa-Temporal do not exist: MOA divides by 0 there."""
     *_, view = progressive([({"x": float(i)}, "a") for i in range(9)], GaussianNB())
