@@ -188,7 +188,8 @@ class Shard:
         explain, features = self.spec.explain > 0, self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
-            detail = f"label {events.labels[event]!r} {LABEL_REFUSED[reason]}"
+            why = LABEL_REFUSED.get(reason, "was refused")
+            detail = f"label {events.labels[event]!r} {why}"
             rejected[at[event]] = RecordError(reason, detail)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)

@@ -54,6 +54,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     from consumers.compiled import compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet, Starting
+    from consumers.models import build
     from consumers.ownership import Shared
     from consumers.partitioning import check_partitioning
     from consumers.telemetry.log import configure
@@ -62,6 +63,8 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     config = load(file)
     configure(config.telemetry.log, config.telemetry.level)
     numbers = _numbers(shards, config)
+    for model in (config.model, *config.challenger):
+        build(model)  # a wrong parameter is told before anything is opened
 
     def opened() -> Log:
         return open_log(config.input.transport, kafka=config.kafka)

@@ -131,9 +131,8 @@ class Narrator:
             return
         self._held_back = view.held_back
         log.warning(
-            "learning %s: %d of the last 1,000 records were dead letters ([output] "
-            "max_dead_letter_ratio); predictions go on",
-            "has stopped" if view.held_back else "goes on",
+            "%s: %d of the last 1,000 records were dead letters ([output] max_dead_letter_ratio)",
+            "learning has stopped, predictions go on" if view.held_back else "learning goes on",
             view.recent_dead_letters,
         )
 

@@ -202,6 +202,6 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
 
     said = [r.getMessage() for r in caplog.records if "learning" in r.getMessage()]
     assert [line.split(" of the last")[0] for line in said] == [
-        "learning has stopped: 501",
+        "learning has stopped, predictions go on: 501",
         "learning goes on: 249",
     ]
