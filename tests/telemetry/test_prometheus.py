@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import random
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,14 +14,13 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
-from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.errors import DEAD_LETTER_REASONS
-from consumers.events import Committed, DriftView, MonitorView, RiskView, ShardView
+from consumers.events import Committed, RiskView, ShardView
 from consumers.records import Partition
-from consumers.telemetry.metrics import METRICS, page
-from consumers.telemetry.prometheus import OTHER, Telemetry, class_names
+from consumers.telemetry.metrics import METRICS
+from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
 from stream.accounting import OUTCOMES
@@ -273,14 +269,6 @@ def test_drift_is_shown_by_detector_and_by_what_it_watches() -> None:
     assert not series(without, "headwater_drift_alarms_total")
 
 
-def test_hostile_feature_names_stay_distinct() -> None:
-    """Two features whose names differ beyond the cut are two series."""
-    monitors = [MonitorView("ADWIN", f"feature:{'x' * 200}{i}", i, False) for i in range(2)]
-    _, registry = telemetry(view(drift=DriftView("mail", monitors, {}, (), 1000)))
-
-    assert len(series(registry, "headwater_drift_alarms_total")) == 2
-
-
 def test_accuracy_of_what_is_not_labelled_is_called_an_estimate_and_shows_its_error() -> None:
     """In its name and its HELP, so that nobody takes it for a score."""
     registry = full()
@@ -367,74 +355,6 @@ def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) ->
     assert "nan" not in generate_latest(registry).decode().lower()
 
 
-def test_lag_is_never_negative_and_only_of_inputs_whose_end_is_known() -> None:
-    """A commit newer than the last look at the ends is no lag; an unknown end is no series."""
-    told, registry = telemetry(view())
-    told.ends({Partition("observations", 0): 60, Partition("elsewhere", 0): 5})
-
-    assert series(registry, "headwater_input_lag_records") == [
-        SHARD | {"topic": "observations", "partition": "0"}
-    ]
-    at = SHARD | {"topic": "observations", "partition": "0"}
-    assert registry.get_sample_value("headwater_input_lag_records", at) == 0
-
-
-def test_ends_that_change_later_do_not_change_what_was_told() -> None:
-    """The loop may go on using its own mapping."""
-    told, registry = telemetry(view())
-    ends = {Partition("observations", 0): 100}
-    told.ends(ends)
-    ends[Partition("observations", 0)] = 0
-
-    at = SHARD | {"topic": "observations", "partition": "0"}
-    assert registry.get_sample_value("headwater_input_lag_records", at) == 30
-
-
-def test_a_commit_on_a_bucket_bound_counts_within_it() -> None:
-    """Buckets are cumulative and include their bound; what is slower than all is in +Inf."""
-    told, registry = telemetry(None)
-    for seconds in (0.0005, 0.001, 0.0011, 99.0):
-        told.record(commit(seconds))
-
-    def upto(bound: str) -> float | None:
-        return registry.get_sample_value("headwater_commit_seconds_bucket", SHARD | {"le": bound})
-
-    assert [upto(b) for b in ("0.001", "0.002", "10.0", "+Inf")] == [2, 3, 3, 4]
-
-
-def test_snapshot_age_follows_the_clock() -> None:
-    """The age is the clock's, never below 0 when the clock was set back."""
-    now = [50.0]
-    told, registry = telemetry(None, clock=lambda: now[0])
-    told.snapshot_written(40.0)
-    first = registry.get_sample_value("headwater_snapshot_age_seconds", SHARD)
-    now[0] = 30.0
-
-    assert first == 10
-    assert registry.get_sample_value("headwater_snapshot_age_seconds", SHARD) == 0
-
-
-def test_ages_say_when_the_loop_last_polled_committed_and_saw_a_label() -> None:
-    """Each from its own event; what has not happened yet has no age."""
-    now = [50.0]
-    told, registry = telemetry(None, clock=lambda: now[0])
-
-    def ages() -> list[float | None]:
-        names = [f"headwater_{what}_age_seconds" for what in ("poll", "commit", "label")]
-        return [registry.get_sample_value(name, SHARD) for name in names]
-
-    assert ages() == [None, None, None]
-    told.polled()
-    told.record(commit())
-    now[0] = 60.0
-    told.polled()
-    told.record(replace(commit(), labels={"expired": 3, "joined": 0}))  # none of them is a label
-    now[0] = 61.0
-    told.polled()
-    now[0] = 61.5
-    assert ages() == [0.5, 1.5, 11.5]
-
-
 def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
     """The newest, with topic, partition and offset; only where OpenMetrics is asked for."""
     told, registry = telemetry(view(dead_letters={"no_id": 2, "infinite": 1}))
@@ -458,136 +378,3 @@ def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
     assert "#" not in "".join(
         line for line in generate_latest(registry).decode().splitlines() if line[:1] != "#"
     )
-
-
-def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
-    """Every shard series has `shard`, every quality series `model` too."""
-    found = [(name, dict(labels)) for name, labels in samples(full())]
-
-    assert {name for name, labels in found if "shard" not in labels} == {
-        "headwater_build_info",
-        "headwater_http_open_pages",
-        "headwater_http_refused_total",
-    }
-    scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
-    mine = [labels for labels in scored if labels["model"] == "mail"]
-    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2
-    assert {labels["model"] for labels in scored} == {"mail", "tree"}
-
-
-def test_labels_of_each_series_are_those_documented() -> None:
-    """The table of metrics is what a scrape shows: names, types, labels, nothing else."""
-    families = {f.name: f for f in full().collect()}
-
-    shown = {
-        (f.name + "_total" * (f.type == "counter"), f.type, f.documentation)
-        for f in families.values()
-    }
-    assert shown == {(s.name, s.type, s.help) for s in METRICS}
-    for spec in METRICS:
-        family = families[spec.name.removesuffix("_total")]
-        assert family.samples
-        assert {frozenset(s.labels) - {"le"} for s in family.samples} == {frozenset(spec.labels)}
-
-
-def test_metrics_page_is_the_generated_one() -> None:
-    """`docs/metrics.md` says what the collector exports."""
-    written = Path(__file__).parents[2] / "docs" / "metrics.md"
-
-    assert written.read_text("utf-8") == page(), (
-        "docs/metrics.md is old; write consumers.telemetry.metrics.page() to it"
-    )
-
-
-def test_both_expositions_parse_and_agree() -> None:
-    """Text and OpenMetrics are valid, hold the same series, and each metric has its HELP."""
-    registry = full()
-    text = generate_latest(registry).decode()
-    open_text = generate_openmetrics(registry).decode()
-
-    plain, opened = list(parse_text(text)), list(parse_openmetrics(open_text))
-    assert all(f.documentation and f.type != "unknown" for f in [*plain, *opened])
-    held = {(s.name, frozenset(s.labels.items()), s.value) for f in plain for s in f.samples}
-    assert held == {
-        (s.name, frozenset(s.labels.items()), s.value) for f in opened for s in f.samples
-    }
-    assert len(held) == len(samples(registry))
-
-
-def test_a_scrape_of_300_classes_stays_small() -> None:
-    """Series are bounded by `max_classes`, whatever the labels are; no count is lost."""
-    rng = np.random.default_rng(7)
-    confusion = rng.integers(0, 9, (300, 300))
-    labels = [f"class {i}" for i in range(300)]
-    _, registry = telemetry(view(quality=quality(labels, confusion.tolist())))
-
-    found = samples(registry)
-    counts = {tuple(sorted(k)): v for (n, k), v in found.items() if n.endswith("confusion_total")}
-    assert len(found) <= 600
-    assert len(counts) == 21 * 21
-    assert sum(counts.values()) == confusion.sum()
-    at = OF | {"true": OTHER, "predicted": "class 3"}
-    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[20:, 3].sum()
-    at = OF | {"true": "class 19", "predicted": OTHER}
-    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[19, 20:].sum()
-
-
-def test_class_learned_but_never_scored_is_shown_with_zeros() -> None:
-    """The confusion may be smaller than the classes."""
-    _, registry = telemetry(view(quality=quality(("a", "b", "c"), ((5, 1), (0, 2)))))
-
-    counts = Counter(s["true"] for s in series(registry, "headwater_confusion_total"))
-    assert counts == {"a": 3, "b": 3, "c": 3}
-    at = OF | {"true": "c", "predicted": "c"}
-    assert registry.get_sample_value("headwater_confusion_total", at) == 0
-
-
-def test_names_of_the_first_classes_stay_when_more_are_learned() -> None:
-    """A class never changes its name: its series would end and another begin."""
-    labels = ["b", "a", *(f"c{i}" for i in range(40))]
-
-    for n in range(1, len(labels)):
-        assert class_names(labels[:n], 5) == labels[:n][:5]
-
-
-def test_class_called_other_does_not_clash_with_the_rest() -> None:
-    """A class literally named like the remainder has a series of its own."""
-    _, registry = telemetry(view(quality=quality((OTHER, "a"), ((5, 0), (0, 9)))), max_classes=1)
-
-    at = {n: OF | {"true": n, "predicted": n} for n in ("___other__", OTHER)}
-    assert registry.get_sample_value("headwater_confusion_total", at["___other__"]) == 5
-    assert registry.get_sample_value("headwater_confusion_total", at[OTHER]) == 9
-
-
-def test_hostile_class_names_stay_distinct_and_parse() -> None:
-    """Quotes, line ends, half surrogates, empty, long and near-equal names break nothing."""
-    rng = random.Random(3)
-    letters = ['"', "\\", "\n", "{", "}", ",", "=", " ", "#", "é", "\U0001f600", "\ud800", "a", "_"]
-    labels = {"", OTHER, "_" + OTHER, "_", "x" * 500, "x" * 501, "\ud800", "\\ud800", "\u2028"}
-    labels |= {"".join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(50)}
-    ordered = sorted(labels)
-    _, registry = telemetry(
-        view(quality=quality(ordered, np.eye(len(ordered), dtype=int).tolist())), max_classes=99
-    )
-
-    names = class_names(ordered, 99)
-    assert len(set(names)) == len(ordered)
-    assert max(map(len, names)) < 700
-    for families in (
-        parse_text(generate_latest(registry).decode()),
-        parse_openmetrics(generate_openmetrics(registry).decode()),
-    ):
-        found = {
-            s.labels["true"] for f in families for s in f.samples if s.name.endswith("fusion_total")
-        }
-        assert found == set(names)
-
-
-@pytest.mark.parametrize(
-    ("labels", "names"), [([True, False], ["true", "false"]), ([1, -2], ["1", "-2"])]
-)
-def test_labels_of_other_kinds_are_written_as_json_would(
-    labels: list[bool | int], names: list[str]
-) -> None:
-    """Booleans are lower case, integers are digits."""
-    assert class_names(labels) == names

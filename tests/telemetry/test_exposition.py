@@ -1,0 +1,163 @@
+"""What a scraper gets: documented labels, both formats, and names it can trust."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client.exposition import generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from consumers.events import DriftView, MonitorView
+from consumers.telemetry.metrics import METRICS, page
+from consumers.telemetry.prometheus import OTHER, class_names
+from tests.telemetry.test_prometheus import OF, full, samples, series, telemetry
+from tests.telemetry.views import quality, view
+
+
+def test_hostile_feature_names_stay_distinct() -> None:
+    """Two features whose names differ beyond the cut are two series."""
+    monitors = [MonitorView("ADWIN", f"feature:{'x' * 200}{i}", i, False) for i in range(2)]
+    _, registry = telemetry(view(drift=DriftView("mail", monitors, {}, (), 1000)))
+
+    assert len(series(registry, "headwater_drift_alarms_total")) == 2
+
+
+def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
+    """Every shard series has `shard`, every quality series `model` too."""
+    found = [(name, dict(labels)) for name, labels in samples(full())]
+
+    assert {name for name, labels in found if "shard" not in labels} == {
+        "headwater_build_info",
+        "headwater_http_open_pages",
+        "headwater_http_refused_total",
+    }
+    scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
+    mine = [labels for labels in scored if labels["model"] == "mail"]
+    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2
+    assert {labels["model"] for labels in scored} == {"mail", "tree"}
+
+
+def test_labels_of_each_series_are_those_documented() -> None:
+    """The table of metrics is what a scrape shows: names, types, labels, nothing else."""
+    families = {f.name: f for f in full().collect()}
+
+    shown = {
+        (f.name + "_total" * (f.type == "counter"), f.type, f.documentation)
+        for f in families.values()
+    }
+    assert shown == {(s.name, s.type, s.help) for s in METRICS}
+    for spec in METRICS:
+        family = families[spec.name.removesuffix("_total")]
+        assert family.samples
+        assert {frozenset(s.labels) - {"le"} for s in family.samples} == {frozenset(spec.labels)}
+
+
+def test_metrics_page_is_the_generated_one() -> None:
+    """`docs/metrics.md` says what the collector exports."""
+    written = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+    assert written.read_text("utf-8") == page(), (
+        "docs/metrics.md is old; write consumers.telemetry.metrics.page() to it"
+    )
+
+
+def test_both_expositions_parse_and_agree() -> None:
+    """Text and OpenMetrics are valid, hold the same series, and each metric has its HELP."""
+    registry = full()
+    text = generate_latest(registry).decode()
+    open_text = generate_openmetrics(registry).decode()
+
+    plain, opened = list(parse_text(text)), list(parse_openmetrics(open_text))
+    assert all(f.documentation and f.type != "unknown" for f in [*plain, *opened])
+    held = {(s.name, frozenset(s.labels.items()), s.value) for f in plain for s in f.samples}
+    assert held == {
+        (s.name, frozenset(s.labels.items()), s.value) for f in opened for s in f.samples
+    }
+    assert len(held) == len(samples(registry))
+
+
+def test_a_scrape_of_300_classes_stays_small() -> None:
+    """Series are bounded by `max_classes`, whatever the labels are; no count is lost."""
+    rng = np.random.default_rng(7)
+    confusion = rng.integers(0, 9, (300, 300))
+    labels = [f"class {i}" for i in range(300)]
+    _, registry = telemetry(view(quality=quality(labels, confusion.tolist())))
+
+    found = samples(registry)
+    counts = {tuple(sorted(k)): v for (n, k), v in found.items() if n.endswith("confusion_total")}
+    assert len(found) <= 600
+    assert len(counts) == 21 * 21
+    assert sum(counts.values()) == confusion.sum()
+    at = OF | {"true": OTHER, "predicted": "class 3"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[20:, 3].sum()
+    at = OF | {"true": "class 19", "predicted": OTHER}
+    assert registry.get_sample_value("headwater_confusion_total", at) == confusion[19, 20:].sum()
+
+
+def test_class_learned_but_never_scored_is_shown_with_zeros() -> None:
+    """The confusion may be smaller than the classes."""
+    _, registry = telemetry(view(quality=quality(("a", "b", "c"), ((5, 1), (0, 2)))))
+
+    counts = Counter(s["true"] for s in series(registry, "headwater_confusion_total"))
+    assert counts == {"a": 3, "b": 3, "c": 3}
+    at = OF | {"true": "c", "predicted": "c"}
+    assert registry.get_sample_value("headwater_confusion_total", at) == 0
+
+
+def test_names_of_the_first_classes_stay_when_more_are_learned() -> None:
+    """A class never changes its name: its series would end and another begin."""
+    labels = ["b", "a", *(f"c{i}" for i in range(40))]
+
+    for n in range(1, len(labels)):
+        assert class_names(labels[:n], 5) == labels[:n][:5]
+
+
+def test_class_called_other_does_not_clash_with_the_rest() -> None:
+    """A class literally named like the remainder has a series of its own."""
+    _, registry = telemetry(view(quality=quality((OTHER, "a"), ((5, 0), (0, 9)))), max_classes=1)
+
+    at = {n: OF | {"true": n, "predicted": n} for n in ("___other__", OTHER)}
+    assert registry.get_sample_value("headwater_confusion_total", at["___other__"]) == 5
+    assert registry.get_sample_value("headwater_confusion_total", at[OTHER]) == 9
+
+
+def test_hostile_class_names_stay_distinct_and_parse() -> None:
+    """Quotes, line ends, half surrogates, empty, long and near-equal names break nothing."""
+    rng = random.Random(3)
+    letters = ['"', "\\", "\n", "{", "}", ",", "=", " ", "#", "é", "\U0001f600", "\ud800", "a", "_"]
+    labels = {"", OTHER, "_" + OTHER, "_", "x" * 500, "x" * 501, "\ud800", "\\ud800", "\u2028"}
+    labels |= {"".join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(50)}
+    ordered = sorted(labels)
+    _, registry = telemetry(
+        view(quality=quality(ordered, np.eye(len(ordered), dtype=int).tolist())), max_classes=99
+    )
+
+    names = class_names(ordered, 99)
+    assert len(set(names)) == len(ordered)
+    assert max(map(len, names)) < 700
+    for families in (
+        parse_text(generate_latest(registry).decode()),
+        parse_openmetrics(generate_openmetrics(registry).decode()),
+    ):
+        found = {
+            s.labels["true"] for f in families for s in f.samples if s.name.endswith("fusion_total")
+        }
+        assert found == set(names)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"), [([True, False], ["true", "false"]), ([1, -2], ["1", "-2"])]
+)
+def test_labels_of_other_kinds_are_written_as_json_would(
+    labels: list[bool | int], names: list[str]
+) -> None:
+    """Booleans are lower case, integers are digits."""
+    assert class_names(labels) == names
