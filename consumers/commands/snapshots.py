@@ -244,7 +244,7 @@ def _verify(found: list[Found], as_json: bool) -> None:
     bad = sum(row["refused"] is not None for row in rows)
     if bad:
         raise SnapshotError(
-            f"{bad} of {len(rows)} snapshots are bad; a start passes them over; delete those damaged"
+            f"{bad} of {len(rows)} snapshots are bad; a start passes over them; delete the damaged"
         )
     if not as_json:
         typer.echo(f"{len(rows)} snapshot{'s' if len(rows) > 1 else ''}, all good")
