@@ -14,7 +14,6 @@ import gzip
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from math import log
 from pathlib import Path
@@ -25,6 +24,7 @@ from river import metrics, naive_bayes, neighbors, proba
 from river.feature_extraction import BagOfWords
 
 from benchmarks import moa
+from benchmarks.performance import put
 from benchmarks.race import (
     Line,
     Seconds,
@@ -42,10 +42,7 @@ from benchmarks.race import (
 from stream import Block, Learner, Rows
 from stream.block import PREDICT_THEN_LEARN
 
-MARK = "<!-- written by python -m benchmarks.learners --write -->"
-END = "<!-- end of what benchmarks.learners wrote -->"
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/performance.md"
 LEAST = 0.4  # seconds of a run
 SMS = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data/sms_spam"
 
@@ -316,11 +313,7 @@ def main() -> None:
             sys.stdout.write("\n".join(list(table(some))[2:]) + "\n")
             sys.stdout.flush()
     if options.write:
-        head, rest = PAGE.read_text().split(MARK)
-        tail = rest.split(END)[1]
-        today = time.strftime("%Y-%m-%d")
-        written = f"\n\nMeasured {today}.\n\n" + "\n".join(table(found)) + "\n\n"
-        PAGE.write_text(f"{head}{MARK}{written}{END}{tail}")
+        put("learners", table(found))
 
 
 if __name__ == "__main__":

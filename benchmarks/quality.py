@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 
 import numpy as np
 from numba import njit
 
+from benchmarks.performance import put
 from benchmarks.race import blocks, clock, normal
 from stream import Block, GaussianNB
 from stream.base import Predictions
 from stream.evaluate._kernels import losses
 from stream.evaluate.quality import FADING_FACTOR, Quality
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/performance.md"
-MARK = "<!-- written by python -m benchmarks.quality --write -->"
-END = "<!-- end of what benchmarks.quality wrote -->"
 RECORDS = 100_000
 
 
@@ -140,12 +136,9 @@ def main() -> None:
         lines.append(f"| {name} | {median(found) * 1e9:.1f} ns | {share:.0%} |")
     more = [a - b for a, b in zip(times["all scores"], times["the scores before"], strict=True)]
     lines.append(f"| all scores, more than before | {median(more) * 1e9:.1f} ns | |")
-    text = "\n".join(lines) + "\n"
-    sys.stdout.write(text)
+    sys.stdout.write("\n".join(lines) + "\n")
     if options.write:
-        head, rest = PAGE.read_text().split(MARK)
-        today = time.strftime("%Y-%m-%d")
-        PAGE.write_text(f"{head}{MARK}\n\nMeasured {today}.\n\n{text}\n{END}{rest.split(END)[1]}")
+        put("quality", lines)
 
 
 if __name__ == "__main__":
