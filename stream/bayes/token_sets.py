@@ -68,7 +68,7 @@ class TokenSetPart(Part):
         used, row = np.unique(block.row, return_inverse=True)
         bags = hashed_bags(without_numbers(block.rows), used)
         given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
-        new = kernels.count_new(bags.bucket, self.sets.slot) if learning(block).size else 0
+        new = kernels.count_unknown(bags.bucket, self.sets.slot) if learning(block).size else 0
         self.sets = _resized(self.sets, 1 + classes, int(self.sets.size[0]) + new)
         longest = int(np.diff(bags.start).max(initial=0))
         done = (0, 0, steps.known)
@@ -237,7 +237,8 @@ def _indexed(s: TokenSets) -> TokenSets:
 
 
 def _resized(s: TokenSets, q: int, d: int) -> TokenSets:
-    """`s` with zeros for columns that are new, and room for d buckets."""
+    """`s` with zeros for columns that are new, and room for d buckets or for all there are."""
+    d = min(d, BUCKETS)
     if s.counts.shape[1] == q and s.counts.shape[0] >= d:
         return s
     had, columns = s.counts.shape

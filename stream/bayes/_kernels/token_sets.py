@@ -131,17 +131,12 @@ def fade(s: Any, growth: float) -> None:
 
 
 @njit(cache=True)
-def count_new(bucket: Any, slot: Any) -> int:
-    """How many distinct buckets of int64 (k,) have no place in slot int32 (buckets,) yet."""
-    new = 0
+def count_unknown(bucket: Any, slot: Any) -> int:
+    """How many of bucket int64 (k,), with repeats, have no place in slot int32 (buckets,) yet."""
+    unknown = 0
     for k in range(bucket.shape[0]):
-        if bucket[k] >= 0 and slot[bucket[k]] == 0:
-            slot[bucket[k]] = -1
-            new += 1
-    for k in range(bucket.shape[0]):
-        if bucket[k] >= 0 and slot[bucket[k]] == -1:
-            slot[bucket[k]] = 0
-    return new
+        unknown += int(bucket[k] >= 0 and slot[bucket[k]] == 0)
+    return unknown
 
 
 @njit(cache=True)
