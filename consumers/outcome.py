@@ -19,6 +19,7 @@ from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
+from stream.join import UNBOUNDED
 from stream.schema import Schema
 
 __all__ = ["Outcome", "Skip", "Spec", "skipped"]
@@ -80,7 +81,7 @@ class Spec:
     explain: int = 0
     largest_dead_letter: int | None = None
     max_pending: int = 100_000
-    max_pending_bytes: int = 1 << 62
+    max_pending_bytes: int = UNBOUNDED
     horizon: int = 7 * 86_400_000
     max_classes: int = 256
     corrections: bool = False

@@ -34,13 +34,14 @@ from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
 from stream.evaluate.roster import Contestant, Roster
 from stream.join import LabelJoin
+from stream.schema import LONGEST_LABEL
 from stream.state import State
 
 __all__ = ["Outcome", "Shard", "Spec"]
 
 LABEL_REFUSED = {
-    "label_kind": "is of another kind than the first one, or none: expected text of at most 512 "
-    "characters, a 64-bit integer or a truth value",
+    "label_kind": "is of another kind than the first one, or none: expected text of at most "
+    f"{LONGEST_LABEL} characters, a 64-bit integer or a truth value",
     "max_classes": "is one more than [model] max_classes, or than fits max_state_bytes",
 }
 

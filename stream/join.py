@@ -32,7 +32,7 @@ from stream.schema import Dictionary, Label, plain_label
 from stream.slots import Slots
 from stream.state import State
 
-__all__ = ["DAY_MS", "LabelJoin"]
+__all__ = ["DAY_MS", "UNBOUNDED", "LabelJoin"]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62

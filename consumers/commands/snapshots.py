@@ -105,10 +105,10 @@ def snapshots(
 def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
     """Every snapshot of the shard, the newest first; `loaded`: into the configured model too."""
     from consumers.errors import HeadwaterError
-    from consumers.snapshots.store import SnapshotStore, read
+    from consumers.snapshots.store import SnapshotStore, home, read
     from stream.errors import StreamError
 
-    base = SnapshotStore(_directory(config, shard))
+    base = SnapshotStore(home(config, shard))
     out = []
     for place, path in ((s, p) for s in [base, *base.parts()] for p in s.paths()):
         told: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
@@ -161,17 +161,16 @@ def _loaded(config: Config, about: About, state: State) -> Shard:
     return shard
 
 
-def _directory(config: Config, shard: int) -> Path:
-    return config.snapshots.directory / config.name / f"shard-{shard}"
-
-
 def _none(config: Config, shard: int) -> str:
     """That there is none, and where: another directory is the likely reason."""
-    return f"no snapshots in {_directory(config, shard)}; `headwater run` writes them"
+    from consumers.snapshots.store import home
+
+    return f"no snapshots in {home(config, shard)}; `headwater run` writes them"
 
 
 def _chosen(config: Config, shard: int, position: int | None) -> Found:
     from consumers.errors import ConfigError, SnapshotError
+    from consumers.snapshots.store import home
 
     found = _found(config, shard, loaded=False)
     if position is None:
@@ -183,8 +182,7 @@ def _chosen(config: Config, shard: int, position: int | None) -> Found:
     if not of_it:
         have = ", ".join(str(one.position) for one in found[:10])
         raise ConfigError(
-            f"no snapshot at position {position} in {_directory(config, shard)}; positions are "
-            f"{have}"
+            f"no snapshot at position {position} in {home(config, shard)}; positions are {have}"
         )
     # Where journals of one name have met at a position, the one that can be used.
     chosen = min(of_it, key=lambda one: one.refused is not None)

@@ -23,7 +23,7 @@ from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
 from stream.state import State
 
-__all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "open_store", "read"]
+__all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
 
 WEEK_MS = 7 * 86_400_000
 LARGEST_PEEK = 64 * 2**20  # bytes of a header; a damaged one may claim to have any
@@ -196,6 +196,16 @@ def read(place: Place, name: str) -> tuple[About, State]:
     return about, state
 
 
+def _parts(config: Config, shard: int) -> tuple[str, str]:
+    """Where a shard's snapshots lie, below a directory or a URL."""
+    return config.name, f"shard-{shard}"
+
+
+def home(config: Config, shard: int) -> Path:
+    """The directory of a shard's snapshots."""
+    return config.snapshots.directory.joinpath(*_parts(config, shard))
+
+
 def open_store(config: Config, shard: int = 0) -> SnapshotStore:
     """The store of a shard as it is configured.
 
@@ -204,14 +214,13 @@ def open_store(config: Config, shard: int = 0) -> SnapshotStore:
     ConfigError
         Copies are asked for, and what they need is not installed.
     """
-    where = (config.name, f"shard-{shard}")
     copies = None
     if config.snapshots.copy_to is not None:
         copies = Remote.at(config.snapshots.copy_to)
-        for name in where:
+        for name in _parts(config, shard):
             copies = copies.part(name)
     return SnapshotStore(
-        config.snapshots.directory.joinpath(*where),
+        home(config, shard),
         config.snapshots.keep,
         config.journal.retention_ms,
         copies,

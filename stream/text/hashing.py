@@ -117,7 +117,7 @@ def _encoded(texts: list[str], end: NDArray[np.int64]) -> Bags:
 def _keys(text: str, row: int) -> NDArray[np.int64]:
     """What the kernel `scan` would write for a text, by the definition."""
     stream = tokens(text)
-    keys = [row << 21 | BUCKETS | bucket(token) for token in islice(stream, MAX_TOKENS)]
+    keys = [row << 21 | kernels.BUCKET | bucket(token) for token in islice(stream, MAX_TOKENS)]
     if next(stream, None) is not None:
         keys.append(row << 21)
     return np.array(keys, dtype=np.int64)
