@@ -83,11 +83,15 @@ class JoinTwin:
             return
         self.steps.append(("predict", number, None, None))
         if len(self.waiting) == self.bound:
-            self.outcomes["evicted"] += 1
-            self.given_up += 1
-            self.settle(self.waiting.pop(0).id, None)
+            self.evict()
         self.make_room(size)
         self.waiting.append(Held(id_, self.time, observation=number))
+
+    def evict(self) -> None:
+        """The observation that waits longest is given up."""
+        self.outcomes["evicted"] += 1
+        self.given_up += 1
+        self.settle(self.waiting.pop(0).id, None)
 
     def make_room(self, size: int) -> None:
         """Rows have no room beside those that are kept: the oldest go, settled ones first."""
@@ -101,9 +105,7 @@ class JoinTwin:
                 self.outcomes["forgotten"] += 1
                 self.settled.pop(0)
             else:
-                self.outcomes["evicted"] += 1
-                self.given_up += 1
-                self.settle(self.waiting.pop(0).id, None)
+                self.evict()
 
     def answer(
         self,
