@@ -23,7 +23,8 @@ from consumers.transports.placement import Placement, no_such_partition, no_such
 
 __all__ = ["KafkaLog"]
 
-_CHUNK = 5_000  # records a chunk of `read`
+_CHUNK = 5_000  # records a poll of `follow`
+_ALL = 1 << 30  # that were fetched: only then are the next ones, while these are worked on
 _APPENDED = 2_000  # records in flight in `append`: more only burden the garbage collector
 _LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
 
@@ -125,7 +126,7 @@ class KafkaLog:
                 consumer.seek(part, position)
             moved = time.monotonic()
             while positions:
-                for part, chunks in consumer.poll(500, max_records=_CHUNK).items():
+                for part, chunks in consumer.poll(500, max_records=_ALL).items():
                     for chunk in chunks:
                         wished = chunk.shift(bisect_left(chunk.offsets, ends[wanted[part]]))
                         if wished.offsets:
@@ -222,7 +223,7 @@ class KafkaLog:
             consumer = self._idle.pop()
         else:
             with self._explained(CONNECT):
-                consumer = column_consumer(self._options.consumer())
+                consumer = column_consumer(self._options.reader())
         try:
             yield consumer
             consumer.unsubscribe()

@@ -75,7 +75,7 @@ class KafkaOwner:
             # Fence before anything is read: what the old owner has in hand is aborted by this.
             self._producer.init_transactions()
             self._identity = self._producer._transaction_manager.producer_id_and_epoch
-            self._consumer = column_consumer(options.consumer())
+            self._consumer = column_consumer(options.consumer(), together=True)
             self._inputs = KafkaInputs(self._consumer, inputs)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:

@@ -22,11 +22,32 @@ from consumers.transports.kafka_batches import Columns, columns
 __all__ = ["column_consumer"]
 
 
-def column_consumer(settings: Mapping[str, Any]) -> Any:
-    """A `KafkaConsumer` whose `poll` gives lists of `Fetched` by partition."""
+def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> Any:
+    """A `KafkaConsumer` whose `poll` gives lists of `Fetched` by partition.
+
+    Parameters
+    ----------
+    settings
+        The client's own.
+    together
+        Ask for all partitions at once, when no record waits to be polled. The client asks,
+        meanwhile, for those alone of which none waits; where these are at their end the broker
+        holds the answer back for `fetch_max_wait_ms`, and until then is asked for no other.
+    """
     consumer = KafkaConsumer(**settings)
-    consumer._fetcher.PartitionRecords = _PartitionColumns
+    fetcher = consumer._fetcher
+    fetcher.PartitionRecords = _PartitionColumns
+    if together:
+        every = fetcher._fetchable_partitions
+        fetcher._fetchable_partitions = lambda: [] if _unpolled(fetcher) else every()
+    # This part of the client is not handed the option, and sleeps five times as long.
+    consumer._cluster.config["retry_backoff_ms"] = consumer.config["retry_backoff_ms"]
     return consumer
+
+
+def _unpolled(fetcher: Any) -> bool:
+    """Whether records wait to be polled."""
+    return bool(fetcher._completed_fetches or fetcher._next_partition_records)
 
 
 class _Taken:

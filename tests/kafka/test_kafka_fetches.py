@@ -1,0 +1,92 @@
+"""What a consumer asks the broker for, and when: nobody waits for a partition at its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from kafka import TopicPartition
+
+from consumers.records import Outgoing, Partition
+from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka_reader import column_consumer
+
+RECORDS = 6_000
+WAIT = 3_000  # ms a broker holds back an answer without records, in these tests
+
+
+@pytest.fixture
+def log(kafka_bootstrap: str) -> Iterator[KafkaLog]:
+    """A log whose client has the longest of waits."""
+    log = KafkaLog([kafka_bootstrap], {"fetch_max_wait_ms": WAIT})
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def parts(log: KafkaLog) -> tuple[Partition, Partition]:
+    """A long partition of several fetches, and a short one."""
+    name = f"fetches-{uuid4().hex[:12]}"
+    out = []
+    for suffix, count in (("long", RECORDS), ("short", 10)):
+        log.create_topic(f"{name}.{suffix}", 1)
+        log.append([Outgoing(f"{name}.{suffix}", b"k", b"v" * 500) for _ in range(count)])
+        out.append(Partition(f"{name}.{suffix}", 0))
+    return out[0], out[1]
+
+
+def polled(consumer: Any, parts: tuple[Partition, ...]) -> list[set[str]]:
+    """The topics of each request while a consumer reads all records, a few a poll."""
+    asked: list[set[str]] = []
+    create = consumer._fetcher._create_fetch_requests
+
+    def noted() -> Any:
+        requests = create()
+        asked.extend({part.topic for part in offsets} for _, offsets in requests.values())
+        return requests
+
+    consumer._fetcher._create_fetch_requests = noted
+    consumer.assign([TopicPartition(*part) for part in parts])
+    for part in parts:
+        consumer.seek(TopicPartition(*part), 0)
+    left = RECORDS + 10
+    while left:
+        for chunks in consumer.poll(500, max_records=100).values():
+            left -= sum(map(len, chunks))
+    return asked
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["together", "as the client does"])
+def test_owner_asks_for_all_its_partitions_or_for_none(kafka_bootstrap, parts, together):
+    """Or one at its end, asked for alone, would hold back those that have records."""
+    options = KafkaOptions([kafka_bootstrap], {})
+    consumer = column_consumer(options.consumer(), together=together)
+    try:
+        asked = polled(consumer, parts)
+    finally:
+        consumer.close(autocommit=False)
+    every = {part.topic for part in parts}
+    assert len(asked) > 2
+    assert all(topics == every for topics in asked) is together
+
+
+def test_reader_waits_for_nothing_at_its_end(log, parts):
+    """What is read has an end: the answer of a partition that is there already is not awaited."""
+    starts = dict.fromkeys(parts, 0)
+    started = time.monotonic()
+    read = log.read(starts, log.end_offsets(parts))
+    assert sum(map(len, read)) == RECORDS + 10
+    assert time.monotonic() - started < WAIT / 1000
+
+
+def test_client_asks_anew_as_soon_as_it_is_told_to(kafka_bootstrap):
+    """Its part that knows the brokers is not handed the option by the client itself."""
+    consumer = column_consumer(KafkaOptions([kafka_bootstrap], {"retry_backoff_ms": 7}).consumer())
+    try:
+        assert consumer._cluster.config["retry_backoff_ms"] == 7
+    finally:
+        consumer.close(autocommit=False)
