@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 __all__ = ["Event", "Events", "one_by_one"]
 
+# Its number (-1: none, only what follows), its id, the row of an observation (-1: it is a label),
+# label and weight, stream time, and how many records before it were dead letters.
 Event = tuple[int, str, int, object, float, int, int]
 
 
@@ -40,13 +43,13 @@ class Events:
 
 
 def one_by_one(events: Events, first: int = 0) -> Iterator[Event]:
-    """Each event with its number and the dead letters before it; number -1 for those at the end.
+    """Each event; behind them one of number -1, which tells of the dead letters at the end.
 
     `first`: the number of the first.
     """
     n = len(events.ids)
     dead = events.dead or [0] * (n + 1)
-    yield from zip(
+    every: Iterator[Event] = zip(
         range(first, first + n),
         events.ids,
         events.row,
@@ -56,4 +59,4 @@ def one_by_one(events: Events, first: int = 0) -> Iterator[Event]:
         dead,
         strict=False,  # one more number of dead letters than events
     )
-    yield -1, "", -1, None, 1.0, 0, dead[n]
+    return chain(every, [(-1, "", -1, None, 1.0, 0, dead[n])])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -94,13 +95,13 @@ class Plan:
 
     def columns(self) -> Columns:
         """Op, row, slot, label and weight of its steps."""
-        steps = self.steps
+        steps, n = self.steps, len(self.steps)
         return Columns(
-            np.array([step[0] for step in steps], dtype=np.int8),
-            np.array([step[1] for step in steps], dtype=np.int64),
-            np.array([step[2] for step in steps], dtype=np.int64),
-            [step[3] for step in steps],
-            np.array([step[4] for step in steps], dtype=np.float64),
+            np.fromiter(map(itemgetter(0), steps), np.int8, n),
+            np.fromiter(map(itemgetter(1), steps), np.int64, n),
+            np.fromiter(map(itemgetter(2), steps), np.int64, n),
+            list(map(itemgetter(3), steps)),
+            np.fromiter(map(itemgetter(4), steps), np.float64, n),
         )
 
     def no_longer_waits(self, slot: int) -> None:

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
 errors schema text rows block state stored parameters explain stats predictions base bayes neighbors
-preprocessing decision held labels plan slots accounting join drift evaluate compat checks
+preprocessing decision held labels plan slots accounting events join join_fast drift evaluate compat
+checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
 errors secrets failpoints config records files feed events alarms models lineup codecs outcome shard

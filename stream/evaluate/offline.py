@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream.base import Predictions
-from stream.evaluate.events import Events
 from stream.evaluate.quality import QualityView
+from stream.events import Events
 
 __all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
 

@@ -24,13 +24,14 @@ from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
-from stream.evaluate.events import Event, Events, one_by_one
 from stream.evaluate.explained import said as told
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, joined
+from stream.events import Event, Events, one_by_one
 from stream.join import LabelJoin
+from stream.join_fast import uncommon
 from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
@@ -153,6 +154,8 @@ class Progressive:
         """
         plan, join, breaker = Plan(), self.join, self._breaker
         traced = traced or self.drift is not None
+        if not traced:
+            stream = uncommon(join, plan, stream, sizes, self._learns)
         for event, id_, row, label, w, time, dead in stream:
             for _ in range(dead if breaker is not None else 0):
                 breaker.add(dead=True)  # type: ignore[union-attr]
@@ -180,6 +183,10 @@ class Progressive:
             if plan.correction is not None:
                 break
         return plan
+
+    def _learns(self, passed: int) -> bool:
+        """Whether labels may be learned, after so many more records that are no dead letters."""
+        return self._breaker is None or self._breaker.good(passed)
 
     def correct(self, due: Correction) -> None:
         """Replace the label, or let the old one be."""
@@ -213,12 +220,9 @@ class Progressive:
         op, row, slot, ys, w = plan.columns()
         n, fetch = len(rows), np.flatnonzero(row < 0)
         row[fetch] = np.arange(n, n + fetch.size)
-        codes: dict[Label | None, int] = {None: -1}
-        for label in ys:
-            if label not in codes:
-                codes[label] = len(codes) - 1
-        y = np.array([codes[label] for label in ys], dtype=np.int32)
-        labels = [label for label in codes if label is not None]
+        labels = [label for label in dict.fromkeys(ys) if label is not None]
+        codes: dict[Label | None, int] = {None: -1} | {y: code for code, y in enumerate(labels)}
+        y = np.fromiter(map(codes.__getitem__, ys), np.int32, len(ys))
         old = np.full(len(op), -1, dtype=np.int64)
         old[fetch] = slot[fetch]
         every = rows.concat(self.waiting.rows.take(slot[fetch])) if fetch.size else rows

@@ -21,10 +21,10 @@ from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
 from stream.evaluate.compare import Comparison, Lately
 from stream.evaluate.decided import DecidedProgressive
-from stream.evaluate.events import Events, one_by_one
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
+from stream.events import Events, one_by_one
 from stream.plan import Correction, Plan
 from stream.state import State
 

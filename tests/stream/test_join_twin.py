@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from importlib import import_module
 from itertools import accumulate, pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream import GaussianNB
 from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
+from stream.block import Rows
+from stream.evaluate.breaker import Breaker
+from stream.evaluate.progressive import Progressive
+from stream.events import Events, one_by_one
 from stream.join import LabelJoin
+from stream.join_fast import uncommon
 from stream.plan import Plan
 from tests.oracles_join import JoinTwin
 from tests.stream.test_join import OPS
@@ -163,3 +172,92 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
     assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
     assert cut.join.to_state() == whole.join.to_state()
+
+
+usual = st.tuples(
+    st.sampled_from(["observe", "observe", "inside", "answer", "answer", "answer"]),
+    st.sampled_from("abcdefgh"),
+    st.sampled_from([1] * 8 + [2, True, "x"]),
+    st.integers(0, 2),
+    st.sampled_from([1.0, 0.5]),
+    st.just(True),
+)
+usual_bounds = st.fixed_dictionaries(
+    {
+        "max_pending": st.integers(1, 8),
+        "horizon": st.sampled_from([5, 30, 1000, 1000]),
+        "max_bytes": st.integers(0, 20) | st.just(1 << 62),
+    }
+)
+
+
+def plans(bound, events, deads, ratio, cuts) -> tuple[list[dict[str, object]], LabelJoin, Breaker]:
+    """What a machine plans of events, in calls that end at `cuts`, its join and its breaker."""
+    like = Rows.from_dicts([{"x": 1.0}])
+    machine = Progressive(GaussianNB(), LabelJoin(**bound), like, Breaker(ratio))
+    out, time = [], 0
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        columns: list[list[object]] = [[], [], [], [], []]
+        sizes: list[int] = []
+        for at in range(start, stop):
+            what, id_, label, passed, w, _ = events[at]
+            time += passed
+            row, inside = (-1, label) if what == "answer" else (len(sizes), None)
+            if row >= 0:
+                sizes.append(size_of(at))
+                inside = label if what == "inside" else None
+            for column, value in zip(columns, (id_, row, inside, w, time), strict=True):
+                column.append(value)
+        dead = [*deads[start:stop], 0] if ratio < 1 else None
+        plan = machine.plan(one_by_one(Events(*columns, dead)), sizes)
+        out.append({f.name: getattr(plan, f.name) for f in fields(plan)})
+    return out, machine.join, machine._breaker
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(usual, min_size=30, max_size=60) | st.lists(event, max_size=60),
+    usual_bounds,
+    st.lists(st.sampled_from([0] * 12 + [1, 600]), min_size=60, max_size=60),
+    st.sampled_from([0.5, 0.0, 1.0]),
+    st.lists(st.integers(0, 60), min_size=1, max_size=4),
+)
+def test_common_events_in_one_loop_are_planned_as_one_by_one(
+    events, bound, deads, ratio, cuts
+) -> None:
+    """Plans, join and breaker, bit for bit, whatever comes between common events."""
+    given_ = (bound, events, deads, ratio)
+    cuts = [cut for cut in cuts if cut <= len(events)]
+    fast, fast_join, fast_breaker = plans(*given_, cuts)
+    with pytest.MonkeyPatch.context() as patch:
+        module = import_module("stream.evaluate.progressive")  # the package has a function so named
+        patch.setattr(module, "uncommon", lambda join, plan, events, *_: events)
+        slow, slow_join, slow_breaker = plans(*given_, cuts)
+    assert fast == slow
+    assert fast_join.to_state() == slow_join.to_state()
+    assert list(fast_join.outcomes) == list(slow_join.outcomes)
+    assert fast_breaker.to_state() == slow_breaker.to_state()
+
+
+def test_most_events_are_common() -> None:
+    """Else the test above compares a way with itself."""
+    seen = []
+    ids = [str(i) for i in range(50)]
+    events = Events(
+        [i for id_ in ids for i in (id_, id_)],
+        [row for i in range(50) for row in (i, -1)],
+        [None, "a"] * 50,
+        [1.0] * 100,
+        list(range(100)),
+    )
+    join, plan = LabelJoin(), Plan()
+    for number, id_, row, label, w, time, _ in uncommon(
+        join, plan, one_by_one(events), [0] * 50, lambda passed: True
+    ):
+        seen.append(number)
+        if number == 0:
+            join.observe(plan, event=0, row=row, id=id_, time=time)
+        elif number > 0:
+            join.answer(plan, event=number, id=id_, label=label, w=w, time=time)
+    assert seen == [1, -1]  # the first of its class, and the end
+    assert len(plan.steps) == 100

@@ -1,0 +1,118 @@
+"""The label join's common events in one loop; every other one is handed on.
+
+Common are an observation of whose id nothing is known, and the first label of one that waits or has
+its label inside, if it is of a class that was learned before: nearly all there are. What becomes of
+them is what `LabelJoin.observe` and `answer` make of them, twice as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.events import Event
+from stream.join import LabelJoin
+from stream.plan import Plan
+
+__all__ = ["uncommon"]
+
+NONE = -2  # an event's number, where there is none
+
+
+def uncommon(
+    join: LabelJoin,
+    plan: Plan,
+    events: Iterator[Event],
+    sizes: Sequence[int],
+    learns: Callable[[int], bool],
+) -> Iterator[Event]:
+    """Plan the common events, and yield each other one, to be planned before the next.
+
+    Parameters
+    ----------
+    join, plan
+        What plans, and where to.
+    events
+        In order.
+    sizes
+        Bytes of each row, but for its numbers.
+    learns
+        Whether labels may be learned, after so many more events that were common.
+    """
+    while not join.corrections and learns(0):
+        before = len(plan.steps)
+        event = _common(join, plan, events, sizes)
+        learns(len(plan.steps) - before)  # each of them is one step
+        if event is None:
+            return
+        yield event
+    yield from events
+
+
+def _common(
+    join: LabelJoin, plan: Plan, events: Iterator[Event], sizes: Sequence[int]
+) -> Event | None:
+    """Plan events up to the first that is not common, and give that one; None: there is none."""
+    waiting, settled, early, slots = join._waiting, join._settled, join._early, join._slots
+    step, kept, began, free = plan.steps.append, plan.kept, plan.began, slots.free
+    codes, values, bound = join.labels.codes, join.labels.values, join.max_pending
+    kind = type(values[0]) if values else None
+    now, sweep, first = join.time, join._oldest + join.horizon, join._learned
+    learned, forgotten = first, 0
+    delays: list[int] = []
+    label: Any  # what no learned label is goes no further
+    # Unpacked at once, so that `zip` need not make a tuple anew for each.
+    for number, id_, row, label, w, time, dead in events:  # noqa: B007  told where it ends
+        if time > sweep or dead:
+            break
+        if time > now:
+            now = time
+        if label is None:
+            if row < 0 or id_ in waiting or id_ in settled or id_ in early:
+                break
+            size = sizes[row]
+            if len(waiting) >= bound or (size and slots.bytes + size > join.max_bytes):
+                break
+            slot = free.pop() if free and not size else slots.take(size)
+            step((PREDICT, row, -1, None, 1.0))
+            kept[slot] = row
+            began.add(slot)
+            waiting[id_] = (slot, now)
+            continue
+        if type(label) is not kind or label not in codes:
+            break
+        if row >= 0:
+            if id_ in waiting or id_ in settled or id_ in early:
+                break
+            step((PREDICT_THEN_LEARN, row, -1, label, w))
+            delays.append(0)
+        elif id_ in waiting:
+            slot, since = waiting.pop(id_)
+            if slot in began:
+                began.remove(slot)
+                step((LEARN, kept.pop(slot), slot, label, w))
+            else:
+                plan.ended.append(slot)
+                plan.freed.append(slot)
+                step((LEARN, -1, slot, label, w))
+            if slots.bytes:
+                slots.give(slot)
+            else:
+                free.append(slot)
+            delays.append(now - since)
+        else:
+            break
+        if len(settled) >= bound:
+            settled.popitem(last=False)
+            forgotten += 1
+        learned += 1
+        settled[id_] = (label, now, -1, w, learned)
+    else:
+        number = NONE
+    join.time, join._learned = now, learned
+    join.account.labels_came(delays)
+    for outcome, count in (("joined", learned - first), ("forgotten", forgotten)):
+        if count:
+            join.outcomes[outcome] += count
+    return None if number == NONE else (number, id_, row, label, w, time, dead)
