@@ -23,7 +23,7 @@ from stream.schema import Field
 
 __all__ = ["Course", "Live", "Progress", "Sources", "course", "linked", "replay", "steps"]
 
-WINDOW = 100_000  # records read back at once in a replay
+WINDOW = 100_000  # records read back in one go: so many may wait for those of another partition
 
 Progress = Callable[[int, int], None]
 
@@ -190,7 +190,7 @@ def _pass_over(entry: Entry | Reset | Roster, live: Live, cut: bool) -> None:
 
 
 def _move(entry: Entry, live: Live) -> None:
-    live.shard.positions |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+    live.shard.positions |= _ends(entry)
 
 
 def _check_chain(entry: Entry | Reset | Roster, live: Live) -> None:
@@ -231,18 +231,27 @@ def _windows(
 
 
 def _read_back(log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> Iterator[Batch]:
-    """The batch of each entry, all read in one go."""
+    """The batch of each entry; the next records are fetched while one is worked on."""
     starts = {p: shard.positions[p] for p in found.inputs}
     ends = dict(starts)
     for entry in window:
-        ends |= {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+        ends |= _ends(entry)
     moved = [p for p in found.inputs if ends[p] > starts[p]]
     merged = Merge(found.inputs, found.label_topics)
-    for fetched in log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved}):
-        merged.add([fetched])
+    read = log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved})
     for entry in window:
-        part = merged.split({Partition(r.topic, r.partition): r.end for r in entry.ranges})
-        batch = part.take(1 << 62, {}, now=entry.now, wait=False)
+        ends = _ends(entry)
+        while any(merged.position(p) < end for p, end in ends.items()):
+            fetched = next(read, None)
+            if fetched is None:
+                break  # some are gone: what is left of them will not pass
+            merged.add([fetched])
+        batch = merged.split(ends).take(1 << 62, {}, now=entry.now, wait=False)
         if batch is None:
             raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
         yield batch
+
+
+def _ends(entry: Entry) -> dict[Partition, int]:
+    """The offset after the last record it consumed, of each partition that moved."""
+    return {Partition(r.topic, r.partition): r.end for r in entry.ranges}

@@ -322,6 +322,7 @@ def batch_of(
         [keys[i] for i in at],
         [values[i] for i in at],
         ranges,
+        parts,
     )
 
 
@@ -379,16 +380,15 @@ def check(entry: Entry, batch: Batch) -> None:
 
 
 def _checksums(batch: Batch) -> dict[Partition, int]:
+    """Of the records of each partition: where, when and what they are."""
     out = {}
-    for i, partition in enumerate(batch.partitions):
-        mine = np.flatnonzero(batch.source == i).tolist()
-        if not mine:
-            continue
-        crc = zlib.crc32(batch.offsets[mine].tobytes())
-        crc = zlib.crc32(batch.timestamps[mine].tobytes(), crc)
-        for column in (batch.keys, batch.values):
-            cells = [column[k] for k in mine]
+    for part in batch.parts:
+        crc = 0
+        for numbers in (part.offsets, part.timestamps):
+            crc = zlib.crc32(np.array(numbers, dtype=np.int64).tobytes(), crc)
+        for cells in (part.keys, part.values):
             sizes = np.array([-1 if c is None else len(c) for c in cells], dtype=np.int64)
-            crc = zlib.crc32(b"".join(c for c in cells if c), zlib.crc32(sizes.tobytes(), crc))
-        out[partition] = crc
+            crc = zlib.crc32(b"".join(filter(None, cells)), zlib.crc32(sizes.tobytes(), crc))
+        if len(part):
+            out[part.partition] = crc
     return out

@@ -114,6 +114,8 @@ class Batch:
         One a record.
     ranges
         Partition to (first offset, offset after the last, count), for every partition that moved.
+    parts
+        The same records by partition, where they were merged from.
     """
 
     partitions: list[Partition]
@@ -123,6 +125,7 @@ class Batch:
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
     ranges: dict[Partition, tuple[int, int, int]] = field(default_factory=dict)
+    parts: Sequence[Fetched] = ()
 
     def __len__(self) -> int:
         return len(self.values)

@@ -8,7 +8,9 @@ whether a record is bad and why. So both ways agree, and NaN, which msgspec refu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from typing import Annotated, Any
 
@@ -182,8 +184,14 @@ class JsonObservations:
         return tuple(features), id_, label
 
     def _rows(self, tuples: list[tuple[Any, ...]]) -> Rows:
-        rows = Rows.empty(self.schema, 0)
         n = len(tuples)
+        if not self._other:
+            with suppress(TypeError):  # None: a number is missing
+                rows = Rows.empty(self.schema, n)
+                every = np.fromiter(chain.from_iterable(tuples), np.float64, rows.numeric.size)
+                rows.numeric = every.reshape(rows.numeric.shape) + 0.0  # -0.0 becomes 0.0
+                return rows
+        rows = Rows.empty(self.schema, 0)
         columns = list(zip(*tuples, strict=True)) if tuples else [()] * len(self.schema.fields)
         numeric = np.empty((n, len(self._numeric)))
         for j, at in enumerate(self._numeric):
