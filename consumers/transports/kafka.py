@@ -24,7 +24,9 @@ from consumers.transports.placement import Placement, no_such_partition, no_such
 __all__ = ["KafkaLog"]
 
 _CHUNK = 5_000  # records a poll of `follow`
-_ALL = 1 << 30  # that were fetched: only then are the next ones, while these are worked on
+# All that was fetched: then the client asks for the next records of all partitions, while these are
+# worked on, and never for those of one alone that is at its end and keeps the broker waiting.
+_ALL = 1 << 30
 _APPENDED = 2_000  # records in flight in `append`: more only burden the garbage collector
 _LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
 
@@ -223,7 +225,7 @@ class KafkaLog:
             consumer = self._idle.pop()
         else:
             with self._explained(CONNECT):
-                consumer = column_consumer(self._options.reader())
+                consumer = column_consumer(self._options.consumer())
         try:
             yield consumer
             consumer.unsubscribe()

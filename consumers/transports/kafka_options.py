@@ -121,9 +121,6 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 
-# How long a broker holds back an answer that has no records: a reader asks for those of one
-# partition while it is handed those of another, and would wait for what is at its end already.
-_NO_WAIT_MS = 5
 SESSION_MS = 6_000  # a member silent for so long is dead: the least a broker allows by default
 
 
@@ -183,10 +180,6 @@ class KafkaOptions:
             "auto_offset_reset": "none",  # a lost position must raise, not jump
             # No deserializers: after one raises, the client's poll never returns again.
         }
-
-    def reader(self) -> dict[str, Any]:
-        """The settings of a consumer that reads what is there, and waits for nothing to come."""
-        return {**self.consumer(), "fetch_max_wait_ms": _NO_WAIT_MS}
 
     def member(self, group: str) -> dict[str, Any]:
         """The settings of a member of a group that reads nothing."""
