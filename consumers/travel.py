@@ -71,13 +71,15 @@ def moment(log: Log, partition: Partition, at: str) -> Moment:
     Raises
     ------
     ConfigError
-        It is neither, or before the journal begins.
+        It is neither, before the journal begins, or a position beyond its end.
     """
     end = log.end_offsets([partition])[partition]
     first = log.beginning_offsets([partition])[partition]
     position, until = (int(at), None) if at.isdecimal() else (end, _milliseconds(at))
+    if position > end:
+        raise ConfigError(f"{at} is beyond the journal {partition.topic}, which ends at {end}")
     found: Moment | None = None
-    for offset, entry in entries(log, partition, first, min(position, end)):
+    for offset, entry in entries(log, partition, first, position):
         if until is not None and entry.now > until:
             break
         found = Moment(entry.seq, entry.now, offset + 1)

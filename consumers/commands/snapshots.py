@@ -82,9 +82,10 @@ def snapshots(
         position is not None and action in (Action.LIST, Action.VERIFY)
     ):
         wanted = {Action.SHOW: " CONFIG [POSITION]", Action.EXPORT: " CONFIG POSITION FILE"}
+        given = " ".join(str(each) for each in (position, file) if each is not None)
         raise ConfigError(
             f"expected `headwater snapshots {action}{wanted.get(action, ' CONFIG')}`, got "
-            f"POSITION {position}, FILE {file}"
+            f"{given or 'nothing'} behind CONFIG"
         )
     settings = load(config)
     check_shard(settings, shard)

@@ -143,6 +143,11 @@ def _kafka(key: str, value: object, source: str, directory: Path) -> object:
     pointer = isinstance(value, str) and re.fullmatch(r"\$\{(env|file):(.+)\}", value)
     if not pointer:
         if secret_key(key) or (isinstance(value, str) and without_login(value) != value):
+            if isinstance(value, str) and re.fullmatch(r"\$\{\w+\}", value):
+                raise ConfigError(
+                    f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got braces without '
+                    "either; write env: before the name of a variable"
+                )
             # The file is copied, committed and shown around; what it points to is not.
             raise ConfigError(
                 f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got a secret in the '

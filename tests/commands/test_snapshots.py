@@ -186,11 +186,15 @@ def test_export_copies_one_and_its_header(place, capsys) -> None:
     assert next(store.newest(lambda _: None))[0].position == 2
 
 
+EXPORT = "expected `headwater snapshots export CONFIG POSITION FILE`"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
         (["list", "svc.toml", "3"], 2, "expected `headwater snapshots list CONFIG`"),
-        (["export", "svc.toml", "2"], 2, "expected `headwater snapshots export CONFIG POSITION"),
+        (["export", "svc.toml"], 2, f"{EXPORT}, got nothing behind CONFIG"),
+        (["export", "svc.toml", "2"], 2, f"{EXPORT}, got 2 behind CONFIG"),
         (["show", "svc.toml", "3"], 2, "no snapshot at position 3 in"),
         (["show", "no.toml"], 2, "no config file no.toml"),
         (["export", "svc.toml", "2", "svc.toml"], 2, "svc.toml exists; choose another name"),

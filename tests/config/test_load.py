@@ -249,6 +249,13 @@ class TestSecrets:
             "the service reads"
         )
 
+    def test_variable_without_its_kind_is_told_what_to_write(self) -> None:
+        """As a shell has it; the name is not repeated, for it may be a password after all."""
+        assert problem(SMALLEST + '[kafka]\nsasl_plain_password = "${KAFKA_PW}"') == (
+            'shop.toml: [kafka] sasl_plain_password: expected "${env:NAME}" or "${file:PATH}", got '
+            "braces without either; write env: before the name of a variable"
+        )
+
     def test_unset_variable_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """One line with the key and the variable."""
         monkeypatch.delenv("NOBODY_SET_THIS", raising=False)

@@ -75,10 +75,11 @@ def test_a_time_is_the_last_entry_until_then(ran) -> None:
     assert at(ran, "2999-01-01").seq == entries[-1].seq
 
 
-@pytest.mark.parametrize("when", ["0", "yesterday", "-3"])
+@pytest.mark.parametrize("when", ["0", "yesterday", "-3", "4711"])
 def test_a_moment_that_is_none_is_one_line(ran, when) -> None:
-    """Before the journal, or no position and no time."""
-    with pytest.raises(ConfigError, match=r"before what is left of|position or a time"):
+    """Before the journal or beyond it, or no position and no time."""
+    told = r"before what is left of|beyond the journal .*, which ends at|position or a time"
+    with pytest.raises(ConfigError, match=told):
         at(ran, when)
 
 
