@@ -7,7 +7,8 @@ Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -148,22 +149,22 @@ def steps(
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
         passed = [entry for _, entry in window if isinstance(entry, Entry)]
         cut = ahead.without(window[0][1].seq) is not None
-        batches = iter(()) if cut else _read_back(log, found, live.shard, passed)
-        for at, entry in window:
-            if entry.seq != live.seq + 1:
-                raise TransportError(
-                    f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
-                    "entries are missing, the model cannot be rebuilt"
-                )
-            outcome = None
-            if cut or not isinstance(entry, Entry):
-                _pass_over(entry, live, cut)
-            else:
-                outcome = live.last = _apply(entry, next(batches), live)
-            live.seq, live.position, live.now = entry.seq, at + 1, entry.now
-            if isinstance(entry, Entry) and outcome is not None:
-                live.replayed += len(outcome.batch)
-                yield entry, outcome
+        with closing(_read_back(log, found, live.shard, [] if cut else passed)) as batches:
+            for at, entry in window:
+                if entry.seq != live.seq + 1:
+                    raise TransportError(
+                        f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
+                        "entries are missing, the model cannot be rebuilt"
+                    )
+                outcome = None
+                if cut or not isinstance(entry, Entry):
+                    _pass_over(entry, live, cut)
+                else:
+                    outcome = live.last = _apply(entry, next(batches), live)
+                live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+                if isinstance(entry, Entry) and outcome is not None:
+                    live.replayed += len(outcome.batch)
+                    yield entry, outcome
     live.position = max(live.position, end)
 
 
@@ -230,7 +231,9 @@ def _windows(
         yield window
 
 
-def _read_back(log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> Iterator[Batch]:
+def _read_back(
+    log: Log, found: Sources, shard: Shard, window: Sequence[Entry]
+) -> Generator[Batch, None, None]:
     """The batch of each entry; the next records are fetched while one is worked on."""
     starts = {p: shard.positions[p] for p in found.inputs}
     ends = dict(starts)
@@ -238,18 +241,18 @@ def _read_back(log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) 
         ends |= _ends(entry)
     moved = [p for p in found.inputs if ends[p] > starts[p]]
     merged = Merge(found.inputs, found.label_topics)
-    read = log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved})
-    for entry in window:
-        ends = _ends(entry)
-        while any(merged.position(p) < end for p, end in ends.items()):
-            fetched = next(read, None)
-            if fetched is None:
-                break  # some are gone: what is left of them will not pass
-            merged.add([fetched])
-        batch = merged.split(ends).take(1 << 62, {}, now=entry.now, wait=False)
-        if batch is None:
-            raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
-        yield batch
+    with closing(log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved})) as read:
+        for entry in window:
+            ends = _ends(entry)
+            while any(merged.position(p) < end for p, end in ends.items()):
+                fetched = next(read, None)
+                if fetched is None:
+                    break  # some are gone: what is left of them will not pass
+                merged.add([fetched])
+            batch = merged.split(ends).take(1 << 62, {}, now=entry.now, wait=False)
+            if batch is None:
+                raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
+            yield batch
 
 
 def _ends(entry: Entry) -> dict[Partition, int]:

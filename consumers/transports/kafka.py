@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -113,7 +113,7 @@ class KafkaLog:
 
     def read(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[Fetched]:
+    ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks."""
         wanted = {TopicPartition(*p): p for p in starts if starts[p] < ends[p]}
         if not wanted:
@@ -229,12 +229,13 @@ class KafkaLog:
         try:
             yield consumer
             consumer.unsubscribe()
-        except BaseException as error:
-            if isinstance(error, GeneratorExit):  # a reader that has seen enough; nothing is wrong
-                consumer.unsubscribe()
-                self._idle.append(consumer)
-            else:
-                _close_consumer(consumer)
+        except GeneratorExit:  # a reader that has seen enough; nothing is wrong
+            # Perhaps one that was forgotten and is found now, as the process ends: the client has
+            # no thread any more, and a call of it would never return.
+            self._idle.append(consumer)
+            raise
+        except BaseException:
+            _close_consumer(consumer)
             raise
         self._idle.append(consumer)
 

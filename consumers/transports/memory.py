@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from threading import Condition, Lock
 
 from consumers.errors import FencedError, TransportError
@@ -109,7 +109,7 @@ class MemoryLog:
 
     def read(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[Fetched]:
+    ) -> Generator[Fetched, None, None]:
         """Records of each partition from its start up to its end, in chunks."""
         positions = {partition: starts[partition] for partition in ends}
         while positions:

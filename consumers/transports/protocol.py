@@ -10,7 +10,7 @@ starts over by recovery, never by retrying the call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumers.records import Fetched, Outgoing, Partition, Record
@@ -38,8 +38,10 @@ class Log(Protocol):
 
     def read(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[Fetched]:
+    ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
+
+        Whoever may stop before the last one closes it: it may hold a connection.
 
         Chunks of one partition come in order; partitions interleave. Ends when every partition
         has reached its end. `starts` and `ends` have the same keys.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 
 from consumers.errors import FencedError, TransportError
@@ -86,7 +86,7 @@ class SqliteLog:
 
     def read(
         self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
-    ) -> Iterator[Fetched]:
+    ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
         Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import GEN_CLOSED, getgeneratorstate
 
 import msgspec
 import pytest
@@ -144,6 +145,25 @@ def test_replay_writes_nothing(ran) -> None:
     recovered(ran, SnapshotStore(ran.directory / "none"))
 
     assert {topic: ran.ends(topic) for topic in TOPICS} == before
+
+
+@pytest.mark.parametrize("window", [100_000, 50])
+def test_replay_leaves_nothing_half_read(ran, window, monkeypatch) -> None:
+    """What is read and not closed holds its connection until somebody, some time, collects it."""
+    opened = []
+    read = ran.log.read
+
+    def noted(starts, ends):
+        found = read(starts, ends)
+        if any(topic == "obs" for topic, _ in starts):
+            opened.append(found)
+        return found
+
+    monkeypatch.setattr(ran.log, "read", noted)
+    monkeypatch.setattr(history, "WINDOW", window)
+    ran.rebuilt()
+    assert len(opened) > (window < 100)
+    assert [getgeneratorstate(each) for each in opened] == [GEN_CLOSED] * len(opened)
 
 
 def test_progress_of_a_replay_is_told(ran) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -86,6 +88,26 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
         count += len(fetched)
     assert count == LONG + SHORT
     assert time.monotonic() - started < WAIT / 1000
+
+
+FORGETFUL = """
+import sys
+from consumers.records import Partition
+from consumers.transports.kafka import KafkaLog
+
+log = KafkaLog([sys.argv[1]], {})
+at = Partition(sys.argv[2], 0)
+forgotten = log.read({at: 0}, {at: int(sys.argv[3])})
+next(forgotten)
+log.close()
+"""
+
+
+def test_process_ends_though_it_forgot_what_it_was_reading(kafka_bootstrap, parts):
+    """When the interpreter finds it the client has no threads left: no call of it returns."""
+    arguments = [kafka_bootstrap, parts[0].topic, str(LONG)]
+    ended = subprocess.run([sys.executable, "-c", FORGETFUL, *arguments], timeout=60)
+    assert ended.returncode == 0
 
 
 def test_client_asks_anew_as_soon_as_it_is_told_to(kafka_bootstrap):
