@@ -38,7 +38,8 @@ def uncommon(
     sizes
         Bytes of each row, but for its numbers.
     learns
-        Whether labels may be learned, after so many more events that were common.
+        Whether labels may be learned until the next dead letter, after so many more events that
+        were common.
     """
     while not join.corrections and learns(0):
         before = len(plan.steps)

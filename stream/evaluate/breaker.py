@@ -67,14 +67,15 @@ class Breaker:
             self.open = self.dead > self.ratio * LAST
 
     def good(self, count: int) -> bool:
-        """Count so many more records that are none, while it is closed; whether it is.
+        """Count so many more records that are none; whether it is closed, and stays so meanwhile.
 
-        It stays closed: among the last 1,000 there are only fewer dead letters.
+        Among the last 1,000 there are then only fewer dead letters. Yet where the ratio was lowered
+        below their share, the next record opens it, whatever that is.
         """
         while count and self.dead:
             self.add(dead=False)
             count -= 1
-        return not self.open
+        return not self.open and self.dead <= self.ratio * LAST
 
     def to_state(self) -> State:
         """The window, as a copy."""

@@ -185,7 +185,8 @@ class Progressive:
         return plan
 
     def _learns(self, passed: int) -> bool:
-        """Whether labels may be learned, after so many more records that are no dead letters."""
+        """Whether labels may be learned until the next dead letter, after so many more records that
+        are none."""
         return self._breaker is None or self._breaker.good(passed)
 
     def correct(self, due: Correction) -> None:

@@ -239,6 +239,23 @@ def test_common_events_in_one_loop_are_planned_as_one_by_one(
     assert fast_breaker.to_state() == slow_breaker.to_state()
 
 
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3]])
+def test_lowered_ratio_opens_the_breaker_at_the_next_record(cuts) -> None:
+    """In the middle of a call too, though no dead letter comes: any split learns the same (I1)."""
+    like = Rows.from_dicts([{"x": 1.0}])
+    machine = Progressive(GaussianNB(), LabelJoin(), like, Breaker(0.5))
+    machine.plan(one_by_one(Events(["0"], [0], ["a"], [1.0], [0], [400, 0])), [0])
+    machine._breaker.ratio = 0.1
+
+    for start, stop in pairwise([0, *cuts, 4]):
+        n = stop - start
+        ids = [f"after {i}" for i in range(start, stop)]
+        events = Events(ids, list(range(n)), ["a"] * n, [1.0] * n, [1] * n)
+        machine.plan(one_by_one(events), [0] * n)
+
+    assert machine.join.outcomes == {"joined": 2, "held_back": 3}
+
+
 def test_most_events_are_common() -> None:
     """Else the test above compares a way with itself."""
     seen = []
