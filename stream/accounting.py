@@ -7,9 +7,7 @@ in the state of the join, so that it goes on after a restart.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Any
 
 from stream.errors import StateError
@@ -102,13 +100,13 @@ class LabelAccounting:
 
     def label_came(self, delay_ms: int) -> None:
         """Count a prediction that got its label."""
-        self.labels_came([delay_ms])
+        self.labels_came((delay_ms,))
 
     def labels_came(self, delays_ms: Sequence[int]) -> None:
         """Count such predictions, one a delay."""
-        buckets = Counter(map(bisect_left, repeat(DELAY_BOUNDS_MS), delays_ms))
-        for bucket, count in buckets.items():
-            self.delays[bucket] += count
+        buckets = self.delays
+        for delay_ms in delays_ms:
+            buckets[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
         self.delay_ms += sum(delays_ms)
 
     def gave_up(self) -> None:
