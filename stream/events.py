@@ -42,15 +42,12 @@ class Events:
     dead: Sequence[int] | None = None
 
 
-def one_by_one(events: Events, first: int = 0) -> Iterator[Event]:
-    """Each event; behind them one of number -1, which tells of the dead letters at the end.
-
-    `first`: the number of the first.
-    """
+def one_by_one(events: Events) -> Iterator[Event]:
+    """Each event; behind them one of number -1, which tells of the dead letters at the end."""
     n = len(events.ids)
     dead = events.dead or [0] * (n + 1)
     every: Iterator[Event] = zip(
-        range(first, first + n),
+        range(n),
         events.ids,
         events.row,
         events.labels,

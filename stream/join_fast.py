@@ -56,7 +56,7 @@ def _common(
 ) -> Event | None:
     """Plan events up to the first that is not common, and give that one; None: there is none."""
     waiting, settled, early, slots = join._waiting, join._settled, join._early, join._slots
-    step, kept, began, free = plan.steps.append, plan.kept, plan.began, slots.free
+    step, kept, began = plan.steps.append, plan.kept, plan.began
     codes, values, bound = join.labels.codes, join.labels.values, join.max_pending
     kind = type(values[0]) if values else None
     now, sweep, first = join.time, join._oldest + join.horizon, join._learned
@@ -69,13 +69,16 @@ def _common(
             break
         if time > now:
             now = time
-        if label is None:
-            if row < 0 or id_ in waiting or id_ in settled or id_ in early:
+        if row >= 0:
+            if id_ in waiting or id_ in settled or id_ in early:
                 break
+        elif label is None or id_ not in waiting:
+            break
+        if label is None:
             size = sizes[row]
             if len(waiting) >= bound or (size and slots.bytes + size > join.max_bytes):
                 break
-            slot = free.pop() if free and not size else slots.take(size)
+            slot = slots.take(size)
             step((PREDICT, row, -1, None, 1.0))
             kept[slot] = row
             began.add(slot)
@@ -84,11 +87,9 @@ def _common(
         if type(label) is not kind or label not in codes:
             break
         if row >= 0:
-            if id_ in waiting or id_ in settled or id_ in early:
-                break
             step((PREDICT_THEN_LEARN, row, -1, label, w))
             delays.append(0)
-        elif id_ in waiting:
+        else:
             slot, since = waiting.pop(id_)
             if slot in began:
                 began.remove(slot)
@@ -97,13 +98,8 @@ def _common(
                 plan.ended.append(slot)
                 plan.freed.append(slot)
                 step((LEARN, -1, slot, label, w))
-            if slots.bytes:
-                slots.give(slot)
-            else:
-                free.append(slot)
+            slots.give(slot)
             delays.append(now - since)
-        else:
-            break
         if len(settled) >= bound:
             settled.popitem(last=False)
             forgotten += 1

@@ -23,8 +23,6 @@ class Slots:
         One more than the largest ever handed out: the size of the store behind.
     bytes : int
         What is kept in them, as their takers said.
-    free : list of int
-        Those to be handed out again, the next one at its end.
 
     Examples
     --------
@@ -39,13 +37,13 @@ class Slots:
     def __init__(self) -> None:
         self.count = 0
         self.bytes = 0
-        self.free: list[int] = []
+        self._free: list[int] = []
         self._sizes: dict[int, int] = {}  # of those that hold any bytes
 
     def take(self, size: int) -> int:
         """A free slot, for so many bytes."""
-        if self.free:
-            slot = self.free.pop()
+        if self._free:
+            slot = self._free.pop()
         else:
             slot = self.count
             self.count += 1
@@ -56,14 +54,14 @@ class Slots:
 
     def give(self, slot: int) -> None:
         """It is free again."""
-        self.free.append(slot)
+        self._free.append(slot)
         if slot in self._sizes:
             self.bytes -= self._sizes.pop(slot)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """What is free, and slot and size of those that hold bytes."""
         held = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)
-        return {"free": np.array(self.free, dtype=np.int64), "sizes": held}
+        return {"free": np.array(self._free, dtype=np.int64), "sizes": held}
 
     def load(self, count: int, state: State) -> None:
         """Become what had this count and these arrays.
@@ -74,7 +72,7 @@ class Slots:
             They are damaged.
         """
         self.count = count
-        self.free = state.array("free", np.int64, 1).tolist()
+        self._free = state.array("free", np.int64, 1).tolist()
         # Saved before sizes were: what lay there then counts for nothing.
         held = state.array("sizes", np.int64, 2).tolist() if "sizes" in state.arrays else []
         self._sizes = dict(held)
