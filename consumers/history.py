@@ -147,9 +147,9 @@ def steps(
         Entries are missing, records have changed, or they give other predictions than they did.
     """
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
-        passed = [entry for _, entry in window if isinstance(entry, Entry)]
         cut = ahead.without(window[0][1].seq) is not None
-        with closing(_read_back(log, found, live.shard, [] if cut else passed)) as batches:
+        passed = [] if cut else [entry for _, entry in window if isinstance(entry, Entry)]
+        with closing(_read_back(log, found, live.shard, passed)) as batches:
             for at, entry in window:
                 if entry.seq != live.seq + 1:
                     raise TransportError(
@@ -243,13 +243,13 @@ def _read_back(
     merged = Merge(found.inputs, found.label_topics)
     with closing(log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved})) as read:
         for entry in window:
-            ends = _ends(entry)
-            while any(merged.position(p) < end for p, end in ends.items()):
+            upto = _ends(entry)
+            while any(merged.position(p) < end for p, end in upto.items()):
                 fetched = next(read, None)
                 if fetched is None:
                     break  # some are gone: what is left of them will not pass
                 merged.add([fetched])
-            batch = merged.split(ends).take(1 << 62, {}, now=entry.now, wait=False)
+            batch = merged.split(upto).take(1 << 62, {}, now=entry.now, wait=False)
             if batch is None:
                 raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
             yield batch

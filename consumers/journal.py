@@ -382,13 +382,12 @@ def check(entry: Entry, batch: Batch) -> None:
 def _checksums(batch: Batch) -> dict[Partition, int]:
     """Of the records of each partition: where, when and what they are."""
     out = {}
-    for part in batch.parts:
+    for part in filter(len, batch.parts):
         crc = 0
         for numbers in (part.offsets, part.timestamps):
             crc = zlib.crc32(np.array(numbers, dtype=np.int64).tobytes(), crc)
         for cells in (part.keys, part.values):
             sizes = np.array([-1 if c is None else len(c) for c in cells], dtype=np.int64)
             crc = zlib.crc32(b"".join(filter(None, cells)), zlib.crc32(sizes.tobytes(), crc))
-        if len(part):
-            out[part.partition] = crc
+        out[part.partition] = crc
     return out

@@ -19,7 +19,7 @@ from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
-from stream.join import UNBOUNDED
+from stream.join import DAY_MS, UNBOUNDED
 from stream.schema import Schema
 
 __all__ = ["Outcome", "Skip", "Spec", "skipped"]
@@ -82,7 +82,7 @@ class Spec:
     largest_dead_letter: int | None = None
     max_pending: int = 100_000
     max_pending_bytes: int = UNBOUNDED
-    horizon: int = 7 * 86_400_000
+    horizon: int = 7 * DAY_MS
     max_classes: int = 256
     corrections: bool = False
     max_dead_letter_ratio: float = 1.0

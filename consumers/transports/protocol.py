@@ -41,7 +41,7 @@ class Log(Protocol):
     ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
-        Whoever may stop before the last one closes it: it may hold a connection.
+        Whoever stops before the last one closes it or lets go of it: it may hold a connection.
 
         Chunks of one partition come in order; partitions interleave. Ends when every partition
         has reached its end. `starts` and `ends` have the same keys.
