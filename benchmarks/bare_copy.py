@@ -68,7 +68,8 @@ def copy_by_batches(
         return count, handed
 
     inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
-    return _copy(column_consumer(options.consumer()), producer, inputs, group, send)
+    consumer = column_consumer(options.consumer(), together=True)  # as an owner of the service
+    return _copy(consumer, producer, inputs, group, send)
 
 
 def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str, send: Any):
