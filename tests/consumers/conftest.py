@@ -117,6 +117,15 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
 
 
 @pytest.fixture
+def ran(make_service: MakeService) -> Service:
+    """A service that drained 300 records, with snapshots on the way."""
+    service = make_service()
+    feeds.fill(service.log, feeds.phishing(300))
+    service.run(every_records=120)
+    return service
+
+
+@pytest.fixture
 def ran_thrice(make_service: MakeService) -> Service:
     """A service that took 300 records in three runs: so it has three snapshots, always the same."""
     service = make_service()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from inspect import GEN_CLOSED, getgeneratorstate
 
 import msgspec
 import pytest
@@ -12,7 +11,7 @@ from consumers import history, journal, recovery
 from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition, Record
-from consumers.recovery import rebuild, recover, sources
+from consumers.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.conftest import FEATURES
@@ -20,15 +19,6 @@ from tests.consumers.feeds import NOW, feed, fill, phishing
 from tests.stores import the_store
 
 TOPICS = ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal")
-
-
-@pytest.fixture
-def ran(make_service):
-    """A service that drained 300 records, with snapshots on the way."""
-    service = make_service()
-    fill(service.log, phishing(300))
-    service.run(every_records=120)
-    return service
 
 
 def copied(make_service, of, change=lambda record: record, into=None):
@@ -88,15 +78,6 @@ def test_every_kept_snapshot_leads_to_the_same_state(ran, index, tmp_path) -> No
     )
 
 
-@pytest.mark.parametrize("window", [1, 70, 10**6])
-def test_replay_in_any_windows_gives_the_same_bits(ran, window, monkeypatch) -> None:
-    """How much is read back at once is nobody's business."""
-    expected = ran.fingerprint()
-    monkeypatch.setattr(history, "WINDOW", window)
-
-    assert ran.fingerprint() == expected
-
-
 def test_journal_up_to_any_entry_rebuilds_that_moment(ran) -> None:
     """A prefix of the journal is a run that ended there."""
     entries = [journal.decode(r.value) for r in ran.records("svc-journal")]
@@ -145,42 +126,6 @@ def test_replay_writes_nothing(ran) -> None:
     recovered(ran, SnapshotStore(ran.directory / "none"))
 
     assert {topic: ran.ends(topic) for topic in TOPICS} == before
-
-
-@pytest.mark.parametrize("window", [100_000, 50])
-def test_replay_leaves_nothing_half_read(ran, window, monkeypatch) -> None:
-    """What is read and not closed holds its connection until somebody, some time, collects it."""
-    opened = []
-    read = ran.log.read
-
-    def noted(starts, ends):
-        found = read(starts, ends)
-        if any(topic == "obs" for topic, _ in starts):
-            opened.append(found)
-        return found
-
-    monkeypatch.setattr(ran.log, "read", noted)
-    monkeypatch.setattr(history, "WINDOW", window)
-    ran.rebuilt()
-    assert len(opened) > (window < 100)
-    assert [getgeneratorstate(each) for each in opened] == [GEN_CLOSED] * len(opened)
-
-
-def test_progress_of_a_replay_is_told(ran) -> None:
-    """From the first entry to the last."""
-    config = ran.config()
-    told = []
-    rebuild(
-        config,
-        ran.log,
-        sources(config, ran.log),
-        None,
-        end=ran.ends("svc-journal")[0],
-        progress=lambda done, total: told.append((done, total)),
-    )
-
-    assert told[-1] == (600, 600)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
 def test_snapshot_ahead_of_the_journal_is_refused(ran, make_service) -> None:

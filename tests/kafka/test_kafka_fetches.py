@@ -55,8 +55,9 @@ def polled(consumer: Any, parts: tuple[Partition, ...]) -> list[set[str]]:
     consumer.assign([TopicPartition(*part) for part in parts])
     for part in parts:
         consumer.seek(TopicPartition(*part), 0)
-    left = LONG + SHORT
+    left, deadline = LONG + SHORT, time.monotonic() + 60
     while left:
+        assert time.monotonic() < deadline, f"{left} records have not come"
         for chunks in consumer.poll(500, max_records=100).values():
             left -= sum(map(len, chunks))
     return asked
