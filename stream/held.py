@@ -5,7 +5,7 @@ Each is held in a dict of its own, ordered by when it came: times never fall alo
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 from typing import Any, TypeAlias, TypeVar
@@ -17,7 +17,7 @@ from stream.errors import StateError
 from stream.schema import Label
 from stream.state import State, pack, unpack
 
-__all__ = ["Early", "Held", "Settled", "Waiting", "loaded", "older", "repeated", "saved"]
+__all__ = ["Early", "Fifo", "Held", "Settled", "Waiting", "loaded", "older", "repeated", "saved"]
 
 V = TypeVar("V")
 
@@ -32,6 +32,44 @@ Early: TypeAlias = tuple[Label, int, float]  # a label whose observation has not
 Settled: TypeAlias = tuple[Label | None, int, int, float, int]
 Held: TypeAlias = Waiting | Early | Settled
 KEPT = (("slot", np.int64), ("w", np.float64), ("learned", np.int64))  # of what is settled
+
+
+class Fifo(dict[str, V]):
+    """A dict of which nothing but its oldest key goes.
+
+    To find the first key of a plain one costs a scan over those deleted before it; an
+    `OrderedDict`, of which any key may go, takes three times as long to add a key and let one go.
+
+    Attributes
+    ----------
+    order : deque
+        The keys, the oldest first.
+
+    Examples
+    --------
+    >>> held = Fifo({"a": 1})
+    >>> held.put("b", 2)
+    >>> held.pop_oldest(), held.oldest, list(held.order)
+    (1, 2, ['b'])
+    """
+
+    def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
+        super().__init__(items)
+        self.order = deque(self)
+
+    @property
+    def oldest(self) -> V | None:
+        """The value of the oldest key; None: there is no key."""
+        return self[self.order[0]] if self.order else None
+
+    def put(self, id_: str, value: V) -> None:
+        """Add a key that is not there."""
+        self[id_] = value
+        self.order.append(id_)
+
+    def pop_oldest(self) -> V:
+        """The value of the oldest key, which goes."""
+        return self.pop(self.order.popleft())
 
 
 def repeated(first: Label | None, label: object) -> str:
@@ -79,7 +117,7 @@ def saved(
 
 def loaded(
     state: State, early: Iterable[Label], settled: Iterable[Label | None], *, rows_of_settled: bool
-) -> tuple[OrderedDict[str, Waiting], OrderedDict[str, Early], OrderedDict[str, Settled]]:
+) -> tuple[OrderedDict[str, Waiting], OrderedDict[str, Early], Fifo[Settled]]:
     """What `saved` made arrays of, with these labels. StateError: it is damaged."""
     ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
     times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
@@ -89,9 +127,9 @@ def loaded(
     if rows_of_settled:
         kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
     return (
-        _keyed(ids["waiting"], zip(slots, times["waiting"], strict=True)),
-        _keyed(ids["early"], zip(early, times["early"], weights, strict=True)),
-        _keyed(ids["settled"], zip(settled, times["settled"], *kept, strict=False)),
+        OrderedDict(_keyed(ids["waiting"], zip(slots, times["waiting"], strict=True))),
+        OrderedDict(_keyed(ids["early"], zip(early, times["early"], weights, strict=True))),
+        Fifo(_keyed(ids["settled"], zip(settled, times["settled"], *kept, strict=False))),
     )
 
 
@@ -103,5 +141,5 @@ def _ids(state: State, name: str) -> list[str]:
     return ids
 
 
-def _keyed(ids: list[str], values: Iterable[V]) -> OrderedDict[str, V]:
-    return OrderedDict(zip(ids, values, strict=True))
+def _keyed(ids: list[str], values: Iterable[V]) -> Iterable[tuple[str, V]]:
+    return zip(ids, values, strict=True)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.held import Early, Held, Settled, Waiting, loaded, older, repeated, saved
+from stream.held import Early, Fifo, Held, Settled, Waiting, loaded, older, repeated, saved
 from stream.labels import AcceptedLabels
 from stream.plan import Correction, Plan
 from stream.schema import Dictionary, Label, plain_label
@@ -83,10 +83,10 @@ class LabelJoin:
         self.outcomes: Counter[str] = Counter()
         self.account = LabelAccounting()
         self.time = 0
-        # Ordered dicts: the first key of a plain one costs a scan over those deleted before it.
+        # A Fifo where none but the oldest goes; of a plain dict that one would be hard to find.
         self._waiting: OrderedDict[str, Waiting] = OrderedDict()
         self._early: OrderedDict[str, Early] = OrderedDict()
-        self._settled: OrderedDict[str, Settled] = OrderedDict()
+        self._settled: Fifo[Settled] = Fifo()
         self._slots = Slots()
         self._learned = 0  # records so far
         self._oldest = 0  # nothing held is older: most records need no sweep
@@ -279,7 +279,7 @@ class LabelJoin:
     def _settle(self, plan: Plan, id_: str, settled: Settled) -> None:
         if len(self._settled) >= self.max_pending:
             self._forget_settled(plan)
-        self._settled[id_] = settled
+        self._settled.put(id_, settled)
 
     def _make_room(self, plan: Plan, size: int) -> None:
         """Let the oldest rows go until there is room for so many bytes, or none is left."""
@@ -290,7 +290,7 @@ class LabelJoin:
                 self._forget(plan, next(iter(self._waiting)), "evicted")
 
     def _forget_settled(self, plan: Plan) -> None:
-        self._release(plan, self._settled.popitem(last=False)[1][2])
+        self._release(plan, self._settled.pop_oldest()[2])
         self.outcomes["forgotten"] += 1
 
     def _keep(self, plan: Plan, row: int, size: int) -> int:
@@ -334,15 +334,17 @@ class LabelJoin:
         limit = time - self.horizon
         if limit <= self._oldest:
             return
-        for id_ in older(self._settled.items(), limit):
-            self._release(plan, self._settled.pop(id_)[2])
+        settled = self._settled
+        while (oldest := settled.oldest) is not None and oldest[1] < limit:
+            self._release(plan, settled.pop_oldest()[2])
         for id_ in older(self._early.items(), limit):
             self._accepted.release(self._early.pop(id_)[0])
             self.outcomes["early_expired"] += 1
         for id_ in older(self._waiting.items(), limit):
             self._forget(plan, id_, "expired")
-        held: tuple[Mapping[str, Held], ...] = (self._settled, self._early, self._waiting)
-        self._oldest = min((d[next(iter(d))][1] for d in held if d), default=time)
+        some: tuple[Mapping[str, Held], ...] = (self._early, self._waiting)
+        first = [settled.oldest, *(next(iter(held.values()), None) for held in some)]
+        self._oldest = min((held[1] for held in first if held is not None), default=time)
 
     def _forget(self, plan: Plan, id_: str, outcome: str) -> None:
         self.outcomes[outcome] += 1

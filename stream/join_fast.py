@@ -56,6 +56,7 @@ def _common(
 ) -> Event | None:
     """Plan events up to the first that is not common, and give that one; None: there is none."""
     waiting, settled, early, slots = join._waiting, join._settled, join._early, join._slots
+    order = settled.order
     step, kept, began = plan.steps.append, plan.kept, plan.began
     codes, values, bound = join.labels.codes, join.labels.values, join.max_pending
     kind = type(values[0]) if values else None
@@ -101,10 +102,11 @@ def _common(
             slots.give(slot)
             delays.append(now - since)
         if len(settled) >= bound:
-            settled.popitem(last=False)
+            del settled[order.popleft()]
             forgotten += 1
         learned += 1
         settled[id_] = (label, now, -1, w, learned)
+        order.append(id_)
     else:
         number = NONE
     join.time, join._learned = now, learned
