@@ -19,8 +19,8 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,16 @@ ELEC2 = Path(os.environ.get("HEADWATER_SHARED", ROOT.parent / "shared")) / "data
 
 
 def records(limit: int) -> Iterator[Mapping[str, object]]:
-    """Elec2 where it is, else Phishing over and over."""
+    """Elec2 where it is, else Phishing; over and over."""
     source = ELEC2 / "elecNormNew.csv.gz"
+    once: Iterable[Mapping[str, object]]
     if source.exists():
-        for record in islice(read_records(source), limit):
-            yield {k: v for k, v in record.items() if k != "day"}
-        return
-    from river.datasets import Phishing
+        once = ({k: v for k, v in r.items() if k != "day"} for r in read_records(source))
+    else:
+        from river.datasets import Phishing
 
-    for i in range(limit):
-        x, y = list(Phishing())[i % 1250]
-        yield {**x, "class": y}
+        once = ({**x, "class": y} for x, y in Phishing())
+    return islice(cycle(once), limit)
 
 
 def fill(transport, topic: str, partitions: int, limit: int) -> int:

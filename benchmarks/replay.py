@@ -1,11 +1,12 @@
 """How fast a journal is replayed, beside the live run that wrote it and merely reading its topics.
 
-    python -m benchmarks.replay [--partitions 1 3] [--records 45312] [--rounds 3] [--write]
+    python -m benchmarks.replay [--partitions 1 3] [--records 45312 453120] [--rounds 3] [--write]
 
-The main job's records. `live`: the service to the end of its inputs, all defaults. `replay`: the
-shard rebuilt from entry 0, without a snapshot, every count, checksum and hash compared. `reading`:
-both input topics from end to end by the service's own client, columns, nothing decoded; and by
-kafka-python's public `poll`. `--write` puts the table, with its date, into docs/performance.md.
+The main job's records, once and ten times over. `live`: the service to the end of its inputs, all
+defaults. `replay`: the shard rebuilt from entry 0, without a snapshot, every count, checksum and
+hash compared; the median of three. `reading`: both input topics from end to end by the service's
+own client, columns, nothing decoded; and by kafka-python's public `poll`. `--write` puts the table,
+with its date, into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 
@@ -27,6 +29,16 @@ from consumers.cli import collect_rarely
 from consumers.recovery import rebuild, sources
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker
+
+
+class Rates(NamedTuple):
+    """Records a second: live, replayed, read by columns and by public calls, of so many."""
+
+    records: int
+    live: float
+    replay: float
+    columns: float
+    poll: float
 
 
 def replayed(bootstrap: str, topic: str, directory: str) -> float:
@@ -74,29 +86,30 @@ def polled(bootstrap: str, topic: str, partitions: int) -> float:
     return count / seconds
 
 
-def measure(bootstrap: str, partitions: int, limit: int) -> tuple[float, float, float, float]:
-    """Live, replay, reading by columns and by public calls, in records a second."""
+def measure(bootstrap: str, partitions: int, limit: int) -> Rates:
+    """One after the other, on a topic of their own."""
     topic = f"replay-{uuid.uuid4().hex[:8]}"
     transport = open_log(f"kafka://{bootstrap}")
     sent = fill(transport, topic, partitions, limit)
     transport.close()
     with tempfile.TemporaryDirectory() as directory:
         live = headwater(bootstrap, topic, directory, sent).rate
-        again = replayed(bootstrap, topic, directory)
-        return live, again, read(bootstrap, topic, directory), polled(bootstrap, topic, partitions)
+        again = median(replayed(bootstrap, topic, directory) for _ in range(3))
+        columns = read(bootstrap, topic, directory)
+        return Rates(sent, live, again, columns, polled(bootstrap, topic, partitions))
 
 
-def table(rows: list[tuple[int, tuple[float, float, float, float]]]) -> Iterator[str]:
+def table(rows: list[tuple[int, Rates]]) -> Iterator[str]:
     """The runs as lines of Markdown."""
     yield (
-        "| partitions | live, records/s | replay, records/s | × live "
+        "| partitions | records | live, records/s | replay, records/s | × live "
         "| reading by columns, records/s | replay is | reading by `poll`, records/s | replay is |"
     )
-    yield "|---|---|---|---|---|---|---|---|"
-    for partitions, (live, again, columns, poll) in rows:
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for partitions, (records, live, again, columns, poll) in rows:
         yield (
-            f"| {partitions} | {live:,.0f} | {again:,.0f} | {again / live:.1f} | {columns:,.0f} | "
-            f"{again / columns:.0%} | {poll:,.0f} | {again / poll:.0%} |"
+            f"| {partitions} | {records:,} | {live:,.0f} | {again:,.0f} | {again / live:.1f} | "
+            f"{columns:,.0f} | {again / columns:.0%} | {poll:,.0f} | {again / poll:.0%} |"
         )
 
 
@@ -104,7 +117,7 @@ def main() -> None:
     """Print one line a run, and keep them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 3])
-    parser.add_argument("--records", type=int, default=45_312)
+    parser.add_argument("--records", type=int, nargs="+", default=[45_312, 453_120])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
@@ -113,9 +126,10 @@ def main() -> None:
     rows = []
     with running_broker() as bootstrap:
         for partitions in options.partitions:
-            for _ in range(options.rounds):
-                rows.append((partitions, measure(bootstrap, partitions, options.records)))
-                sys.stdout.write(list(table(rows))[-1] + "\n")
+            for limit in options.records:
+                for _ in range(options.rounds):
+                    rows.append((partitions, measure(bootstrap, partitions, limit)))
+                    sys.stdout.write(list(table(rows))[-1] + "\n")
     if options.write:
         put("replay", table(rows))
 
