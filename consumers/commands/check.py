@@ -181,7 +181,8 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
     from consumers.transports import open_log
 
     url = config.input.transport
-    if url.startswith("sqlite:") and not create and not Path(url[7:]).exists():
+    embedded, file = url.startswith("sqlite:"), Path(url[7:])
+    if embedded and not create and not file.exists() and file.parent.is_dir():
         # Opening would leave an empty log behind, which a check must not.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)

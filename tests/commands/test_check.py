@@ -169,6 +169,11 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
             "wrong    snapshots: shop.toml is no directory; change [snapshots] directory",
         ),
         ("sqlite:log.db", "sqlite:shop.toml", "wrong    transport: "),
+        (
+            "sqlite:log.db",
+            "sqlite:gone/log.db",
+            "wrong    transport: expected a directory for sqlite:gone/log.db, 'gone' is none",
+        ),
     ],
 )
 def test_each_thing_that_is_wrong_is_one_line(
