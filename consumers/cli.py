@@ -59,8 +59,8 @@ def collect_rarely() -> None:
     What is no longer used goes at once, by its reference count; the collector only finds cycles,
     and there are hardly any. By default it looks after every 700 new objects, and again and again
     at the hundred thousand ids the join holds: that was a fifth of the service's time. A batch in
-    hand is several ten thousand objects, which go with it: looked at after every 10,000, they were a
-    twentieth of a replay's.
+    hand is several ten thousand objects, which go with it: to look at them after every 10,000 new
+    ones was a twentieth of a replay's.
     """
     gc.set_threshold(100_000, 50, 100)
 
