@@ -106,7 +106,7 @@ def recover(
     if config.commit.guarantee == "at_least_once" and live.last is not None:
         # Its owner may have died between the entry and the outputs; a snapshot comes after both.
         log.append([*live.last.predictions(), *live.last.dead_letters()])
-    live.last, live.news = None, ()
+    live.last = None
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
@@ -277,6 +277,8 @@ def _from_snapshot(
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.snapshot, live.differs = about.now, difference(about)
+        if store.copied is not None:
+            live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
         return live, ahead
     return None
 

@@ -27,12 +27,12 @@ def adopt(config: Config, owner: Owner, found: Sources, live: Live, now: int) ->
     FencedError, TransportError
         From the owner.
     """
-    wanted, shard, news = configured(config), live.shard, []
+    wanted, shard = configured(config), live.shard
     if shard.given_up:
         # Said first, or a replay of the journal would go on with what is gone here.
-        news += [f"challenger {n} is given up: trust_pickle is off" for n in shard.given_up]
+        news = [f"challenger {n} is given up: trust_pickle is off" for n in shard.given_up]
         _write(owner, found, live, shard.lineup, None, now, "no pickle is trusted")
-        live.news = tuple(news)
+        live.news += tuple(news)
     if wanted.same(shard.lineup):
         return
     gone = shard.lineup.gone(wanted)
@@ -44,7 +44,7 @@ def adopt(config: Config, owner: Owner, found: Sources, live: Live, now: int) ->
         )
     before = shard.lineup
     entry = _write(owner, found, live, wanted, None, now, "configured")
-    news += [f"challenger {name} is gone" for name in gone if name not in wanted.challengers]
+    news = [f"challenger {name} is gone" for name in gone if name not in wanted.challengers]
     news += [
         f"challenger {name} starts empty at journal entry {entry.seq}"
         for name in wanted.challengers
@@ -54,7 +54,7 @@ def adopt(config: Config, owner: Owner, found: Sources, live: Live, now: int) ->
         needed = (wanted.threshold or 0.0) * len(wanted.challengers)  # as `Roster.threshold` says
         when = "never" if wanted.threshold is None else f"at an e-value of {needed:g}"
         news.append(f"a challenger is promoted {when}")
-    live.news = tuple(news)
+    live.news += tuple(news)
 
 
 def promote(

@@ -60,6 +60,7 @@ class SnapshotStore:
         self.keep = keep
         self.retention_ms = retention_ms
         self.refused: list[str] = []  # what `newest` passed over, and why
+        self.copied: str | None = None  # where the one it gave last lies, if not on this host
         self.local = Directory(directory)
         self._copies = copies
         self._clocks: dict[str, int | None] = {}  # by name: no header is looked at twice
@@ -138,6 +139,7 @@ class SnapshotStore:
             for name in reversed(names):
                 if name in objected:
                     continue
+                copied = None if place is self.local else f"{place}/{name}"
                 try:
                     about, state = read(place, name)
                     objection = accepts(about)
@@ -146,10 +148,10 @@ class SnapshotStore:
                 else:
                     objected.add(name)
                     if objection is None:
+                        self.copied = copied
                         yield about, state
                         continue
-                shown = name if place is self.local else f"{place}/{name}"
-                self.refused.append(f"{shown}: {objection}")
+                self.refused.append(f"{copied or name}: {objection}")
 
     def paths(self) -> list[Path]:
         """Files of this host, the oldest first."""

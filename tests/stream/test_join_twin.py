@@ -73,6 +73,7 @@ class Calls:
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
         self.rejected |= plan.rejected
         assert set(plan.kept) <= set(self.join.kept_slots().tolist())
+        assert list(self.join._settled.order) == list(self.join._settled)
         self.waiting = (self.waiting - set(plan.ended)) | plan.began
         assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
         due = plan.correction
