@@ -67,6 +67,7 @@ def advance(
         skips=skips,
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
         drift=drift,
+        aside=aside is not None,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]

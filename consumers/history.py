@@ -47,8 +47,9 @@ class Live:
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
     `entry` is entry 0, `identity` its hash, which every snapshot of this service carries;
     `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
-    is another here; `last` what came of the last entry replayed, `chain` the hash of every bit said
-    and scored so far; `diverged` the first entry that a river model did not repeat.
+    is another here; `last` what came of the last entry replayed, where its outputs were written
+    after it and so may not have been; `chain` the hash of every bit said and scored so far;
+    `diverged` the first entry that a river model did not repeat.
     """
 
     shard: Shard
@@ -160,7 +161,8 @@ def steps(
                 if cut or not isinstance(entry, Entry):
                     _pass_over(entry, live, cut)
                 else:
-                    outcome = live.last = _apply(entry, next(batches), live)
+                    outcome = _apply(entry, next(batches), live)
+                    live.last = outcome if entry.aside else None
                 live.seq, live.position, live.now = entry.seq, at + 1, entry.now
                 if isinstance(entry, Entry) and outcome is not None:
                     live.replayed += len(outcome.batch)

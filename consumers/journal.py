@@ -86,7 +86,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     `now` is the wall clock in ms; `skips` the records (topic, partition, offset, reason) that were
     passed over; `max_dead_letter_ratio` where the breaker stood. `chain` is the shard's hash of
     every prediction and score bit so far: a replay that goes another way shows at once. `drift` is
-    what is watched from this entry on, where that changed: an alarm may change the model.
+    what is watched from this entry on, where that changed: an alarm may change the model. `aside`
+    says that its outputs were written after it, outside of its transaction (at least once).
     """
 
     seq: int
@@ -98,6 +99,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     skips: list[tuple[str, int, int, str]] = []
     max_dead_letter_ratio: float = 0.5
     drift: dict[str, Any] | None = None
+    aside: bool = False
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -337,6 +339,7 @@ def entry_of(
     skips: Sequence[tuple[str, int, int, str]] = (),
     max_dead_letter_ratio: float = 0.5,
     drift: dict[str, Any] | None = None,
+    aside: bool = False,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -348,7 +351,7 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
-    skips, max_dead_letter_ratio, drift
+    skips, max_dead_letter_ratio, drift, aside
         See `Entry`.
     """
     sums = _checksums(batch)
@@ -356,7 +359,7 @@ def entry_of(
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio, drift)
+    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio, drift, aside)
 
 
 def check(entry: Entry, batch: Batch) -> None:

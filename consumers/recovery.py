@@ -36,6 +36,7 @@ __all__ = [
     "identity_in",
     "rebuild",
     "recover",
+    "say_again",
     "schema_from",
     "sources",
 ]
@@ -103,13 +104,18 @@ def recover(
         live = warm
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
-    if config.commit.guarantee == "at_least_once" and live.last is not None:
-        # Its owner may have died between the entry and the outputs; a snapshot comes after both.
-        log.append([*live.last.predictions(), *live.last.dead_letters()])
-    live.last = None
+    say_again(log, live)
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
+
+
+def say_again(log: Log, live: Live) -> None:
+    """Write the outputs of the last entry, where they come after it and its owner may have died
+    in between; a snapshot comes after both."""
+    if live.last is not None:
+        log.append([*live.last.predictions(), *live.last.dead_letters()])
+    live.last = None
 
 
 def _ahead_of(config: Config, origin: Origin, found: Sources, live: Live) -> Course | None:

@@ -77,3 +77,29 @@ def test_a_clean_restart_repeats_nothing(make_service) -> None:
 
     assert service.predictions() == said
     assert len(said) == 200
+
+
+def died(service, at: int) -> None:
+    """Run until an entry whose outputs are never written."""
+    stop = threading.Event()
+
+    class Log(Dying):
+        def append(self, records) -> None:
+            if self.appends + 1 == self._at:
+                stop.set()  # or the same process would start over
+            super().append(records)
+
+    with pytest.raises(TransportError, match="on purpose"):
+        Runner(configured(service), Log(service.log, at, 0.0), stop, drain=True).run()
+
+
+def test_a_guarantee_changed_after_a_death_loses_nothing(make_service) -> None:
+    """What was committed at least once and not said yet is said by whatever starts next."""
+    service = make_service("memory")
+    fill(service.log, phishing(300))
+    died(service, at=3)
+    service.run()
+
+    said = Counter(key for _, key, _ in service.predictions())
+    assert len(said) == 300
+    assert max(said.values()) == 1
