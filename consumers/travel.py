@@ -1,7 +1,8 @@
 """Back in time: the model as it was, a prediction made again, and a span cut out of the history.
 
 The journal says what was consumed, entry by entry, so any moment it reaches can be rebuilt. Only
-`roll_back` writes, one entry: what was, stays written.
+`roll_back` and `say_last` before it write: one entry, and what was to be said before it. What was,
+stays written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from consumers.history import Live, Progress, Sources, course, steps
 from consumers.journal import Entry, Identity, Journaled, Reset
 from consumers.models import build, explainable
 from consumers.records import Outgoing, Partition, Record
-from consumers.recovery import rebuild
+from consumers.recovery import rebuild, say_again
 from consumers.shard import Outcome
 from consumers.snapshots.locate import entries
 from consumers.snapshots.store import SnapshotStore
@@ -36,6 +37,7 @@ __all__ = [
     "moment",
     "rebuild_at",
     "roll_back",
+    "say_last",
 ]
 
 SHARES = 10  # of an explanation, where the configuration asks for none
@@ -307,6 +309,27 @@ def cut_from(log: Log, found: Sources, to: Moment) -> Cut:
         records += sum(r.count for r in entry.ranges) if isinstance(entry, Entry) else 0
         last = Moment(entry.seq, entry.now, at + 1)
     return Cut(to, last, count, records)
+
+
+def say_last(config: Config, log: Log, found: Sources, store: SnapshotStore | None) -> str | None:
+    """Write what the owner that was fenced may not have: a rollback would cut its entry out unsaid.
+
+    Nothing is done where the last entry holds its outputs itself. Returns why they cannot be made
+    again; None where they were, or need not be.
+    """
+    end = log.end_offsets([found.journal])[found.journal]
+    first = log.beginning_offsets([found.journal])[found.journal]
+    last = None
+    for _, entry in entries(log, found.journal, first, end):
+        last = entry if isinstance(entry, Entry) else last
+    if last is None or not last.aside:
+        return None
+    try:
+        live = rebuild(config, log, found, store, end=end)
+    except TransportError as error:
+        return f"the outputs of entry {last.seq} may be missing: {error}"
+    say_again(log, live)
+    return None
 
 
 def roll_back(

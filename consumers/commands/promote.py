@@ -83,6 +83,7 @@ def promote(
 def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, follow it to its end, and change over there."""
     from consumers.history import course, replay
+    from consumers.recovery import say_again
     from consumers.roster import promote as journaled
 
     now = time.time_ns() // 1_000_000
@@ -91,6 +92,7 @@ def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         ahead = course(of.log, of.found.journal, live.position, end)
         replay(of.log, of.found, live, end, ahead)
+        say_again(of.log, live)  # the snapshot written here would hide that it is to be done
         entry = journaled(of.config, owner, of.found, live, name, now=now, reason=reason)
     finally:
         owner.close()

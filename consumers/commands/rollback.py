@@ -64,14 +64,17 @@ def _show(cut: Cut, live: Live) -> None:
 
 
 def _cut(of: Past, live: Live, reason: str) -> None:
-    from consumers.travel import roll_back
+    from consumers.travel import roll_back, say_last
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:
+        unsaid = say_last(of.config, of.log, of.found, of.store)
         reset = roll_back(of.log, owner, of.found, live, now=now, reason=reason)
     finally:
         owner.close()
+    if unsaid is not None:
+        typer.echo(f"not said    {unsaid}")
     typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
     if not live.shard.unsaved:
         typer.echo(f"snapshot    {write_snapshot(of, live)}")

@@ -7,8 +7,14 @@ from collections import Counter
 
 import pytest
 
+from consumers.commands.past import Past
+from consumers.commands.promote import _promote
+from consumers.commands.rollback import _cut
 from consumers.errors import TransportError
+from consumers.recovery import sources
 from consumers.runner import Runner
+from consumers.snapshots.store import open_store
+from consumers.travel import moment, rebuild_at
 from tests.consumers.feeds import fill, phishing
 
 
@@ -30,9 +36,9 @@ class Dying:
         raise TransportError("killed on purpose")
 
 
-def configured(service):
+def configured(service, **changes):
     """The same service with the other guarantee."""
-    text = service.config()
+    text = service.config(**changes)
     return text.model_copy(
         update={"commit": text.commit.model_copy(update={"guarantee": "at_least_once"})}
     )
@@ -79,7 +85,7 @@ def test_a_clean_restart_repeats_nothing(make_service) -> None:
     assert len(said) == 200
 
 
-def died(service, at: int) -> None:
+def died(service, at: int, **changes) -> None:
     """Run until an entry whose outputs are never written."""
     stop = threading.Event()
 
@@ -90,7 +96,7 @@ def died(service, at: int) -> None:
             super().append(records)
 
     with pytest.raises(TransportError, match="on purpose"):
-        Runner(configured(service), Log(service.log, at, 0.0), stop, drain=True).run()
+        Runner(configured(service, **changes), Log(service.log, at, 0.0), stop, drain=True).run()
 
 
 def test_a_guarantee_changed_after_a_death_loses_nothing(make_service) -> None:
@@ -103,3 +109,24 @@ def test_a_guarantee_changed_after_a_death_loses_nothing(make_service) -> None:
     said = Counter(key for _, key, _ in service.predictions())
     assert len(said) == 300
     assert max(said.values()) == 1
+
+
+@pytest.mark.parametrize("command", ["promote", "rollback"])
+def test_a_command_after_a_death_says_what_was_not_said(make_service, command, capsys) -> None:
+    """It writes a snapshot behind the entry, or cuts the entry out: no start would say it then."""
+    service = make_service("memory")
+    fill(service.log, phishing(300))
+    rival = '[[challenger]]\nname = "rival"\ntype = "GaussianNB"\nparameters.var_smoothing = 0.1'
+    died(service, at=5, more=rival)
+    config, log = configured(service, more=rival), service.log
+    found, store = sources(config, log), open_store(config)
+    of = Past(config, log, found, store, lambda done, total: None)
+    at = moment(log, found.journal, "4" if command == "rollback" else "2999-01-01")
+    live = rebuild_at(config, log, found, store, at)
+    if command == "promote":
+        _promote(of, live, "rival", "")
+    else:
+        _cut(of, live, "")
+    Runner(config, log, threading.Event(), drain=True).run()
+
+    assert {key for _, key, _ in service.predictions()} == {str(i).encode() for i in range(300)}
