@@ -143,11 +143,11 @@ class Runner:
                 self._health = Health("dead", str(error))
                 raise
             except TransportError as error:
-                if isinstance(error, RecordTooLargeError):
-                    # Only a dead letter can be too large: it is its input and headers besides.
+                cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
+                if cut:  # only a dead letter can be too large: it is its input and headers besides
                     self._largest_dead_letter = CUT_BYTES
                 failures = 1 if self._committed() != before else failures + 1
-                if failures >= ATTEMPTS or self._stop.is_set() or self._view is None:
+                if failures >= ATTEMPTS or self._stop.is_set() or not (self._view or cut):
                     self._health = Health("dead", str(error))
                     raise
                 pause = PAUSE_SECONDS * 2**failures

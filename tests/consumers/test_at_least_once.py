@@ -10,9 +10,10 @@ import pytest
 from consumers.commands.past import Past
 from consumers.commands.promote import _promote
 from consumers.commands.rollback import _cut
-from consumers.errors import TransportError
+from consumers.errors import RecordTooLargeError, TransportError
+from consumers.records import Outgoing
 from consumers.recovery import sources
-from consumers.runner import Runner
+from consumers.runner import CUT_BYTES, Runner
 from consumers.snapshots.store import open_store
 from consumers.travel import moment, rebuild_at
 from tests.consumers.feeds import fill, phishing
@@ -130,3 +131,24 @@ def test_a_command_after_a_death_says_what_was_not_said(make_service, command, c
     Runner(config, log, threading.Event(), drain=True).run()
 
     assert {key for _, key, _ in service.predictions()} == {str(i).encode() for i in range(300)}
+
+
+def test_a_start_that_says_a_letter_too_large_again_cuts_it(make_service) -> None:
+    """What it has to say before it is live may be what the topic does not take."""
+    service = make_service("memory")
+    bad = b"{" + b"x" * 2 * CUT_BYTES
+    fill(service.log, phishing(3))
+    service.log.append([Outgoing("obs", b"bad", bad)])
+    died(service, at=1)
+
+    class Narrow(Dying):
+        def append(self, records) -> None:
+            if any(len(record.value or b"") > CUT_BYTES for record in records):
+                raise RecordTooLargeError("larger than the topic takes")
+            super().append(records)
+
+    log = Narrow(service.log, at=0, after=0.0)
+    Runner(configured(service), log, threading.Event(), drain=True).run()
+
+    (letter,) = service.records("svc-dead-letters")
+    assert letter.value == bad[:CUT_BYTES]
