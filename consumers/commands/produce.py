@@ -49,7 +49,10 @@ Types = Annotated[
     typer.Option("--types", metavar="F=KIND", help="Kind of a CSV column; may be repeated."),
 ]
 IdField = Annotated[
-    str, typer.Option("--id-field", metavar="F", help="Field with the id; made if absent.")
+    str | None,
+    typer.Option(
+        "--id-field", metavar="F", help="Field with the id [CONFIG's, or id]; made if absent."
+    ),
 ]
 Partitions = Annotated[
     int | None,
@@ -69,7 +72,7 @@ def produce(
     delay: Delay = "0",
     time_field: TimeField = None,
     types: Types = None,
-    id_field: IdField = "id",
+    id_field: IdField = None,
     partitions: Partitions = None,
     create: Create = False,
 ) -> None:
@@ -102,8 +105,8 @@ def produce(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    feed = Feed(file, kinds, topic, labels, id_field, time_field)
-    found = survey(feed.records(), file, labels, time_field, id_field)
+    feed = Feed(file, kinds, topic, labels, id_field or _read_id(config, topic), time_field)
+    found = survey(feed.records(), file, labels, time_field, feed.id_field)
     url, log = open_chosen(transport, config)
     try:
         if config is not None:
@@ -253,6 +256,17 @@ def _made_ids(found: Survey, name: str, first: int) -> str:
     last = first + found.records - 1
     made = f"id {first}" if first == last else f"ids {first} to {last}"
     return f"no field {name!r}: {made} made; --id-field names another"
+
+
+def _read_id(config: Path | None, topic: str) -> str:
+    """The field in which the service of the configuration looks for the id of this topic."""
+    if config is not None:
+        from consumers.config import load
+
+        read = load(config).input
+        if read.observations == topic:
+            return read.id  # labels under another id would find no observation
+    return "id"
 
 
 def _compare(config: Path, topic: str, label_topic: str | None) -> None:

@@ -173,6 +173,26 @@ def test_ids_that_were_made_are_said_and_not_repeated_by_a_second_file(
     assert (report["learned"], report["pending"]) == (2000, 0)
 
 
+def test_ids_are_taken_from_the_field_that_the_configuration_reads(
+    tmp_path: Path, url: str, capsys: Said
+) -> None:
+    """Else every label would be sent under an invented id and find no observation."""
+    config, file = tmp_path / "c.toml", tmp_path / "a.jsonl"
+    config.write_text(
+        'name = "n"\n[input]\ntransport = "sqlite:log.db"\nobservations = "obs"\n'
+        'labels = "lab"\nid = "order"\n'
+    )
+    file.write_text(jsonl([{"order": "A7", "x": 1, "y": True}]))
+    labels = ["--label-topic", "lab", "--label", "y"]
+
+    assert main(["produce", "obs", str(file), "--config", str(config), *labels]) == 0
+
+    [observation, label] = stored(url, "obs", "lab")
+    assert (observation.key, label.key) == (b"A7", b"A7")
+    assert json.loads(label.value or b"") == {"id": "A7", "label": True}
+    assert "made" not in capsys.readouterr().out
+
+
 def test_ids_that_are_missing_here_and_there_are_counted(produce: Produce, capsys: Said) -> None:
     """The others keep their own."""
     assert produce("obs", jsonl([{"id": "a"}, {"x": 1}, {"x": 2}])) == 0
