@@ -87,12 +87,19 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
         raise ConfigError(f"{source}: not valid TOML: {e}") from None
+    wrong: list[str] = []
     if isinstance(raw.get("kafka"), dict):
-        raw["kafka"] = {k: _kafka(k, v, source, directory) for k, v in raw["kafka"].items()}
+        for key, value in raw["kafka"].items():
+            try:
+                raw["kafka"][key] = _kafka(key, value, source, directory)
+            except ConfigError as e:
+                wrong.append(str(e))
     try:
         config = Config.model_validate(raw)
     except ValidationError as e:
-        raise ConfigError("\n".join(f"{source}: {line}" for line in _lines(e))) from None
+        wrong = [*(f"{source}: {line}" for line in _lines(e)), *wrong]
+    if wrong:
+        raise ConfigError("\n".join(wrong))
     return _anchored(config, directory)
 
 

@@ -265,6 +265,22 @@ class TestSecrets:
             "set; export it"
         )
 
+    def test_faults_of_secrets_are_told_with_all_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else each start tells one more."""
+        monkeypatch.delenv("NOBODY_SET_THIS", raising=False)
+        secrets = '[kafka]\nsasl_plain_username = "${env:NOBODY_SET_THIS}"\n'
+        secrets += 'sasl_plain_password = "hunter2"\n[commit]\nmax_records = 0\n'
+
+        lines = problem(SMALLEST + secrets).splitlines()
+
+        assert [line.split(":")[1] for line in lines] == [
+            " [commit] max_records",
+            " [kafka] sasl_plain_username",
+            " [kafka] sasl_plain_password",
+        ]
+
     def test_missing_secret_file_is_named(self) -> None:
         """One line with the key and the path."""
         message = problem(SMALLEST + '[kafka]\nsasl_plain_password = "${file:/no/such}"')
