@@ -44,9 +44,9 @@ def check(
 ) -> None:
     """Validate a configuration, connect, and list its topics; ends with 2 when something is wrong.
 
+    \b
     Example:
-
-        headwater check phishing.toml --create
+      headwater check phishing.toml --create
     """
     from consumers.config import load
 

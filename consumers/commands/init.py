@@ -59,11 +59,10 @@ def init(
 ) -> None:
     """Infer the fields of a feed from a sample, choose a model, write a configuration that runs.
 
-    Example:
-
-        headwater init phishing.csv --label is_phishing
-
-        headwater init orders --labels refunds --transport kafka://localhost:9092
+    \b
+    Examples:
+      headwater init phishing.csv --label is_phishing
+      headwater init orders --labels refunds --transport kafka://localhost:9092
     """
     from consumers.config.load import parse
     from consumers.config.propose import choose, service_name, toml
