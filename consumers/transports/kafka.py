@@ -192,7 +192,7 @@ class KafkaLog:
         """Become the owner of a shard, fencing whoever was."""
         self._expect(inputs)  # first: a start that must fail should fence nobody
         owner = KafkaOwner(self._options, name, shard, inputs, self._place)
-        self._owners.append(owner)
+        self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
     def member(self, name: str, topic: str) -> KafkaMember:

@@ -165,6 +165,11 @@ class KafkaOwner:
                 consumer.close(autocommit=False, timeout_ms=1000)
             return {partition: offset for partition, offset in found.items() if offset is not None}
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has let go of its clients: it was closed, or has failed."""
+        return self._dead is not None
+
     def close(self) -> None:
         """Give up polling; ownership ends with the next owner."""
         if self._dead is None:

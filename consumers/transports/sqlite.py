@@ -136,7 +136,7 @@ class SqliteLog:
         # A connection of its own: its waiting must see what this one appends.
         database = Database(self._database.path, self._clock, self._database.busy_seconds)
         owner = SqliteOwner(database, name, shard, inputs)
-        self._owners.append(owner)
+        self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
     def member(self, name: str, topic: str) -> None:
@@ -161,6 +161,7 @@ class SqliteOwner:
         self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
         self._positions: dict[Partition, int] = {}
         self._epoch = database.next_epoch(name, shard)
+        self.closed = False
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position."""
@@ -238,6 +239,7 @@ class SqliteOwner:
 
     def close(self) -> None:
         """Close the file; ownership ends with the next owner."""
+        self.closed = True
         self._database.close()
 
 

@@ -380,3 +380,12 @@ def test_failed_owner_learns_whether_it_was_overtaken(connect, own, source, jour
 
     assert (before, first.overtaken(), second.overtaken()) == (False, True, False)
     second.commit([], entry(journal), {source: 1})
+
+
+def test_log_lets_go_of_owners_that_have_ended(log, own, source) -> None:
+    """Each recovery takes a new one: what they hold would grow for ever."""
+    for _ in range(3):
+        own(source).close()
+    own(source)
+
+    assert len(getattr(log, "_owners", [])) <= 1
