@@ -152,7 +152,7 @@ def _check_snapshots(config: Config, report: Report) -> None:
         report.wrong("snapshots", str(error))
     directory = config.snapshots.directory
     there = directory
-    while not there.exists() and there != there.parent:
+    while not os.path.exists(there) and there != there.parent:  # which never raises
         there = there.parent
     if not there.is_dir():
         report.wrong("snapshots", f"{there} is no directory; change [snapshots] directory")
@@ -182,7 +182,9 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
 
     url = config.input.transport
     embedded, file = url.startswith("sqlite:"), Path(url[7:])
-    if embedded and not create and not file.exists() and file.parent.is_dir():
+    # os.path: False also of a name that is too long, or behind what may not be read
+    there, room = os.path.exists(file), os.path.isdir(file.parent)
+    if embedded and not create and room and not there:
         # Opening would leave an empty log behind, which a check must not.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)

@@ -8,6 +8,7 @@ whole file, so that a range of offsets is one scan of neighbouring rows.
 
 from __future__ import annotations
 
+import os.path
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +79,7 @@ class Database:
         self._placement = Placement()
         self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log: never change
         parent = Path(path).parent
-        if not parent.is_dir():
+        if not os.path.isdir(parent):  # False also of a name that is too long
             raise TransportError(
                 f"expected a directory for {self.url}, {str(parent)!r} is none: "
                 "make it or give another path"
@@ -310,7 +311,9 @@ class Database:
             return self.epoch(name, shard)
 
     def epoch(self, name: str, shard: int) -> int:
-        return self._value("SELECT epoch FROM owners WHERE name = ? AND shard = ?", (name, shard))
+        which = "SELECT epoch FROM owners WHERE name = ? AND shard = ?"
+        with self._faults():
+            return self._value(which, (name, shard))
 
     def store_offsets(self, name: str, positions: Mapping[Partition, int]) -> None:
         self._connection.executemany(

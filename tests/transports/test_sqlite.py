@@ -384,3 +384,20 @@ def test_broker_without_a_port_is_named(url):
     """Before the client is asked."""
     with pytest.raises(ConfigError, match="is not HOST:PORT"):
         open_log(url)
+
+
+def test_path_the_system_refuses_is_one_clear_error(tmp_path) -> None:
+    """A name that is too long is no directory."""
+    with pytest.raises(TransportError, match="make it or give another path"):
+        SqliteLog(str(tmp_path / ("a" * 300) / "log.db"))
+
+
+def test_file_that_has_lost_its_owners_fails_as_a_transport_does(log, path) -> None:
+    """So that the service starts over instead of ending as if by a fault of its own."""
+    owner = log.owner("svc", 0, [FEED])
+    with sqlite3.connect(path) as other:
+        other.execute("DROP TABLE owners")
+    other.close()
+
+    with pytest.raises(TransportError, match="no such table"):
+        owner.confirm({})
