@@ -171,6 +171,7 @@ class SnapshotStore:
         clocks = {position: self._clock(place, name) for position, name in names.items()}
         for position in names.keys() - kept(clocks, self.keep, self.retention_ms):
             place.remove(names[position])
+            self._clocks.pop(names[position], None)
 
     def _clock(self, place: Place, name: str) -> int | None:
         """The journaled clock a file tells, unverified."""

@@ -164,3 +164,12 @@ def test_close_does_not_wait_for_ever_for_a_copy(tmp_path: Path, monkeypatch) ->
 
     assert failed == ["the last snapshot took over 0.05 s; given up"]
     assert positions(store) == [1]
+
+
+def test_nothing_is_known_any_more_of_what_was_removed(tmp_path: Path) -> None:
+    """The clocks of snapshots are kept for those that are there."""
+    store = SnapshotStore(tmp_path, keep=2, retention_ms=0)
+    for position in range(1, 9):
+        store.write(at(position, START + position), state())
+
+    assert len(store._clocks) == len(store.paths()) <= 3
