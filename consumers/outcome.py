@@ -201,6 +201,7 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
     out: dict[int, RecordError] = {}
     for topic, number, offset, reason in skips:
         source = batch.partitions.index(Partition(topic, number))
-        (at,) = np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist()
-        out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
+        # None of them where compaction has taken the record since.
+        for at in np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist():
+            out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
     return out
