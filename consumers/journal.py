@@ -158,7 +158,7 @@ def decode(value: bytes | None) -> Journaled:
     """
     try:
         return _decoder.decode(value or b"")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TransportError(
             f"the journal holds a record that is no entry ({error}); "
             "is another program writing to its topic?"

@@ -160,7 +160,7 @@ class CrashGuard:
         try:
             data = os.pread(self._file, os.fstat(self._file).st_size, 0)
             return msgspec.json.decode(data, type=_Marker)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None  # empty: nothing was in hand
 
     def _write(self, marker: _Marker | None) -> None:

@@ -202,7 +202,7 @@ def find(config: Config, log: Log, what: str) -> tuple[list[Record], tuple[Parti
 def _place(record: Record) -> tuple[Partition, int] | None:
     try:
         at = msgspec.json.decode(record.value or b"", type=_Said).position
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return Partition(at.topic, at.partition), at.offset
 

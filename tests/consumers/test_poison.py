@@ -242,7 +242,7 @@ def test_marker_of_another_owner_is_nobodys_death(tmp_path) -> None:
     assert CrashGuard(tmp_path, 9).limit(5000) == 5000
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"seq": 7}'])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"seq": 7}', b'{"first": ["\xff"]}'])
 def test_damaged_marker_is_no_marker(tmp_path, damage) -> None:
     """It is a hint; whoever died while writing it had nothing in hand yet."""
     (tmp_path / "inflight.json").write_bytes(damage)

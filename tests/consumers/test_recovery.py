@@ -294,9 +294,10 @@ def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
         recovered(service)
 
 
-def test_foreign_record_in_the_journal_is_refused(ran, make_service) -> None:
+@pytest.mark.parametrize("value", [b'{"hello": 1}', b'{"kind": "identity", "name": "\xff"}'])
+def test_foreign_record_in_the_journal_is_refused(ran, make_service, value) -> None:
     """Another program writes to the topic."""
-    service = edited(make_service, ran, "svc-journal", 2, value=b'{"hello": 1}')
+    service = edited(make_service, ran, "svc-journal", 2, value=value)
 
     with pytest.raises(TransportError, match="a record that is no entry"):
         recovered(service)
