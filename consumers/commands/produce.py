@@ -105,7 +105,8 @@ def produce(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    feed = Feed(file, kinds, topic, labels, id_field or _read_id(config, topic), time_field)
+    chosen = None if transport is not None else config  # with both, `open_chosen` says so
+    feed = Feed(file, kinds, topic, labels, id_field or _read_id(chosen, topic), time_field)
     found = survey(feed.records(), file, labels, time_field, feed.id_field)
     url, log = open_chosen(transport, config)
     try:
