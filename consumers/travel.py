@@ -367,8 +367,9 @@ def roll_back(
 def _milliseconds(text: str) -> int:
     try:
         return round(datetime.fromisoformat(utc_text(text)).timestamp() * 1000)
-    except ValueError as error:
-        raise ConfigError(f"expected a journal position or a time: {error}") from None
+    except ValueError:
+        wanted = 'expected a journal position or a time such as "2024-03-01T12:00:00Z"'
+        raise ConfigError(f"{wanted}, got {text!r}") from None
 
 
 def _named(entry: Journaled) -> str:

@@ -74,7 +74,7 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["rebuild", "--at", "never"], "expected a journal position or a time"),
+        (["rebuild", "--at", "never"], "\"2024-03-01T12:00:00Z\", got 'never'"),
         (["audit", "nobody"], "no prediction of 'nobody'"),
         (["rollback", "--to", "2999-01-01", "--yes"], "there is nothing to cut out"),
         (["rebuild", "--at", "0"], "journal svc-journal: it begins with entry 0"),
