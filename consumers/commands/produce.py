@@ -105,9 +105,9 @@ def produce(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    chosen = None if transport is not None else config  # with both, `open_chosen` says so
-    feed = Feed(file, kinds, topic, labels, id_field or _read_id(chosen, topic), time_field)
-    found = survey(feed.records(), file, labels, time_field, feed.id_field)
+    id_field = id_field or _read_id(config if transport is None else None, topic)
+    feed = Feed(file, kinds, topic, labels, id_field, time_field)
+    found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
         if config is not None:
@@ -261,13 +261,12 @@ def _made_ids(found: Survey, name: str, first: int) -> str:
 
 def _read_id(config: Path | None, topic: str) -> str:
     """The field in which the service of the configuration looks for the id of this topic."""
-    if config is not None:
-        from consumers.config import load
+    if config is None:
+        return "id"
+    from consumers.config import load
 
-        read = load(config).input
-        if read.observations == topic:
-            return read.id  # labels under another id would find no observation
-    return "id"
+    read = load(config).input  # labels under another id would find no observation
+    return read.id if read.observations == topic else "id"
 
 
 def _compare(config: Path, topic: str, label_topic: str | None) -> None:
