@@ -38,7 +38,7 @@ class Fifo(dict[str, V]):
     """A dict of which nothing but its oldest key goes.
 
     To find the first key of a plain one costs a scan over those deleted before it; an
-    `OrderedDict`, of which any key may go, takes three times as long to add a key and let one go.
+    `OrderedDict`, of which any key may go, takes twice as long to add a key and let one go.
 
     Attributes
     ----------
