@@ -19,6 +19,7 @@ from consumers.commands.meter import Meter
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 
 if TYPE_CHECKING:
+    from consumers.config.sections import Input
     from consumers.feed import LateLabels
     from consumers.records import Outgoing
     from consumers.transports.protocol import Log
@@ -105,13 +106,15 @@ def produce(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    id_field = id_field or _read_id(config if transport is None else None, topic)
+    read = _read_by(config) if transport is None else None
+    if id_field is None:  # labels under another id than the service reads would meet nothing
+        id_field = read.id if read is not None and read.observations == topic else "id"
     feed = Feed(file, kinds, topic, labels, id_field, time_field)
     found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
-        if config is not None:
-            _compare(config, topic, label_topic)
+        if read is not None:
+            _compare(config, read, topic, label_topic)
         make_topics(log, url, feed.topics, partitions, create=create)
         write(log, feed, found, rate)
     finally:
@@ -259,21 +262,15 @@ def _made_ids(found: Survey, name: str, first: int) -> str:
     return f"no field {name!r}: {made} made; --id-field names another"
 
 
-def _read_id(config: Path | None, topic: str) -> str:
-    """The field in which the service of the configuration looks for the id of this topic."""
-    if config is None:
-        return "id"
+def _read_by(config: Path | None) -> Input | None:
+    """What the service of the configuration reads."""
     from consumers.config import load
 
-    read = load(config).input  # labels under another id would find no observation
-    return read.id if read.observations == topic else "id"
+    return None if config is None else load(config).input
 
 
-def _compare(config: Path, topic: str, label_topic: str | None) -> None:
+def _compare(config: Path | None, read: Input, topic: str, label_topic: str | None) -> None:
     """Say where a topic is not the one the configuration reads."""
-    from consumers.config import load
-
-    read = load(config).input
     pairs: list[tuple[str, str, str | None]] = [("observations", topic, read.observations)]
     if label_topic is not None:
         pairs.append(("labels", label_topic, read.labels))
