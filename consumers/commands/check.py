@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.commands.transport import is_absent
 from consumers.errors import ConfigError, HeadwaterError
 from consumers.secrets import masked
 
@@ -181,10 +182,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
     from consumers.transports import open_log
 
     url = config.input.transport
-    embedded, file = url.startswith("sqlite:"), Path(url[7:])
-    # os.path: False also of a name that is too long, or behind what may not be read
-    there, room = os.path.exists(file), os.path.isdir(file.parent)
-    if embedded and not create and room and not there:
+    if not create and is_absent(url) and os.path.isdir(Path(url[7:]).parent):
         # Opening would leave an empty log behind, which a check must not.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)

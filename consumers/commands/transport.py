@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 if TYPE_CHECKING:
     from consumers.transports.protocol import Log
 
-__all__ = ["ConfigOption", "TransportOption", "open_chosen"]
+__all__ = ["ConfigOption", "TransportOption", "is_absent", "open_chosen"]
 
 TransportOption = Annotated[
     str | None,
@@ -23,6 +24,12 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", metavar="CONFIG", help="Take the log of this configuration."),
 ]
+
+
+def is_absent(url: str) -> bool:
+    """Whether it names an embedded log whose file is not there, or not to be seen."""
+    # Not Path.exists, which raises for a name that is too long, or behind what may not be read.
+    return url.startswith("sqlite:") and not os.path.exists(Path(url[7:]))
 
 
 def open_chosen(
@@ -58,7 +65,6 @@ def open_chosen(
         settings = load(config)
         transport, kafka = settings.input.transport, settings.kafka
     url = str(transport)
-    path = url.removeprefix("sqlite:")
-    if existing and path != url and not Path(path).exists():
+    if existing and is_absent(url):
         raise ConfigError(f"{url}: no such file; `headwater produce` makes one")
     return url, open_log(url, kafka=kafka)
