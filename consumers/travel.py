@@ -311,16 +311,17 @@ def cut_from(log: Log, found: Sources, to: Moment) -> Cut:
     return Cut(to, last, count, records)
 
 
-def say_last(config: Config, log: Log, found: Sources, store: SnapshotStore | None) -> str | None:
+def say_last(
+    config: Config, log: Log, found: Sources, store: SnapshotStore | None, live: Live
+) -> str | None:
     """Write what the owner that was fenced may not have: a rollback would cut its entry out unsaid.
 
-    Nothing is done where the last entry holds its outputs itself. Returns why they cannot be made
-    again; None where they were, or need not be.
+    Nothing is done where the last entry behind `live` holds its outputs itself. Returns why they
+    cannot be made again; None where they were, or need not be.
     """
     end = log.end_offsets([found.journal])[found.journal]
-    first = log.beginning_offsets([found.journal])[found.journal]
     last = None
-    for _, entry in entries(log, found.journal, first, end):
+    for _, entry in entries(log, found.journal, live.position, end):
         last = entry if isinstance(entry, Entry) else last
     if last is None or not last.aside:
         return None

@@ -69,7 +69,7 @@ def _cut(of: Past, live: Live, reason: str) -> None:
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:
-        unsaid = say_last(of.config, of.log, of.found, of.store)
+        unsaid = say_last(of.config, of.log, of.found, of.store, live)
         reset = roll_back(of.log, owner, of.found, live, now=now, reason=reason)
     finally:
         owner.close()
