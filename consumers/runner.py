@@ -147,7 +147,7 @@ class Runner:
                 if cut:  # only a dead letter can be too large: it is its input and headers besides
                     self._largest_dead_letter = CUT_BYTES
                 failures = 1 if self._committed() != before else failures + 1
-                if failures >= ATTEMPTS or self._stop.is_set() or not (self._view or cut):
+                if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
                     self._health = Health("dead", str(error))
                     raise
                 pause = PAUSE_SECONDS * 2**failures
