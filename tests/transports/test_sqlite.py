@@ -11,7 +11,7 @@ from itertools import islice
 
 import pytest
 
-from consumers.errors import ConfigError, TransportError
+from consumers.errors import TransportError
 from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.sqlite import SqliteLog
@@ -367,23 +367,6 @@ def test_relative_path_stays_as_given(tmp_path, monkeypatch):
     open_log("sqlite:here.db").close()
 
     assert (tmp_path / "here.db").is_file()
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["", "sqlite", "sqlite:", "sqlite::memory:", "memory:", "redis://x:1", "kafka:x:9092"],
-)
-def test_unknown_transport_names_the_known_ones(url):
-    """A wrong URL is the operator's mistake."""
-    with pytest.raises(ConfigError, match=r"sqlite:PATH, kafka://HOST:PORT.* or memory:NAME"):
-        open_log(url)
-
-
-@pytest.mark.parametrize("url", ["kafka://", "kafka://broker", "kafka://a:9092,b", "kafka://a:x"])
-def test_broker_without_a_port_is_named(url):
-    """Before the client is asked."""
-    with pytest.raises(ConfigError, match="is not HOST:PORT"):
-        open_log(url)
 
 
 def test_path_the_system_refuses_is_one_clear_error(tmp_path) -> None:

@@ -1,0 +1,25 @@
+"""Which log a URL names, and what is said of one that names none."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumers.errors import ConfigError
+from consumers.transports import open_log
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "sqlite", "sqlite:", "sqlite::memory:", "memory:", "redis://x:1", "kafka:x:9092"],
+)
+def test_unknown_transport_names_the_known_ones(url):
+    """A wrong URL is the operator's mistake."""
+    with pytest.raises(ConfigError, match=r"sqlite:PATH, kafka://HOST:PORT.* or memory:NAME"):
+        open_log(url)
+
+
+@pytest.mark.parametrize("url", ["kafka://", "kafka://broker", "kafka://a:9092,b", "kafka://a:x"])
+def test_broker_without_a_port_is_named(url):
+    """Before the client is asked."""
+    with pytest.raises(ConfigError, match="is not HOST:PORT"):
+        open_log(url)
