@@ -203,7 +203,7 @@ class RiverClassifier(Learner):
     def _said(self, x: dict[Any, Any]) -> Mapping[Any, float]:
         try:
             return self.model.predict_proba_one(x)
-        except NotImplementedError:
+        except NotImplementedError:  # how river says that a classifier has no probabilities
             label = self.model.predict_one(x)
             return {} if label is None else {label: 1.0}
 

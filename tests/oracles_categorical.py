@@ -58,6 +58,7 @@ class _Kept:
         return {y: p / sum(joint.values()) for y, p in joint.items()}
 
     def likelihood(self, x: Record, y: Hashable) -> Fraction:
+        """What its subclasses differ in."""
         raise NotImplementedError
 
 
