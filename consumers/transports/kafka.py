@@ -134,14 +134,12 @@ class KafkaLog:
                         if wished.offsets:
                             yield wished
                 # By position, not by record: it also passes markers and aborted records.
-                for part, position in list(positions.items()):
-                    reached = consumer.position(part)
-                    if reached > position:
-                        positions[part] = reached
-                        moved = time.monotonic()
-                    if reached >= ends[wanted[part]]:
-                        del positions[part]
-                        consumer.assign(list(positions))  # not pause, see kafka_inputs.py
+                reached = consumer.positions(positions)
+                if reached != positions:
+                    moved = time.monotonic()
+                positions = {p: at for p, at in reached.items() if at < ends[wanted[p]]}
+                if len(positions) < len(reached):
+                    consumer.assign(list(positions))  # not pause, see kafka_inputs.py
                 if time.monotonic() - moved > patience:
                     part, position = next(iter(positions.items()))
                     raise TransportError(

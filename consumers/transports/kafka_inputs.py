@@ -120,10 +120,7 @@ class KafkaInputs:
         transaction has written is not there yet: the end of that is asked for now and then.
         """
         self._learn_ends()
-        lagging = {}
-        for part in self._assigned:
-            if not self._held[part]:
-                lagging[part] = self._consumer.position(part)
+        lagging = self._consumer.positions([p for p in self._assigned if not self._held[p]])
         passed = {part for part, position in lagging.items() if position >= self._ends[part]}
         doubtful = (lagging.keys() - passed) & self._silent
         if doubtful and time.monotonic() - self._asked >= _STABLE_SECONDS:

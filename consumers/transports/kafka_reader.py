@@ -8,10 +8,10 @@ partition's answer to a fetch it makes a `PartitionRecords`, whose `take` gives 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError
 from kafka.protocol.consumer import IsolationLevel
@@ -22,8 +22,27 @@ from consumers.transports.kafka_batches import Columns, columns
 __all__ = ["column_consumer"]
 
 
+class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
+    """The client's consumer, which also answers for many partitions at once."""
+
+    def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offset each assigned partition is read from next.
+
+        The client's `position` looks at every assigned partition to answer for one, so asking it
+        for all of them is quadratic. `poll` makes the same checks, once for all.
+        """
+        assigned = self._subscription.assignment
+        found = {}
+        for part in parts:
+            position = assigned[part].position
+            found[part] = self.position(part) if position is None else position.offset
+        return found
+
+
 def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> Any:
     """A `KafkaConsumer` whose `poll` gives lists of `Fetched` by partition.
+
+    It also has `positions`, the next offset of many partitions at once.
 
     Parameters
     ----------
@@ -34,7 +53,7 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
         meanwhile, for those alone of which none waits; where these are at their end the broker
         holds the answer back for `fetch_max_wait_ms`, and until then is asked for no other.
     """
-    consumer = KafkaConsumer(**settings)
+    consumer = _ColumnConsumer(**settings)
     fetcher = consumer._fetcher
     fetcher.PartitionRecords = _PartitionColumns
     if together:

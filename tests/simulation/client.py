@@ -13,7 +13,7 @@ Offsets that a failed commit leaves behind (P1) cannot show here: each commit te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,8 +82,8 @@ class Consumer:
     def seek(self, part: TopicPartition, offset: int) -> None:
         self._at[part] = offset
 
-    def position(self, part: TopicPartition) -> int:
-        return self._at[part]
+    def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {part: self._at[part] for part in parts}
 
     def highwater(self, part: TopicPartition) -> int | None:
         return self._seen.get(part)
