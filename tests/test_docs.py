@@ -15,6 +15,7 @@ from consumers.codecs.json import PredictionEncoder
 from consumers.errors import DEAD_LETTER_REASONS
 from stream.explain import Explanation
 from stream.schema import Label
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -29,7 +30,7 @@ BLOCKS = [
 def test_python_of_the_documentation_runs(code: str, tmp_path: Path) -> None:
     """As a newcomer would paste it."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
 
     assert done.returncode == 0, done.stderr

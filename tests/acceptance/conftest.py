@@ -20,6 +20,7 @@ from river.datasets import Phishing
 from consumers.records import Partition
 from consumers.transports import open_log
 from tests.acceptance.service import headwater
+from tests.waiting import PATIENCE
 
 __all__ = ["PAGES", "Shell"]
 
@@ -33,7 +34,7 @@ class Shell:
     directory: Path
 
     def __call__(
-        self, *arguments: str | Path, code: int = 0, seconds: float = 60
+        self, *arguments: str | Path, code: int = 0, seconds: float = PATIENCE
     ) -> subprocess.CompletedProcess[str]:
         """Run `headwater …` to its end, which must be `code` and without a traceback."""
         done = headwater(*arguments, directory=self.directory, seconds=seconds)

@@ -22,6 +22,7 @@ from kafka import KafkaConsumer, TopicPartition
 from consumers.feed import LateLabels, timed
 from consumers.records import Outgoing
 from consumers.transports import open_log
+from tests.waiting import PATIENCE
 
 __all__ = [
     "DELAY",
@@ -142,7 +143,7 @@ def stored(bootstrap: str, topic: str) -> list[list[Any]]:
         consumer.seek_to_beginning(*parts)
         ends = consumer.end_offsets(parts)
         found: dict[TopicPartition, list[Any]] = {part: [] for part in parts}
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while any(consumer.position(part) < ends[part] for part in parts):
             assert time.monotonic() < deadline, f"{topic} could not be read to its end"
             for part, records in consumer.poll(200, max_records=5_000).items():

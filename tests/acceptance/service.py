@@ -19,6 +19,8 @@ from typing import Self, TypeVar
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from tests.waiting import PATIENCE
+
 __all__ = ["HEADWATER", "Service", "headwater"]
 
 HEADWATER = str(Path(sys.executable).with_name("headwater"))  # beside the Python of these tests
@@ -27,7 +29,7 @@ Found = TypeVar("Found")
 
 
 def headwater(
-    *arguments: str | Path, seconds: float = 60, directory: Path | None = None
+    *arguments: str | Path, seconds: float = PATIENCE, directory: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself; its exit code and what it said."""
     return subprocess.run(
@@ -114,7 +116,7 @@ class Service:
         """Its exit code; None while it runs, -9 after `kill`."""
         return self._process.poll()
 
-    def wait_until(self, predicate: Callable[[], Found], seconds: float = 30) -> Found:
+    def wait_until(self, predicate: Callable[[], Found], seconds: float = PATIENCE) -> Found:
         """Ask until the answer is true, and return it.
 
         An AssertionError when the time is over, or when the service has ended and the answer is
@@ -131,11 +133,11 @@ class Service:
                 raise AssertionError(f"what was awaited did not come within {seconds:g} s")
             time.sleep(0.01)
 
-    def wait_said(self, pattern: str, seconds: float = 30) -> re.Match[str]:
+    def wait_said(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
         """Wait for a line that the pattern finds."""
         return self.wait_until(lambda: re.search(pattern, self.output), seconds)
 
-    def wait(self, seconds: float = 60) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         """Wait for its end; the exit code."""
         return self._process.wait(timeout=seconds)
 
@@ -148,7 +150,7 @@ class Service:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def terminate(self, seconds: float = 30) -> int:
+    def terminate(self, seconds: float = PATIENCE) -> int:
         """SIGTERM, as an orchestrator does; the exit code."""
         self._process.send_signal(signal.SIGTERM)
         return self.wait(seconds)
@@ -156,14 +158,14 @@ class Service:
     def get(self, path: str = "/metrics") -> str:
         """A page of its HTTP server."""
         address = self.wait_said(r"metrics on http://(\S+)/metrics")[1]
-        with urlopen(f"http://{address}{path}", timeout=10) as answer:  # this machine only
+        with urlopen(f"http://{address}{path}", timeout=PATIENCE) as answer:  # this machine only
             return answer.read().decode()
 
     def status(self, path: str) -> tuple[int, str]:
         """Status and body of a page of its HTTP server, be it a refusal."""
         address = self.wait_said(r"metrics on http://(\S+)/metrics")[1]
         try:
-            with urlopen(f"http://{address}{path}", timeout=10) as answer:
+            with urlopen(f"http://{address}{path}", timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as refused:
             with refused:

@@ -52,7 +52,7 @@ def test_killed_service_changes_champions_where_it_would_have(
         Service(paths[killed], "--shards", "0") as service,
     ):
         third = RECORDS // 3
-        service.wait_until(lambda: watcher.end_offsets([predictions])[predictions] > third, 120)
+        service.wait_until(lambda: watcher.end_offsets([predictions])[predictions] > third)
         service.kill()
     for name, path in paths.items():
         with Service(path, "--drain") as service:

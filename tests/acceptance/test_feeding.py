@@ -13,6 +13,7 @@ import pytest
 
 from tests.acceptance.conftest import Shell
 from tests.acceptance.service import HEADWATER
+from tests.waiting import PATIENCE
 
 SHOPS = """\
 zip,size,open,sold,at
@@ -147,7 +148,11 @@ def test_closed_pipe_ends_it_quietly(shell: Shell) -> None:
     script = f"set -o pipefail; {line.format('--drain')}; {line.format('')}"
 
     done = subprocess.run(
-        ["bash", "-c", script], cwd=shell.directory, capture_output=True, text=True, timeout=60
+        ["bash", "-c", script],
+        cwd=shell.directory,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from urllib.error import HTTPError
 from uuid import uuid4
@@ -14,6 +11,7 @@ import pytest
 from consumers.transports import open_log
 from tests.acceptance.kafka_feed import Feed, Stream, committed, configure, elec2, fill, outgoing
 from tests.acceptance.service import Service
+from tests.waiting import timed, until
 
 pytestmark = pytest.mark.kafka
 
@@ -68,17 +66,6 @@ def stands_by(service: Service) -> bool:
         return False
 
 
-def until(happened: Callable[[], bool], seconds: float = 40.0) -> float:
-    """How long it took."""
-    began = time.monotonic()
-    for _ in count():
-        if happened():
-            break
-        assert time.monotonic() - began < seconds
-        time.sleep(0.02)
-    return time.monotonic() - began
-
-
 @pytest.mark.parametrize("how", ["kill", "terminate"])
 def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
     pair: Pair, stream: Stream, how: str
@@ -93,7 +80,8 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
                 second.wait_until(lambda: stands_by(second))
                 getattr(first, how)()
                 log.append([r._replace(partition=0) for r in more])
-                seconds = until(lambda: len(pair.predicted()) > FIRST)
+                with timed() as took:
+                    until(lambda: len(pair.predicted()) > FIRST)
                 until(lambda: len(pair.predicted()) >= FIRST + 400)
                 assert second.terminate() == 0
                 said = second.output
@@ -104,4 +92,4 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
     assert len(ids) == len(set(ids)) == FIRST + 400
     assert "taken over behind entry" in said
     assert " 0 records replayed" in said
-    assert seconds < (DEAD_SECONDS if how == "kill" else LEFT_SECONDS)
+    assert took.seconds < (DEAD_SECONDS if how == "kill" else LEFT_SECONDS)

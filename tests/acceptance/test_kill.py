@@ -186,7 +186,7 @@ def test_sigterm_ends_with_0_and_a_snapshot_at_the_journals_end(tmp_path, record
     """The commit in hand is finished; the next start has nothing to replay."""
     files = Files(tmp_path, records)
     with Service(files.config, "--drain") as service:
-        service.wait_until(lambda: files.predictions() >= 500, 60)
+        service.wait_until(lambda: files.predictions() >= 500)
         assert service.terminate() == 0, service.output
     with closing(open_log(f"sqlite:{files.database}")) as log:
         end = log.end_offsets([Partition("svc-journal", 0)]).popitem()[1]

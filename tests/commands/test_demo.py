@@ -31,6 +31,7 @@ from consumers.transports import open_log
 from stream import MixedNB
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView
+from tests.waiting import PATIENCE
 
 Said_ = pytest.CaptureFixture[str]
 
@@ -62,7 +63,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str],
     """A whole demo without a terminal: its directory, its lines, its exit code."""
     directory = tmp_path_factory.mktemp("demo") / "headwater-demo"
     command = [sys.executable, "-m", "consumers", "demo", "--directory", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stderr == ""
     return directory, done.stdout.splitlines(), done.returncode
 
@@ -164,7 +165,7 @@ def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
     text = config.read_text().replace("port = 8321", "port = 0")
     config.write_text(text)
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     assert done.returncode == 0, done.stderr
     assert "1250 observations known" in done.stderr

@@ -16,6 +16,7 @@ from consumers.cli import main
 from consumers.records import Outgoing
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
+from tests.waiting import PATIENCE
 
 Said = pytest.CaptureFixture[str]
 
@@ -141,7 +142,7 @@ def test_new_records_are_printed_as_they_come_until_ctrl_c(url: str, log: Log) -
         log.append([Outgoing("t", None, b"new", 1003)])
         new = process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        rest, err = process.communicate(timeout=20)
+        rest, err = process.communicate(timeout=PATIENCE)
 
     assert '{"x": "é"}\n' in before
     assert new == "new\n"
@@ -156,7 +157,7 @@ def test_closed_pipe_ends_it_with_success(url: str, log: Log, options: list[str]
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        code = process.wait(timeout=20)
+        code = process.wait(timeout=PATIENCE)
         assert process.stderr is not None
         err = process.stderr.read()
 

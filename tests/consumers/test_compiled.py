@@ -11,6 +11,7 @@ from numba.core.event import install_listener
 
 from consumers.compiled import _Once, compile_kernels
 from consumers.config import parse
+from tests.waiting import PATIENCE
 
 CONFIG = """
 name = "svc"
@@ -52,7 +53,7 @@ def test_kernels_on_the_disk_are_not_called_compiled(tmp_path: Path) -> None:
         [sys.executable, "-c", AGAIN, CONFIG],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumers.failpoints import POINTS
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -34,7 +35,7 @@ def run(armed: str | None) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
@@ -18,6 +17,7 @@ from consumers.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.feeds import config as configured
 from tests.consumers.feeds import feed, fill, phishing
+from tests.waiting import until
 
 FEATURES = tuple(sorted(phishing(1)[0][0]))
 
@@ -86,14 +86,6 @@ def host(tmp_path, url) -> Iterator[Callable[[], Host]]:
     yield start
     for each in hosts:
         each.end()
-
-
-def until(happened: Callable[[], object], seconds: float = 30) -> None:
-    """Wait for it."""
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def said(url: str) -> int:

@@ -19,6 +19,7 @@ from consumers.transports import open_log
 from stream import GaussianNB
 from tests.consumers.deadly import DEADLY
 from tests.consumers.feeds import NOW, batch, config_text, seen
+from tests.waiting import PATIENCE
 
 AB = ("a", "b")
 ROOT = Path(__file__).parents[2]
@@ -278,7 +279,7 @@ def test_service_killed_by_a_record_goes_on_by_itself(tmp_path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
         codes.append(done.returncode)
 

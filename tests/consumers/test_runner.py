@@ -19,6 +19,7 @@ from consumers.recovery import sources
 from stream import GaussianNB
 from stream.evaluate.progressive import progressive
 from tests.consumers.feeds import NOW, config_text, feed, fill, phishing
+from tests.waiting import PATIENCE
 
 TRANSPORTS = ("memory", "sqlite")
 
@@ -225,7 +226,7 @@ def test_loop_that_does_not_turn_is_told_by_health_until_it_does(make_service) -
     states: list[str] = []
 
     def hung(*_: object) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not states and going.health().alive:
             assert time.monotonic() < deadline
             time.sleep(0.01)

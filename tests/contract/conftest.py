@@ -16,6 +16,7 @@ import pytest
 from consumers.records import Fetched, Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.protocol import Log, Owner
+from tests.waiting import PATIENCE
 
 Connect = Callable[[], Log]
 MakeTopic = Callable[..., str]
@@ -62,10 +63,10 @@ def unique() -> str:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object], object], object]:
-    """Probe until the value is the expected one or 20 seconds are over; the last value."""
+    """Probe until the value is the expected one or the patience is over; the last value."""
 
     def awaited(probe: Callable[[], object], expected: object) -> object:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while (value := probe()) != expected and time.monotonic() < deadline:
             time.sleep(0.01)
         return value
@@ -129,13 +130,13 @@ def own(log: Log, unique: str) -> Iterator[Own]:
 
 @pytest.fixture
 def polled() -> Polled:
-    """Poll until that many records have come or 20 seconds are over; values by partition."""
+    """Poll until that many records have come or the patience is over; values by partition."""
 
     def by_partition(
         owner: Owner, count: int, *, most: int = 100, skip: Sequence[Partition] = ()
     ) -> dict[Partition, list[bytes | None]]:
         found: dict[Partition, list[bytes | None]] = {}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while sum(map(len, found.values())) < count and time.monotonic() < deadline:
             for chunk in owner.poll(max_records=most, timeout=0.2, skip=skip):
                 found.setdefault(chunk.partition, []).extend(chunk.values)

@@ -11,6 +11,7 @@ import pytest
 
 from consumers.errors import TransportError
 from consumers.records import Outgoing, Partition, Record
+from tests.waiting import PATIENCE
 
 # An hour ago: a broker deletes what is older than its retention and refuses the future.
 BASE = int(time.time() * 1000) - 3_600_000
@@ -215,7 +216,7 @@ def take(connect, partition: Partition, start: int, count: int) -> list[Record]:
 
     thread = threading.Thread(target=follow, daemon=True)
     thread.start()
-    thread.join(timeout=20)
+    thread.join(timeout=PATIENCE)
     return found
 
 
@@ -253,7 +254,7 @@ def test_follow_goes_on_with_what_comes_later(connect, log, make_topic, numbered
     thread.start()
 
     log.append(numbered(partition.topic, 2, first=1))
-    thread.join(timeout=20)
+    thread.join(timeout=PATIENCE)
 
     assert [record.value for record in [first, *found]] == [b"0", b"1", b"2"]
 

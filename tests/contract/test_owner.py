@@ -10,6 +10,7 @@ import pytest
 
 from consumers.errors import FencedError, TransportError
 from consumers.records import Outgoing, Partition
+from tests.waiting import PATIENCE
 
 BASE = int(time.time() * 1000) - 3_600_000
 
@@ -51,7 +52,7 @@ def test_offsets_rise_over_polls_and_address_the_records(log, own, source, numbe
     log.append(numbered(source.topic, 20))
     owner = own(source)
     found = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(found) < 20 and time.monotonic() < deadline:
         for chunk in owner.poll(max_records=3, timeout=0.2):
             found.extend(zip(chunk.offsets, chunk.values, strict=True))
@@ -72,7 +73,7 @@ def test_poll_yields_no_more_than_asked(log, own, make_topic, numbered, most):
         log.append(numbered(topic, 10, partition=number))
     owner = own(*inputs)
     sizes = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while sum(sizes) < 30 and time.monotonic() < deadline:
         sizes.append(sum(map(len, owner.poll(max_records=most, timeout=0.2))))
 
@@ -103,7 +104,7 @@ def test_poll_sees_what_another_log_writes_while_it_waits(connect, own, source, 
     writer = threading.Timer(0.1, connect().append, [numbered(source.topic, 1)])
     writer.start()
 
-    fetched = owner.poll(max_records=10, timeout=20)
+    fetched = owner.poll(max_records=10, timeout=PATIENCE)
     writer.join()
 
     assert [chunk.values for chunk in fetched] == [[b"0"]]
@@ -146,7 +147,7 @@ def test_polled_records_keep_key_and_timestamp(log, own, source):
     log.append([Outgoing(source.topic, *row) for row in rows])
     owner = own(source)
     found = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(found) < 2 and time.monotonic() < deadline:
         for chunk in owner.poll(max_records=10, timeout=0.2):
             found.extend(zip(chunk.keys, chunk.values, chunk.timestamps, strict=True))
@@ -233,7 +234,7 @@ def test_reader_never_sees_half_a_commit(connect, own, source, out, journal, num
     writer = threading.Thread(target=work)
     writer.start()
     counts = [0]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while counts[-1] < 60 and time.monotonic() < deadline:
         counts.append(len(values(reader, out)))
     writer.join()

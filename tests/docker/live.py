@@ -56,7 +56,7 @@ def started(directory: Path, bootstrap: str) -> Iterator[Stack]:
     with contextlib.ExitStack() as stack:
         service = stack.enter_context(Service(config))
         # The first start compiles the kernels of what docker/headwater.toml names.
-        address = service.wait_said(r"metrics on http://([\w.:]+)/metrics", seconds=300)[1]
+        address = service.wait_said(r"metrics on http://([\w.:]+)/metrics")[1]
         port = address.rpartition(":")[2]
         prometheus = stack.enter_context(running(directory, f"127.0.0.1:{port}"))
         _feed(directory, name, bootstrap)

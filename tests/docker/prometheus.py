@@ -21,10 +21,12 @@ from urllib.request import urlopen
 
 import yaml
 
+from tests.waiting import PATIENCE
+
 __all__ = ["FOLDER", "Prometheus", "lacking", "promtool", "running"]
 
 FOLDER = Path(__file__).parents[2] / "docker/prometheus"
-START_SECONDS = 30.0
+START_SECONDS = 300.0
 
 
 def lacking() -> str | None:
@@ -57,7 +59,7 @@ class Prometheus:
         """The data of an answer of its API; a ValueError where it is an error."""
         url = f"http://{self.address}/api/v1/{path}?{urlencode(parameters)}"
         try:
-            with urlopen(url, timeout=10) as answer:  # this machine only
+            with urlopen(url, timeout=PATIENCE) as answer:  # this machine only
                 return json.loads(answer.read())["data"]
         except HTTPError as error:
             raise ValueError(json.loads(error.read())["error"]) from None

@@ -32,6 +32,7 @@ from tests.faults.checker import Names, check, cut_out
 from tests.faults.feed import KINDS, LABELS, OBSERVATIONS, broken, records
 from tests.faults.oracle import predicted_by
 from tests.faults.seen import Seen, Watcher, committed_offsets, read_topics
+from tests.waiting import PATIENCE
 
 __all__ = ["Lab", "wait_for"]
 
@@ -319,7 +320,7 @@ class Lab:
             discard(producer)
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30.0) -> bool:
+def wait_for(condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
     """Whether it came to hold in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -18,6 +18,7 @@ from tests.acceptance.service import Service
 from tests.faults.broker import Cluster, OwnBroker
 from tests.faults.lab import Lab, wait_for
 from tests.faults.proxy import END_TXN, Proxy
+from tests.waiting import PATIENCE
 
 __all__ = ["FAULTS", "Outages", "proxy_round", "restart_round", "rolling_round"]
 
@@ -29,7 +30,6 @@ transaction_timeout_ms = 8000
 bootstrap_timeout_ms = 3000
 """
 FAULTS = ("drop", "delay", "half-open", "delayed EndTxn", "lost answer to EndTxn")
-PATIENCE = 120.0  # a busy machine starts a broker slowly
 
 
 @dataclass
@@ -195,9 +195,9 @@ def _inflict(proxy: Proxy, fault: str, random: Random) -> None:
         proxy.silent = True
     elif fault == "delayed EndTxn":
         proxy.hold = {END_TXN: random.choice([0.5, 1.9, 3.0, 6.0])}
-        wait_for(lambda: proxy.met > met, 20)
+        wait_for(lambda: proxy.met > met)
     else:
         proxy.lose = {END_TXN}
-        wait_for(lambda: proxy.met > met, 20)
+        wait_for(lambda: proxy.met > met)
     time.sleep(seconds)
     proxy.heal()

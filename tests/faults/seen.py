@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Self
 
 from kafka import KafkaConsumer, TopicPartition
 
-__all__ = ["Log", "Seen", "Watcher", "committed_offsets", "read_topics"]
+from tests.waiting import PATIENCE
 
-DEADLINE = 60.0
+__all__ = ["Log", "Seen", "Watcher", "committed_offsets", "read_topics"]
 
 
 class Seen(NamedTuple):
@@ -75,12 +75,12 @@ class Watcher:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self._ending.set()
-        self._thread.join(DEADLINE + 10)
+        self._thread.join(PATIENCE + 10)
 
     def seen(self) -> dict[tuple[str, int], list[Seen]]:
         """Read on to the present end, stop, and return everything."""
         self._ending.set()
-        self._thread.join(DEADLINE + 10)
+        self._thread.join(PATIENCE + 10)
         if self._failed is not None:
             raise self._failed
         assert not self._thread.is_alive(), "the watcher did not come to its end"
@@ -117,7 +117,7 @@ class Watcher:
             while not self._ending.is_set():
                 self._take(consumer.poll(100, max_records=5_000))
             ends = consumer.end_offsets(parts)  # read_committed: the last stable offset
-            deadline = time.monotonic() + DEADLINE
+            deadline = time.monotonic() + PATIENCE
             while any(consumer.position(part) < ends[part] for part in parts):
                 assert time.monotonic() < deadline, "the topics could not be read to their end"
                 self._take(consumer.poll(100, max_records=5_000))

@@ -16,12 +16,12 @@ from random import Random
 
 from tests.acceptance.service import Service
 from tests.faults.lab import Lab, wait_for
+from tests.waiting import PATIENCE
 
 __all__ = ["Storm", "storm_round"]
 
 SHARDS, HOSTS = 4, 4
 CALM = 10  # changes from one calm to the next
-PATIENCE = 120.0  # on a busy machine a start takes long, and a silent member is missed after 6 s
 SLEEP = 9.0  # seconds: longer than a member may be silent
 
 

@@ -16,6 +16,7 @@ from consumers.errors import FencedError, TransportError
 from consumers.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_producer import BatchProducer, Handed
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_records_that_retention_removes_under_way_are_told_not_jumped(
     offsets: list[int] = []
 
     def consume() -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             for chunk in owner.poll(max_records=10, timeout=0.1):
                 offsets.extend(chunk.offsets)
@@ -148,7 +149,7 @@ def test_transaction_that_the_broker_timed_out_fails_the_commit(
 def _wait_for_abort(bootstrap: str, name: str) -> None:
     """Until the coordinator has given a transaction up."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     try:
         while admin.describe_transactions([name])[name].state.value != "CompleteAbort":
             assert time.monotonic() < deadline
@@ -207,7 +208,7 @@ def test_owner_that_lost_its_group_without_noticing_commits_nothing(
 
 def _wait_given(member) -> None:
     """Until the group gives it the shard."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not member.shards():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -272,7 +273,7 @@ def test_who_runs_shards_keeps_them_when_others_join_and_leave(log, source) -> N
     log.create_topic(journal, 2)
 
     def until(condition) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not condition():
             assert first.shards() or not settled, "what was its own was taken away for a moment"
             assert time.monotonic() < deadline

@@ -77,7 +77,7 @@ def _replace(
     lab: Lab, old: Service, random: Random, done: Zombies, say: Callable[[str], None]
 ) -> Service:
     """Wait until `old` has stopped, take over, wake it; the service that took over."""
-    assert wait_for(lambda: old.stopped or not old.alive, 60), old.output
+    assert wait_for(lambda: old.stopped or not old.alive), old.output
     where = re.findall(r"failpoint (\w+)", old.output)[-1:]
     stopped = time.monotonic()
     early = random.random() < 0.5  # replaced before its transaction has timed out, or after
@@ -85,11 +85,11 @@ def _replace(
         _until(stopped + 1.2 * TIMEOUT_MS / 1000)
     born = time.monotonic()
     new = _armed(lab, random)
-    if wait_for(lambda: "live at journal entry" in new.output or not new.alive, 60) and new.alive:
+    if wait_for(lambda: "live at journal entry" in new.output or not new.alive) and new.alive:
         done.recoveries.append(time.monotonic() - born)
     _until(stopped + 1.2 * TIMEOUT_MS / 1000)
     old.send(signal.SIGCONT)
-    ended = wait_for(lambda: not old.alive, 40)
+    ended = wait_for(lambda: not old.alive)
     last = old.output.strip().splitlines()[-1:]
     if not ended or old.code != 3 or "Traceback" in old.output:
         done.violations.append(f"zombie at {where}: ended with {old.code}, expected 3: {last}")

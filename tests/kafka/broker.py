@@ -36,7 +36,7 @@ __all__ = ["BrokerUnavailableError", "running_broker", "running_java"]
 POM = Path(__file__).with_name("pom.xml")
 IMAGE = "apache/kafka:4.1.0"
 CLUSTER_ID = "aGVhZHdhdGVyLXRlc3RzMQ"  # any 16 bytes, base64
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 
 LOG4J2 = """\
 status = error

@@ -16,6 +16,7 @@ from consumers.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_reader import column_consumer
+from tests.waiting import PATIENCE, timed
 
 LONG, SHORT = 6_000, 2_950  # records: both of several fetches, and not of whole polls
 WAIT = 3_000  # ms a broker holds back an answer without records, in these tests
@@ -55,7 +56,7 @@ def polled(consumer: Any, parts: tuple[Partition, ...]) -> list[set[str]]:
     consumer.assign([TopicPartition(*part) for part in parts])
     for part in parts:
         consumer.seek(TopicPartition(*part), 0)
-    left, deadline = LONG + SHORT, time.monotonic() + 60
+    left, deadline = LONG + SHORT, time.monotonic() + PATIENCE
     while left:
         assert time.monotonic() < deadline, f"{left} records have not come"
         for chunks in consumer.poll(500, max_records=100).values():
@@ -82,13 +83,13 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
     """Whoever works on what is read meets no fetch that asks for what was read to its end alone."""
     starts = dict.fromkeys(parts[::order], 0)
     ends = log.end_offsets(parts)
-    started = time.monotonic()
     count = 0
-    for fetched in log.read(starts, ends):
-        time.sleep(0.004)  # the next fetch comes meanwhile
-        count += len(fetched)
+    with timed() as took:
+        for fetched in log.read(starts, ends):
+            time.sleep(0.004)  # the next fetch comes meanwhile
+            count += len(fetched)
     assert count == LONG + SHORT
-    assert time.monotonic() - started < WAIT / 1000
+    assert took.seconds < WAIT / 1000
 
 
 FORGETFUL = """
@@ -107,7 +108,7 @@ log.close()
 def test_process_ends_though_it_forgot_what_it_was_reading(kafka_bootstrap, parts):
     """When the interpreter finds it the client has no threads left: no call of it returns."""
     arguments = [kafka_bootstrap, parts[0].topic, str(LONG)]
-    ended = subprocess.run([sys.executable, "-c", FORGETFUL, *arguments], timeout=60)
+    ended = subprocess.run([sys.executable, "-c", FORGETFUL, *arguments], timeout=PATIENCE)
     assert ended.returncode == 0
 
 

@@ -21,12 +21,12 @@ from consumers.transports.kafka import KafkaLog
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import BrokerUnavailableError
 from tests.kafka.secured import PASSWORD, USER, Secured, secured_broker
+from tests.waiting import PATIENCE, timed
 
 pytestmark = pytest.mark.kafka
 
 CANARY = "canary-5b1f-never-shown"
-SECONDS = 15  # within which a client must have given up; Python's own start besides
-START_SECONDS = 30  # of Python and the kernels, on a machine that does other things too
+SECONDS = 15  # within which a client must have given up, Python's own start not counted
 
 CONFIG = """
 name = "{name}"
@@ -69,13 +69,13 @@ class Ended:
 
 
 def run(arguments: Sequence[str | Path], directory: Path, **environment: str) -> Ended:
-    """Run `headwater …`; an end after more than `SECONDS` and a start is a failure."""
+    """Run `headwater …`; one that never ends is a failure."""
     done = subprocess.run(
         [HEADWATER, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        timeout=SECONDS + START_SECONDS,
+        timeout=PATIENCE,
         cwd=directory,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environment},
@@ -124,7 +124,7 @@ def test_service_predicts_over_tls_with_a_password(secured: Secured, tmp_path: P
     reader.assign([partition])
     reader.seek_to_beginning(partition)
     found: list[int] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while len(found) < 20 and time.monotonic() < deadline:
         for records in reader.poll(timeout_ms=500).values():
             found += [json.loads(record.value)["position"]["offset"] for record in records]
@@ -183,13 +183,13 @@ def test_whatever_is_wrong_ends_soon_with_one_line_and_no_traceback(
             capture_output=True,
             text=True,
             check=False,
-            timeout=SECONDS + START_SECONDS,
+            timeout=PATIENCE,
             env={**os.environ, "HEADWATER_TEST_PASSWORD": CANARY},
         )
         assert done.stderr == ""
         return done.stdout.splitlines()
 
-    with ThreadPoolExecutor(len(WRONG)) as pool:
+    with timed() as took, ThreadPoolExecutor(len(WRONG)) as pool:
         told = dict(zip(WRONG, pool.map(ask, WRONG), strict=True))
 
     for what, (_, _, expected) in WRONG.items():
@@ -197,7 +197,7 @@ def test_whatever_is_wrong_ends_soon_with_one_line_and_no_traceback(
         assert line.startswith("1 "), (what, line)
         assert expected in line, (what, line)
         assert CANARY not in line
-        assert float(seconds) < SECONDS, (what, seconds)
+        assert float(seconds) / took.slowness < SECONDS, (what, seconds)
 
 
 def test_password_is_never_shown_however_much_is_told(secured: Secured, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from consumers.errors import TransportError
 from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.sqlite import SqliteLog
+from tests.waiting import PATIENCE
 
 FEED = Partition("feed", 0)
 
@@ -312,7 +313,7 @@ def test_processes_that_open_a_new_file_together_all_write(path):
         subprocess.Popen([sys.executable, "-c", WRITER, f"sqlite:{path}", name]) for name in names
     ]
     try:
-        codes = [writer.wait(timeout=60) for writer in writers]
+        codes = [writer.wait(timeout=PATIENCE) for writer in writers]
     finally:
         for writer in writers:
             writer.kill()
@@ -335,7 +336,7 @@ def test_following_ends_at_ctrl_c(log, path):
             first = follower.stdout.readline()
 
             follower.send_signal(signal.SIGINT)
-            _, errors = follower.communicate(timeout=20)
+            _, errors = follower.communicate(timeout=PATIENCE)
         finally:
             follower.kill()  # or leaving would wait for one that follows for ever
 

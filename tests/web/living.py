@@ -8,8 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +20,9 @@ from consumers.config import parse
 from consumers.records import Outgoing
 from consumers.runner import Runner
 from consumers.transports import open_log
+from tests.waiting import PATIENCE, until
 
-__all__ = ["NOW", "Living", "living", "until"]
+__all__ = ["NOW", "Living", "living"]
 
 NOW = 1_700_000_000_000
 Found = TypeVar("Found")
@@ -45,15 +45,6 @@ max_delay_ms = 10
 port = 0
 {more}
 """
-
-
-def until(look: Callable[[], Found], seconds: float = 20) -> Found:
-    """What it finds, once that is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"waited {seconds} s; the last look found {found!r}"
-        time.sleep(0.02)
-    return found
 
 
 class Living:
@@ -87,7 +78,7 @@ class Living:
     @contextmanager
     def asked(self, path: str, method: str = "GET") -> Iterator[http.client.HTTPResponse]:
         """The answer, unread; the connection ends with the `with`."""
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         try:
             connection.request(method, path)
             with connection.getresponse() as answer:

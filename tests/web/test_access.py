@@ -26,6 +26,7 @@ from consumers.runner import Runner
 from consumers.web import access, limits
 from consumers.web.access import WebConfig, load_web_config
 from consumers.web.app import Health, Server, application
+from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse:battery"  # a colon is a part of it
 HASH = bcrypt.hashpw(PASSWORD.encode(), b"$2b$04$abcdefghijklmnopqrstuu").decode()
@@ -56,9 +57,9 @@ def ask(
 ) -> http.client.HTTPResponse:
     """The answer; its body is read."""
     if tls is None:
-        connection = http.client.HTTPConnection(*address, timeout=10)
+        connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
     else:
-        connection = http.client.HTTPSConnection(*address, timeout=10, context=tls)
+        connection = http.client.HTTPSConnection(*address, timeout=PATIENCE, context=tls)
     try:
         connection.request(method, path, headers=headers or {})
         answer = connection.getresponse()
@@ -387,7 +388,7 @@ def test_connections_beyond_the_limit_are_closed_and_the_others_served(
             refused = closed_within(one_more, 5)
         for each in held:
             each.close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE
         status = None
         while status != 200 and time.monotonic() < deadline:
             try:

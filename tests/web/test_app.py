@@ -22,6 +22,7 @@ from consumers.errors import ConfigError
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health, Server, application
 from tests.telemetry.views import view
+from tests.waiting import PATIENCE
 
 
 class Service:
@@ -37,7 +38,7 @@ class Service:
 
     def ask(self, path: str, method: str = "GET", accept: str = "") -> tuple[int, str, str]:
         """Status, content type and body."""
-        connection = http.client.HTTPConnection(*self.address, timeout=10)
+        connection = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
         try:
             connection.request(method, path, headers={"accept": accept} if accept else {})
             answer = connection.getresponse()
@@ -98,7 +99,7 @@ def test_eager_scraper_takes_no_more_than_its_share() -> None:
     address = server.start()
     bodies = set()
     for _ in range(20):
-        with closing(http.client.HTTPConnection(*address, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:
             connection.request("GET", "/metrics")
             bodies.add(connection.getresponse().read())
     server.stop()

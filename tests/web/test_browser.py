@@ -15,10 +15,11 @@ from consumers.web import page as pages
 from consumers.web.app import Health, Server, application
 from consumers.web.board import Board
 from tests.telemetry.views import quality, view
+from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, chromium, opened
 from tests.web.living import Living, living
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=1000 * PATIENCE)
 EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
 
 SECTIONS = [

@@ -16,7 +16,8 @@ from consumers.web import limits, page
 from consumers.web.app import Health, Server, application
 from consumers.web.board import Board
 from tests.telemetry.views import view
-from tests.web.living import Living, living, until
+from tests.waiting import timed, until
+from tests.web.living import Living, living
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +178,12 @@ def test_open_pages_end_with_the_server_and_silently(tmp_path, capfd) -> None:
     for stream in streams:
         stream.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
         assert stream.recv(100).startswith(b"HTTP/1.1 200")
-    began = time.monotonic()
-    server.stop()
-    took = time.monotonic() - began
+    with timed() as took:
+        server.stop()
     for stream in streams:
         stream.close()
 
-    assert took < 0.9, "it waits a second for what does not end by itself"
+    assert took.seconds < 0.9, "it waits a second for what does not end by itself"
     assert set(threading.enumerate()) <= before
     assert capfd.readouterr() == ("", "")
 

@@ -1,0 +1,61 @@
+"""Fill the kernel cache before the first test: python -m tests.kernels
+
+Rule: a test that starts a service waits for the service, not for the compiler. numba keeps machine
+code on disk, so two processes compile everything once, each kernel in one of them, and every later
+process only loads it.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from consumers.compiled import compile_kernels
+from consumers.config import parse
+from stream.checks import yield_laws
+from stream.checks.__main__ import shipped
+
+CONFIG = """
+name = "kernels"
+[input]
+transport = "kafka://localhost:9092"
+observations = "observations"
+labels = "labels"
+[features]
+number = "numeric"
+[model]
+type = "GaussianNB"
+[[challenger]]
+name = "other"
+type = "GaussianNB"
+[[drift.detectors]]
+on = "error"
+type = "ADWIN"
+"""
+
+
+def main() -> None:
+    """Compile what the learners' laws and a service run; a line each."""
+    began = time.monotonic()
+    names = ["service", *(type(learner).__name__ for learner in shipped())]
+    with ProcessPoolExecutor(2) as pool:
+        running = {pool.submit(compile_one, number): name for number, name in enumerate(names)}
+        for done, future in enumerate(as_completed(running), 1):
+            future.result()
+            took = time.monotonic() - began
+            print(f"{took:5.0f} s  {done}/{len(names)} {running[future]}", flush=True)  # noqa: T201
+
+
+def compile_one(number: int) -> None:
+    """The kernels of a service, which all learners share some of, or of one learner."""
+    if number == 0:
+        compile_kernels(parse(CONFIG, directory=Path()), lambda line: None)
+        return
+    learner = shipped()[number - 1]
+    for law in yield_laws(learner):
+        law(learner)
+
+
+if __name__ == "__main__":
+    main()
