@@ -44,6 +44,9 @@ class Learner(base.Classifier, abc.ABC):
         What such a value is to this learner, see `Rows.from_dicts`.
     kinds : frozenset of str
         Kinds of declared fields it learns from; those of another kind change nothing.
+    added : mapping
+        Parameters that a release added, and the value of each that means "as before". A state
+        leaves such a value out, so that states of earlier releases and of this one are the same.
     """
 
     numbers: ClassVar[str] = "numeric"
@@ -51,6 +54,7 @@ class Learner(base.Classifier, abc.ABC):
     strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     can_save: bool = True
+    added: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
 
     def _begin(self) -> None:
@@ -216,10 +220,12 @@ class Learner(base.Classifier, abc.ABC):
         theirs = header.get("parameters")
         if not isinstance(theirs, Mapping):
             raise StateError(f"the state of this {name} is damaged: it names no parameters")
-        for key, mine in self._told().items():
-            if theirs.get(key) != mine:
+        mine = self._told()
+        for key in [*mine, *(key for key in theirs if key not in mine)]:
+            came, own = (told.get(key, self.added.get(key)) for told in (theirs, mine))
+            if came != own:
                 raise StateError(
-                    f"expected the state of a {name} with {key} = {mine!r}, got {theirs.get(key)!r}"
+                    f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
                 )
         try:
             self._classes = Dictionary(MAX_CLASSES, header["classes"])
@@ -230,7 +236,9 @@ class Learner(base.Classifier, abc.ABC):
 
     def _told(self) -> dict[str, Any]:
         """The parameters as JSON: what a state is worth depends on them."""
-        return {name: _plain(value) for name, value in self._get_params().items()}
+        told = {name: _plain(value) for name, value in self._get_params().items()}
+        as_before = [name for name, value in self.added.items() if told.get(name) == value]
+        return {name: value for name, value in told.items() if name not in as_before}
 
     def fingerprint(self) -> str:
         """SHA-256 of the state, parameters included."""

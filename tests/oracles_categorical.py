@@ -19,6 +19,10 @@ class _Kept:
 
     alpha: Fraction = Fraction(1)
     domains: Mapping[str, list[str]] = field(default_factory=dict)
+    m: Fraction | None = None
+    p: Fraction | None = None
+    zeros: bool = False
+    priors_of_values: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
     records: list[tuple[Record, Hashable, Fraction]] = field(default_factory=list)
 
     def learn(self, x: Record, y: Hashable, w: float = 1.0) -> None:
@@ -48,6 +52,13 @@ class _Kept:
             Fraction(0),
         )
 
+    def value_prior(self, name: str, value: str) -> Fraction:
+        """The m-estimate's p of one value, where a feature's values have their own."""
+        given = self.priors_of_values
+        if name not in given:
+            return Fraction(1, len(self.domain(name)))
+        return given[name].get(value, Fraction(0))
+
     def prior(self, y: Hashable) -> Fraction:
         return self.weight(y, {}, equal=False) / self.weight(None, {}, equal=False)
 
@@ -66,10 +77,6 @@ class _Kept:
 class CategoricalTwin(_Kept):
     """CategoricalNB."""
 
-    m: Fraction | None = None
-    p: Fraction | None = None
-    zeros: bool = False
-
     def likelihood(self, x: Record, y: Hashable) -> Fraction:
         return prod(
             (self.share(name, value, y) for name, value in self.known(x).items()), start=Fraction(1)
@@ -79,7 +86,7 @@ class CategoricalTwin(_Kept):
         m_j = len(self.domain(name))
         n = self.weight(y, {name: value}, equal=False)
         if n == 0 and self.m is not None:
-            return Fraction(1, m_j) if self.p is None else self.p
+            return self.value_prior(name, value) if self.p is None else self.p
         if n == 0:  # the class never had the feature: as all classes together
             y = None
             n = self.weight(y, {name: value}, equal=False)
@@ -87,7 +94,7 @@ class CategoricalTwin(_Kept):
         if self.zeros and n_v > 0:
             return n_v / n
         if self.m is not None:
-            p = Fraction(1, m_j) if self.p is None else self.p
+            p = self.value_prior(name, value) if self.p is None else self.p
             return (n_v + self.m * p) / (n + self.m)
         return (n_v + self.alpha) / (n + self.alpha * m_j)
 
@@ -100,6 +107,8 @@ class JointTwin(_Kept):
         x = self.known(x)
         names = {name for of, _, _ in self.records for name in of}
         lacking = prod(len(self.domain(name)) for name in names if name not in x)
+        if self.m is not None:
+            return self.estimate(x, y, lacking) if x else Fraction(1)
         if self.weight(None, x, equal=False) == 0:
             return Fraction(1)
         n = self.weight(y, x, equal=False)
@@ -107,6 +116,18 @@ class JointTwin(_Kept):
             y = None
             n = self.weight(y, x, equal=False)
         n_x = self.weight(y, x, equal=True)
+        if self.zeros and n_x > 0:
+            return n_x / n
         pseudo = self.alpha * lacking
         tuples = prod(len(self.domain(name)) for name in x)
         return (n_x + pseudo) / (n + pseudo * tuples)
+
+    def estimate(self, x: Record, y: Hashable, lacking: int) -> Fraction:
+        """(n_x + m p) / (n + m), p summed over the tuples that agree with x."""
+        p = prod((self.value_prior(name, v) for name, v in x.items()), start=Fraction(1))
+        if self.p is not None:
+            p = min(self.p * lacking, Fraction(1))
+        n, n_x = self.weight(y, x, equal=False), self.weight(y, x, equal=True)
+        if n == 0:
+            return p
+        return n_x / n if self.zeros and n_x > 0 else (n_x + self.m * p) / (n + self.m)

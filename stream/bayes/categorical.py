@@ -20,13 +20,13 @@ from stream.bayes.categories import (
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
-from stream.errors import SchemaError, StateError
-from stream.parameters import number, one_of
+from stream.errors import StateError
 from stream.schema import Label
 from stream.state import State
 
-__all__ = ["CategoricalNB", "CategoricalPart"]
+__all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
 
 Ints = NDArray[np.int64]
 
@@ -40,17 +40,12 @@ class CategoricalPart(Part):
         self,
         alpha: float = 1.0,
         m: float | None = None,
-        p: float | None = None,
+        p: Shares = None,
         smooth: str = "all",
         domains: Domains = None,
     ) -> None:
-        self._smoothing = Smoothing(
-            float(alpha),
-            -1.0 if m is None else float(m),
-            -1.0 if p is None else float(p),
-            smooth == "zeros",
-        )
-        self._categories = Categories(domains)
+        self._categories = Categories(domains, shares=p if isinstance(p, Mapping) else None)
+        self._given = smoothing(alpha, m, p, smooth, self._categories)
         table, none = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         self.counts = Counts(table, np.zeros(1, dtype=np.int64), table, none, np.ones(1))
 
@@ -64,6 +59,11 @@ class CategoricalPart(Part):
             "features": self._categories.features.overflow,
             "values": self._categories.refused,
         }
+
+    @property
+    def _smoothing(self) -> Smoothing:
+        """As of the features that are known now."""
+        return self._given._replace(start=self._categories.share_start)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = rows_used(block)
@@ -227,8 +227,11 @@ class CategoricalNB(CategoryClassifier):
     alpha
         Added to every count: 1 is Laplace's rule, 0 maximum likelihood.
     m, p
-        With m, the m-estimate instead of alpha: m more records, p of which have the value. p
-        left out is 1 / m_j.
+        With m, the m-estimate instead of alpha: m more records, p of which have the value. p is
+        one number for every value; or feature to value to prior probability, which sum to 1 over
+        the values of a feature: these are its domain unless `domains` names it, and a value of
+        the domain that p does not name has 0. p left out, or of a feature that it does not name,
+        is 1 / m_j.
     smooth
         ``"zeros"`` smooths a count of 0 only, and leaves the others as they are, as example 18.4
         of the source does (the shares of a feature then sum to more than 1).
@@ -292,19 +295,14 @@ class CategoricalNB(CategoryClassifier):
         self,
         alpha: float = 1.0,
         m: float | None = None,
-        p: float | None = None,
+        p: Shares = None,
         smooth: Literal["all", "zeros"] = "all",
         domains: Domains = None,
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        if p is not None and m is None:
-            raise SchemaError(f"p is of the m-estimate and needs m; give m, or leave out p = {p!r}")
-        self.alpha = number("alpha", alpha, 0.0)
-        self.m = None if m is None else number("m", m, 0.0)
-        self.p = None if p is None else number("p", p, 0.0, 1.0)
-        self.smooth = one_of("smooth", smooth, ("all", "zeros"))
         self.domains = check_domains(domains)
+        self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         self._begin()
@@ -320,6 +318,20 @@ class CategoricalNB(CategoryClassifier):
             for y, share in zip(self.classes, shares.tolist(), strict=True):
                 out[y].setdefault(name, {})[value] = share
         return out
+
+
+def smoothing(
+    alpha: float, m: float | None, p: Shares, smooth: str, categories: Categories
+) -> Smoothing:
+    """The checked parameters as kernels take them."""
+    return Smoothing(
+        float(alpha),
+        -1.0 if m is None else float(m),
+        -1.0 if p is None or isinstance(p, Mapping) else float(p),
+        smooth == "zeros",
+        categories.shares,
+        categories.share_start,
+    )
 
 
 def _rows(start: Ints, sizes: Ints) -> Ints:

@@ -64,20 +64,41 @@ class Categories:
         Feature to all the values it can have; of the others, the values are learned.
     max_features
         How many features it holds; one more is refused and counted.
+    shares
+        Feature to the prior probability of each of its values, which are its domain unless
+        `domains` names it.
 
     Attributes
     ----------
     sizes, domain : NDArray
         int64 (D,): how many codes a feature has; the size of its domain, 0 where it is learned.
+    share_start : NDArray
+        int64 (D,): where in `shares` the priors of a feature's codes begin; -1 where it has none.
+    shares : NDArray
+        float64: the given priors of values.
     refused : int
         Values that were to be learned and have no code.
     """
 
-    def __init__(self, domains: Domains = None, max_features: int = MAX_FEATURES) -> None:
+    def __init__(
+        self,
+        domains: Domains = None,
+        max_features: int = MAX_FEATURES,
+        shares: Mapping[str, Mapping[Any, float]] | None = None,
+    ) -> None:
+        given = {name: list(of) for name, of in (shares or {}).items()} | dict(domains or {})
         self._domains = {
             name: dict.fromkeys(canonical(name, v) for v in values)
-            for name, values in (domains or {}).items()
+            for name, values in given.items()
         }
+        self._share_at: dict[str, int] = {}
+        flat: list[float] = []
+        for name, of in (shares or {}).items():
+            self._share_at[name] = len(flat)
+            named = {canonical(name, v): share for v, share in of.items()}
+            flat += [named.get(v, 0.0) for v in self._domains[name]]
+        self.shares = np.array(flat, dtype=np.float64)
+        self.share_start = np.zeros(0, dtype=np.int64)
         self.features = Dictionary(max_features)
         self._codes: list[dict[str | None, int]] = []
         self.sizes = np.zeros(0, dtype=np.int64)
@@ -127,6 +148,7 @@ class Categories:
             self._codes.append(_numbered(domain))
             self.sizes = np.append(self.sizes, len(domain))
             self.domain = np.append(self.domain, len(domain))
+            self.share_start = np.append(self.share_start, self._share_at.get(name, -1))
         return column
 
     def add(self, column: int, value: str) -> int:
@@ -185,6 +207,7 @@ class Categories:
         del self._codes[column]
         self.sizes = np.delete(self.sizes, column)
         self.domain = np.delete(self.domain, column)
+        self.share_start = np.delete(self.share_start, column)
 
     def merge(self, other: Categories) -> list[tuple[int, Ints]]:
         """Take on `other`'s; the column here of each of its features, and each value's code."""
@@ -226,6 +249,8 @@ class Categories:
         self.sizes, self.refused = sizes, int(refused[0])
         domains = [len(self._domains.get(name, {})) for name in names]
         self.domain = np.array(domains, dtype=np.int64)
+        starts = [self._share_at.get(name, -1) for name in names]
+        self.share_start = np.array(starts, dtype=np.int64)
         self._held = int(sizes[self.domain == 0].sum())
 
     def _columns(self, rows: Rows) -> Ints:
@@ -302,8 +327,10 @@ def rows_used(block: Block) -> tuple[Ints, Ints]:
     return used, row.astype(np.int64)
 
 
-def check_domains(domains: Domains) -> Domains:
+def check_domains(domains: Domains, named: str = "domains") -> Domains:
     """`domains`, if each is a list of values a category can have, none twice.
+
+    `named` is the parameter's name, for the error.
 
     Raises
     ------
@@ -313,25 +340,25 @@ def check_domains(domains: Domains) -> Domains:
     """
     if domains is None:
         return None
-    for name, values in mapping("domains", domains, "feature to a list of its values").items():
+    for name, values in mapping(named, domains, "feature to a list of its values").items():
         if not isinstance(name, str):
-            raise SchemaError(f"domains: the name of a feature must be text, got {name!r}")
+            raise SchemaError(f"{named}: the name of a feature must be text, got {name!r}")
         listed = isinstance(values, Sequence) and not isinstance(values, str | bytes)
         if not listed or not 1 <= len(values) <= LARGEST_DOMAIN:
             wanted = f"a list of 1 to {LARGEST_DOMAIN} values"
-            raise SchemaError(f"domains[{name!r}] must be {wanted}, got {shown(values)}")
+            raise SchemaError(f"{named}[{name!r}] must be {wanted}, got {shown(values)}")
         known: dict[str, Any] = {}
         for value in values:
             try:
                 plain = not isinstance(value, tuple)
                 text = category(name, value) if plain else canonical(name, value)
             except InvalidRecordError as error:
-                raise SchemaError(f"domains[{name!r}]: {error.detail}") from None
+                raise SchemaError(f"{named}[{name!r}]: {error.detail}") from None
             if text is None:
-                raise SchemaError(f"domains[{name!r}]: {value} is no value; leave it out")
+                raise SchemaError(f"{named}[{name!r}]: {value} is no value; leave it out")
             if text in known:
                 raise SchemaError(
-                    f"domains[{name!r}]: {known[text]!r} and {value!r} are one value as text; "
+                    f"{named}[{name!r}]: {known[text]!r} and {value!r} are one value as text; "
                     "leave one out"
                 )
             known[text] = value

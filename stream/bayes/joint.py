@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp, inf, prod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import joint as kernels
+from stream.bayes._kernels.categorical import Smoothing
 from stream.bayes._kernels.joint import Cells
+from stream.bayes.categorical import smoothing
 from stream.bayes.categories import (
     Categories,
     CategoryClassifier,
@@ -20,9 +22,10 @@ from stream.bayes.categories import (
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
-from stream.parameters import number, whole
+from stream.parameters import whole
 from stream.schema import Label
 from stream.state import State
 
@@ -40,9 +43,18 @@ class JointPart(Part):
 
     name: ClassVar[str] = "joint"
 
-    def __init__(self, alpha: float = 1.0, domains: Domains = None, max_cells: int = 2**20) -> None:
-        self._alpha, self._limit = float(alpha), max_cells
-        self._categories = Categories(domains, MAX_FEATURES)
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        domains: Domains = None,
+        max_cells: int = 2**20,
+        m: float | None = None,
+        p: Shares = None,
+        smooth: str = "all",
+    ) -> None:
+        self._limit = max_cells
+        self._categories = Categories(domains, MAX_FEATURES, p if isinstance(p, Mapping) else None)
+        self._given = smoothing(alpha, m, p, smooth, self._categories)
         self.cells = _cells(0, 0, 0)
 
     @property
@@ -57,13 +69,19 @@ class JointPart(Part):
             "cells": int(self.cells.refused[0]),
         }
 
+    @property
+    def _smoothing(self) -> Smoothing:
+        """As of the features that are known now."""
+        return self._given._replace(start=self._categories.share_start)
+
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = rows_used(block)
         learned = row[learning(block)]
         code = self._categories.wide(self._categories.admit(block.rows, used, learned))
         self._make_room(classes, int(self.cells.size[0]) + learned.size)
         domain = self._categories.domain
-        kernels.progressive(steps, row, code, domain, self._alpha, self._limit, self.cells, joint)
+        given = self._smoothing
+        kernels.progressive(steps, row, code, domain, given, self._limit, self.cells, joint)
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         """The chain rule: each feature given those before it."""
@@ -74,7 +92,7 @@ class JointPart(Part):
         for i, k in enumerate(known):
             code[i:, k] = whole[k]
         joint = np.zeros((len(known), classes))
-        kernels.terms(code, classes, self._alpha, self.cells, joint)
+        kernels.terms(code, classes, self._smoothing, self.cells, joint)
         out = np.zeros_like(joint)
         for c in range(classes):
             out[:, c] = _steps(joint[:, c].tolist())
@@ -83,7 +101,7 @@ class JointPart(Part):
     def shares(self, code: Ints, classes: int) -> Floats:
         """The probability of each tuple of code int64 (q, D), float64 (q, C)."""
         out = np.zeros((len(code), classes))
-        kernels.terms(code, classes, self._alpha, self.cells, out)
+        kernels.terms(code, classes, self._smoothing, self.cells, out)
         return np.array([[exp(t) for t in row] for row in out.tolist()]).reshape(out.shape)
 
     def tuples(self) -> tuple[Ints, list[tuple[str, ...]]]:
@@ -265,6 +283,13 @@ class CategoricalBayes(CategoryClassifier):
         prior 0. None: learned.
     half_life
         Records after which what was learned counts half; None: it never fades.
+    m, p
+        With m, the m-estimate instead of alpha: m more records, p of which have the tuple. p is
+        one number for every tuple; or feature to value to prior probability, as in
+        `CategoricalNB`, and a tuple's is the product of its values'. p left out is 1 / Π m_j.
+    smooth
+        ``"zeros"`` smooths a count of 0 only, and leaves the others as they are, as example 18.2
+        of the source does.
 
     Attributes
     ----------
@@ -287,16 +312,17 @@ class CategoricalBayes(CategoryClassifier):
 
     Notes
     -----
-    P(x | class) = (n_x + alpha) / (n + alpha · Π m_j), where n_x of the class's n records are x
-    and m_j is the number of values of feature j. Source: Zaki and Meira, Data Mining and Machine
-    Learning, chapter 18.1, equation 18.6.
+    P(x | class) = (n_x + alpha) / (n + alpha · Π m_j), or (n_x + m · p) / (n + m), where n_x of the
+    class's n records are x and m_j is the number of values of feature j. Source: Zaki and Meira,
+    Data Mining and Machine Learning, chapter 18.1, equation 18.6.
 
     A record with gaps is counted as what it is. A question is answered from the records that
     have all the features it has: n is their weight, and alpha counts for each tuple that agrees
-    with the question, which is the sum over the values of the features it lacks. A value that no
-    class ever had, and that is in no given domain, is a gap. Where a class has no record with
-    these features together, it counts as all classes do; where none has, they are no evidence.
-    Where alpha is 0 and n_x is 0 the class is impossible; if all are, the posterior is the prior.
+    with the question, which is the sum over the values of the features it lacks; so does p, which
+    is 1 at most. A value that no class ever had, and that is in no given domain, is a gap. Where a
+    class has no record with these features together, it counts as all classes do; where none has,
+    they are no evidence. With the m-estimate p counts in both cases. Where the estimate is 0 the
+    class is impossible; if all are, the posterior is the prior.
 
     O(D) to learn; O(C + D) to predict, and O(cells · D) where a feature is missing. Memory
     O(cells · (C + D)). `unlearn_one` is O(cells · D) with the last record of a tuple. `explain_one`
@@ -317,6 +343,8 @@ class CategoricalBayes(CategoryClassifier):
     {('0', '1'): 0.5, ('1', '0'): 0.5}
     """
 
+    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -324,16 +352,20 @@ class CategoricalBayes(CategoryClassifier):
         max_cells: int = 2**20,
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
+        m: float | None = None,
+        p: Shares = None,
+        smooth: Literal["all", "zeros"] = "all",
     ) -> None:
-        self.alpha = number("alpha", alpha, 0.0)
         self.domains = check_domains(domains)
+        self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.max_cells = whole("max_cells", max_cells, 1, MOST_CELLS)
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         self._begin()
 
     def _new_parts(self) -> tuple[Part, ...]:
-        self._joint = JointPart(self.alpha, self.domains, self.max_cells)
+        table = (self.alpha, self.domains, self.max_cells, self.m, self.p, self.smooth)
+        self._joint = JointPart(*table)
         return (self._joint,)
 
     @property

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from stream.bayes.categorical import CategoricalPart
 from stream.bayes.categories import Domains, check_domains
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
 from stream.bayes.gaussian import GaussianPart
 from stream.bayes.part import Part
+from stream.bayes.smoothing import Shares, check_estimate
 from stream.bayes.tokens import TokenPart
 from stream.block import Rows
 from stream.errors import InvalidRecordError
@@ -45,6 +46,10 @@ class MixedNB(BayesClassifier):
         values learned so far.
     half_life
         Records after which what was learned counts half; None: it never fades.
+    m, p, smooth
+        Of the categories, as in `CategoricalNB`: the m-estimate in place of alpha, with a prior
+        p of every value or of each; and ``"zeros"`` to smooth counts of 0 only. Tokens are
+        smoothed with alpha all the same.
 
     Attributes
     ----------
@@ -80,6 +85,7 @@ class MixedNB(BayesClassifier):
     """
 
     truths: ClassVar[str] = "categorical"
+    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
 
     def __init__(
         self,
@@ -90,13 +96,16 @@ class MixedNB(BayesClassifier):
         text: Sequence[str] = (),
         domains: Domains = None,
         half_life: float | None = None,
+        m: float | None = None,
+        p: Shares = None,
+        smooth: Literal["all", "zeros"] = "all",
     ) -> None:
-        self.alpha = number("alpha", alpha, 0.0)
         self.variance = one_of("variance", variance, ("ml", "sample"))
         self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
         self.priors = check_priors(priors)
         self.text = names("text", text)  # a tuple without entries cannot be cloned by river
         self.domains = check_domains(domains)
+        self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.half_life = check_half_life(half_life)
         self._begin()
 
@@ -106,7 +115,8 @@ class MixedNB(BayesClassifier):
 
     def _new_parts(self) -> tuple[Part, ...]:
         self._gaussian = GaussianPart(float(self.variance == "sample"), self.var_smoothing)
-        self._categorical = CategoricalPart(self.alpha, domains=self.domains)
+        estimate = (self.alpha, self.m, self.p, self.smooth)
+        self._categorical = CategoricalPart(*estimate, self.domains)
         self._tokens = TokenPart(self.alpha or 1.0, numbers=False)
         return (self._gaussian, self._categorical, self._tokens)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from stream.bayes.categories import Domains, check_domains
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
@@ -11,6 +11,7 @@ from stream.bayes.conditional import ConditionalPart
 from stream.bayes.covariance import CovariancePart, Missing, Settings
 from stream.bayes.joint import JointPart
 from stream.bayes.part import Part
+from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Rows
 from stream.errors import InvalidRecordError, SchemaError
 from stream.parameters import flag, number, one_of, whole
@@ -43,6 +44,8 @@ class MixedBayes(BayesClassifier):
     half_life
         Records after which what was learned counts half; None: it never fades. Not with
         `conditional`, where a cell that is seldom met would fade by others' records.
+    m, p, smooth
+        Of the joint table, as in `CategoricalBayes`.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class MixedBayes(BayesClassifier):
 
     truths: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
+    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
 
     def __init__(
         self,
@@ -92,15 +96,18 @@ class MixedBayes(BayesClassifier):
         domains: Domains = None,
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
+        m: float | None = None,
+        p: Shares = None,
+        smooth: Literal["all", "zeros"] = "all",
     ) -> None:
         self.conditional = flag("conditional", conditional)
         self.thin = whole("thin", thin, 2, int(HEAVIEST))
-        self.alpha = number("alpha", alpha, 0.0)
         self.covariance = one_of("covariance", covariance, ("full", "diagonal"))
         self.variance = one_of("variance", variance, ("ml", "sample"))
         self.ridge = number("ridge", ridge, 0.0)
         self.missing = one_of("missing", missing, get_args(Missing))
         self.domains = check_domains(domains)
+        self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         if conditional and half_life is not None:
@@ -122,7 +129,7 @@ class MixedBayes(BayesClassifier):
     def _new_parts(self) -> tuple[Part, ...]:
         ddof = float(self.variance == "sample")
         settings = Settings(ddof, self.ridge, 0.0, self.missing == "conditional")
-        self._table = JointPart(self.alpha, self.domains)
+        self._table = JointPart(self.alpha, self.domains, m=self.m, p=self.p, smooth=self.smooth)
         if self.conditional:
             self._numbers: Part = ConditionalPart(self.covariance, settings, self.thin)
         else:

@@ -18,6 +18,9 @@ from stream.schema import Schema
 from tests.oracles_categorical import CategoricalTwin
 
 DOMAINS = {"a": ["x", "y", "z", "never"], "b": ["x", "y"]}
+SHARES = {"a": {"x": 0.5, "y": 0.25, "z": 0.25}, "b": {"x": 0.875, "y": 0.125}}
+EXACT = {name: {v: Fraction(p) for v, p in of.items()} for name, of in SHARES.items()}
+OF_SHARES = {name: list(of) for name, of in SHARES.items()}
 PARAMETERS = {
     "laplace": ({}, {}),
     "lidstone": ({"alpha": 0.25}, {"alpha": Fraction(1, 4)}),
@@ -26,16 +29,31 @@ PARAMETERS = {
     "m_p": ({"m": 3, "p": 0.125}, {"m": Fraction(3), "p": Fraction(1, 8)}),
     "m_zero": ({"m": 0, "p": 0.5}, {"m": Fraction(0), "p": Fraction(1, 2)}),
     "zeros": ({"smooth": "zeros"}, {"zeros": True}),
+    "m_zeros": ({"m": 3, "smooth": "zeros"}, {"m": Fraction(3), "zeros": True}),
+    "m_shares": (
+        {"m": 3, "p": SHARES},
+        {"m": Fraction(3), "priors_of_values": EXACT, "domains": OF_SHARES},
+    ),
+    "m_shares_domains": (
+        {"m": 3, "p": SHARES, "domains": DOMAINS},
+        {"m": Fraction(3), "priors_of_values": EXACT, "domains": DOMAINS},
+    ),
+    "m_zero_shares": (
+        {"m": 0, "p": SHARES},
+        {"m": Fraction(0), "priors_of_values": EXACT, "domains": OF_SHARES},
+    ),
     "domains": ({"domains": DOMAINS}, {"domains": DOMAINS}),
     "likelihood_domains": (
         {"alpha": 0, "domains": DOMAINS},
         {"alpha": Fraction(0), "domains": DOMAINS},
     ),
 }
+P_OF = {"count": {0: 0.5, 1: 0.25, 2: 0.25, 3: 0}, "flag": {False: 0.25, True: 0.75}}
 LAWFUL = {
     "likelihood": CategoricalNB(alpha=0),
     "m": CategoricalNB(m=2.0, p=0.1),
     "zeros": CategoricalNB(smooth="zeros"),
+    "shares": CategoricalNB(m=2.0, p=P_OF),
     "fading": CategoricalNB(half_life=20),
     "domains": CategoricalNB(domains={"count": [0, 1, 2, 3], "flag": [False, True]}),
     "priors": CategoricalNB(priors={"first": 0.5, "third": 0.5}),

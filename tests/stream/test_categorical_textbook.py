@@ -132,6 +132,15 @@ def test_example_18_2_long_long(iris) -> None:
     assert model.predict_one(x) == thirds.predict_one(x) == "c2"
 
 
+def test_example_18_2_smooths_the_zero_only(iris) -> None:
+    """One model answers both points as printed: 3/50 and 15/100 unsmoothed, 1/62 and 1/112."""
+    model = learned(CategoricalBayes(smooth="zeros", priors=PRIORS), *iris)
+    short_medium, long_long = joint(model, binned(5.3, 3.0)), joint(model, binned(6.75, 4.25))
+
+    assert {y: round(p, 4) for y, p in short_medium.items()} == {"c1": 0.0198, "c2": 0.1005}
+    assert {y: f"{p:.2e}" for y, p in long_long.items()} == {"c1": "5.32e-03", "c2": "5.98e-03"}
+
+
 def test_example_18_4_smooths_the_zero_only(iris) -> None:
     """(0 + 1)/(50 + 4) · 13/50 · 0.33 = 1.59e-3 against 43/100 · 2/100 · 0.67 = 5.76e-3."""
     model = learned(CategoricalNB(smooth="zeros", priors=PRIORS), *iris)
@@ -230,6 +239,45 @@ def test_m_estimate_without_a_record_is_p() -> None:
         model = CategoricalNB(m=2, p=p)
         model.learn_many([{"a": "x"}, {"a": "y"}, {}], ["p", "p", "q"])
         assert model.pmf["q"]["a"]["x"] == pytest.approx(expected, rel=1e-15)
+
+
+STATUS = {"Single": 0.5, "Married": 0.25, "Divorced": 0.25}
+
+
+def test_m_estimate_with_a_prior_of_each_value(borrowers) -> None:
+    """Of 3 defaulters 2 are single, 1 divorced: (2 + 2/2)/5, (0 + 2/4)/5 and (1 + 2/4)/5."""
+    model = learned(CategoricalNB(m=2, p={"status": STATUS}), *borrowers)
+    expected = {"Single": 3 / 5, "Married": 0.5 / 5, "Divorced": 1.5 / 5}
+
+    assert model.pmf["Yes"]["status"] == pytest.approx(expected, rel=1e-14)
+    # The owner, whose values p does not name, has 1/2 for each: (0 + 2/2)/5.
+    assert model.pmf["Yes"]["owner"]["Yes"] == pytest.approx(1 / 5, rel=1e-14)
+
+
+def test_m_estimate_of_the_joint_table(borrowers) -> None:
+    """No defaulter is a married owner: (0 + 2 · 1/2 · 1/4)/(3 + 2), of uniform tuples (2/6)/5."""
+    of_values = learned(CategoricalBayes(m=2, p={"status": STATUS}), *borrowers)
+    uniform = learned(CategoricalBayes(m=2), *borrowers)
+    of_tuples = learned(CategoricalBayes(m=2, p=0.1), *borrowers)
+    x = ("Yes", "Married")
+
+    assert of_values.features == ["owner", "status"]
+    assert of_values.joint["Yes"][x] == pytest.approx(0.25 / 5, rel=1e-14)
+    assert uniform.joint["Yes"][x] == pytest.approx(2 / 6 / 5, rel=1e-14)
+    assert of_tuples.joint["Yes"][x] == pytest.approx(0.2 / 5, rel=1e-14)
+    # Married alone: the sum over both owners, 0 + 2 · 1/4 of 3 + 2.
+    assert of_values.marginal["Yes"]["status"]["Married"] == pytest.approx(0.5 / 5, rel=1e-14)
+    assert of_tuples.marginal["Yes"]["status"]["Married"] == pytest.approx(0.4 / 5, rel=1e-14)
+
+
+def test_priors_of_values_are_the_domain() -> None:
+    """A value that p names counts before it came; one that it does not name is refused."""
+    model = CategoricalNB(m=1, p={"status": STATUS})
+    model.learn_one({"status": "Single"}, "Yes")
+    model.learn_one({"status": "Widowed"}, "Yes")
+
+    assert model.pmf["Yes"]["status"]["Divorced"] == pytest.approx(0.25 / 2, rel=1e-14)
+    assert model.overflows["values"] == 1
 
 
 @pytest.mark.parametrize("kind", [CategoricalNB, CategoricalBayes])

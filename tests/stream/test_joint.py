@@ -12,19 +12,37 @@ from stream.block import PREDICT_THEN_LEARN, Block
 from stream.checks import yield_laws
 from stream.errors import NotLearnedError, SchemaError
 from tests.oracles_categorical import JointTwin
-from tests.stream.test_categorical import DOMAINS, stream
+from tests.stream.test_categorical import DOMAINS, EXACT, OF_SHARES, SHARES, stream
 
 PARAMETERS = {
     "laplace": ({}, {}),
     "lidstone": ({"alpha": 0.25}, {"alpha": Fraction(1, 4)}),
     "likelihood": ({"alpha": 0}, {"alpha": Fraction(0)}),
     "domains": ({"domains": DOMAINS}, {"domains": DOMAINS}),
+    "zeros": ({"smooth": "zeros"}, {"zeros": True}),
+    "m": ({"m": 3}, {"m": Fraction(3)}),
+    "m_p": ({"m": 3, "p": 0.125}, {"m": Fraction(3), "p": Fraction(1, 8)}),
+    "m_zero": ({"m": 0, "p": 0.03125}, {"m": Fraction(0), "p": Fraction(1, 32)}),
+    "m_zeros": ({"m": 3, "smooth": "zeros"}, {"m": Fraction(3), "zeros": True}),
+    "m_shares": (
+        {"m": 3, "p": SHARES},
+        {"m": Fraction(3), "priors_of_values": EXACT, "domains": OF_SHARES},
+    ),
+    "m_shares_domains": (
+        {"m": 3, "p": SHARES, "domains": DOMAINS},
+        {"m": Fraction(3), "priors_of_values": EXACT, "domains": DOMAINS},
+    ),
 }
+P_OF = {"count": {0: 0.5, 1: 0.25, 2: 0.25, 3: 0}, "flag": {False: 0.25, True: 0.75}}
 LAWFUL = {
     "likelihood": CategoricalBayes(alpha=0),
     "fading": CategoricalBayes(half_life=20),
     "domains": CategoricalBayes(domains={"count": [0, 1, 2, 3], "flag": [False, True]}),
     "priors": CategoricalBayes(alpha=0.1, priors={"first": 0.5, "third": 0.5}),
+    "zeros": CategoricalBayes(smooth="zeros"),
+    "m": CategoricalBayes(m=2.0, p=0.01),
+    "m_fading": CategoricalBayes(m=2.0, half_life=20),
+    "shares": CategoricalBayes(m=2.0, p=P_OF),
 }
 
 

@@ -11,6 +11,7 @@ from stream import (
     CategoricalNB,
     GaussianNB,
     InvalidRecordError,
+    MixedBayes,
     MixedNB,
     MultinomialNB,
     Rows,
@@ -18,6 +19,7 @@ from stream import (
     SchemaError,
 )
 from stream.block import PREDICT_THEN_LEARN
+from stream.checks import yield_laws
 
 BORROWERS = """
 1 yes Single 125 no
@@ -171,3 +173,63 @@ def test_merging_a_field_of_another_kind_is_refused_whole() -> None:
     with pytest.raises(InvalidRecordError, match="'f' is gaussian here and categorical"):
         ours.merge(theirs)
     assert ours.fingerprint() == before
+
+
+STATUS = {"status": {"Single": 0.5, "Married": 0.25, "Divorced": 0.25}}
+ESTIMATES = {"m": {"m": 3}, "p": {"m": 2, "p": 0.1}, "of_values": {"m": 2, "p": STATUS}}
+
+
+@pytest.mark.parametrize(
+    "estimate", [*ESTIMATES.values(), {"smooth": "zeros"}], ids=[*ESTIMATES, "zeros"]
+)
+def test_categories_are_smoothed_as_in_categorical_nb(estimate) -> None:
+    """The income has its Gaussian, the categories their m-estimate: likelihoods are added."""
+    xs, ys = borrowers()
+    parts = [{k: v for k, v in x.items() if k != "income"} for x in xs]
+    mixed = both_ways(MixedNB(**estimate), xs, ys)
+    counted, normal = CategoricalNB(**estimate), GaussianNB()
+    counted.learn_many(parts, ys)
+    normal.learn_many([{"income": x["income"]} for x in xs], ys)
+    x = {"owner": False, "status": "Married", "income": 120.0}
+    shares = counted.joint_log_likelihood_one({"owner": False, "status": "Married"})
+    density = normal.joint_log_likelihood_one({"income": 120.0})
+
+    expected = {y: shares[y] + density[y] - log(ys.count(y) / 10) for y in shares}
+    assert mixed.joint_log_likelihood_one(x) == pytest.approx(expected, rel=1e-12)
+
+
+def test_defaulted_borrower_by_the_m_estimate() -> None:
+    """m = 3 records of which a third each are single, married, divorced: (0 + 1)/(3 + 3) = 1/6.
+
+    Then owner: (3 + 3/2)/(3 + 3) = 3/4 against (4 + 3/2)/(7 + 3) = 0.55; the density at 120 of the
+    defaulters N(90, 25) is 1.2e-9, so the answer stays No.
+    """
+    model = both_ways(MixedNB(m=3, variance="sample", var_smoothing=0), *borrowers())
+    x = {"owner": False, "status": "Married"}
+    joint = model.joint_log_likelihood_one(x)
+
+    assert exp(joint["yes"]) == pytest.approx(0.3 * 3 / 4 / 6, rel=1e-12)
+    assert exp(joint["no"]) == pytest.approx(0.7 * 0.55 * (4 + 1) / 10, rel=1e-12)
+    assert model.predict_one({**x, "income": 120.0}) == "no"
+
+
+LAWFUL = {
+    "m": MixedNB(m=2.0, p=0.1),
+    "of_values": MixedNB(m=2.0, p={"flag": {False: 0.25, True: 0.75}}),
+    "zeros": MixedNB(smooth="zeros"),
+    "bayes_m": MixedBayes(m=2.0, p=0.01, covariance="diagonal"),
+    "bayes_zeros": MixedBayes(smooth="zeros", covariance="diagonal"),
+}
+
+
+@pytest.mark.parametrize(
+    ("learner", "law"),
+    [
+        pytest.param(learner, law, id=f"{name}-{law.__name__}")
+        for name, learner in LAWFUL.items()
+        for law in yield_laws(learner)
+    ],
+)
+def test_law_holds_with_other_smoothing(learner, law) -> None:
+    """Each law holds, whatever the smoothing of the categories."""
+    law(learner)

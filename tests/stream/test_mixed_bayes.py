@@ -71,6 +71,22 @@ def test_likelihood_is_the_table_times_the_gaussian() -> None:
     assert mixed.joint_log_likelihood_one(x) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    "estimate",
+    [{"m": 2}, {"m": 2, "p": 0.1}, {"m": 2, "p": {"c": {"u": 0.9, "v": 0.1}}}, {"smooth": "zeros"}],
+    ids=["m", "p", "of_values", "zeros"],
+)
+def test_table_is_smoothed_as_in_categorical_bayes(estimate) -> None:
+    """The joint of the categories alone is that of CategoricalBayes, bit for bit."""
+    xs, ys = stream_of(12, seed=1)
+    mixed, table = MixedBayes(**estimate), CategoricalBayes(**estimate)
+    mixed.learn_many(xs, ys)
+    table.learn_many([{k: x[k] for k in "cd"} for x in xs], ys)
+
+    for x in ({"c": "u", "d": "s"}, {"c": "v", "d": "t"}, {"c": "v"}, {"d": "s"}):
+        assert mixed.joint_log_likelihood_one(x) == table.joint_log_likelihood_one(x)
+
+
 def test_conditional_density_is_that_of_the_class_in_the_cell() -> None:
     """By scipy, from the cell's own records."""
     xs, ys = stream_of(400, seed=2)

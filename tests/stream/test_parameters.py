@@ -56,7 +56,12 @@ BAD: dict[str, list[Any]] = {
     "n_bins": [*NO_WHOLE, 1, 65],
     "n_neighbors": [*NO_WHOLE, 1001],
     "norm": NO_FLAG,
-    "p": [*[bad for bad in NO_NUMBER if bad is not inf], -1],
+    "p": [
+        *[bad for bad in NO_NUMBER if bad is not inf],
+        -1,
+        *({"a": of} for of in ({}, {"x": 0.5}, {"x": True}, {"x": -1, "y": 2}, {None: 1}, [1])),
+        {1: {"x": 1}},
+    ],
     "priors": NO_PRIORS,
     "ridge": [*NO_NUMBER, None, -1e-9],
     "scale": NO_CHOICE,
@@ -85,7 +90,8 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize(("kind", "name", "bad"), list(cases()))
 def test_bad_value_of_a_parameter_is_refused_by_its_name(kind, name, bad) -> None:
     """Text, truth values for numbers, None, out of range, not finite, beyond every float."""
-    given = {name: bad, "m": 1.0} if name == "p" and kind is stream.CategoricalNB else {name: bad}
+    estimates = name == "p" and "m" in signature(kind).parameters
+    given = {name: bad, "m": 1.0} if estimates else {name: bad}
 
     with pytest.raises(SchemaError) as caught:
         kind(**given)

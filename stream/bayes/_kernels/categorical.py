@@ -30,12 +30,18 @@ class Counts(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """alpha; or, where m >= 0, the m-estimate with p, 1/m_j where p < 0; zeros: of zeros only."""
+    """alpha; or, where m >= 0, the m-estimate with p, 1/m_j where p < 0; zeros: of zeros only.
+
+    shares float64 (any,), start int64 (D,): value v of feature j has the p shares[start[j] + v]
+    where start[j] >= 0.
+    """
 
     alpha: float
     m: float
     p: float
     zeros: bool
+    shares: Floats
+    start: NDArray[int64]
 
 
 @njit(cache=True)
@@ -68,10 +74,17 @@ def fade(s: Any, growth: float) -> None:
 
 
 @njit(cache=True)
-def log_share(n_v: float, n: float, values: int, unit: float, g: Any) -> float:
+def prior_share(v: int, j: int, values: int, g: Any) -> float:
+    """The p of value v of feature j, one of `values`, for the m-estimate."""
+    if g.start[j] >= 0:
+        return float(g.shares[g.start[j] + v])
+    return g.p if g.p >= 0.0 else 1.0 / values
+
+
+@njit(cache=True)
+def log_share(n_v: float, n: float, p: float, values: int, unit: float, g: Any) -> float:
     """log of the smoothed share n_v of n, n > 0, or of its limit for the m-estimate."""
     if g.m >= 0.0:
-        p = g.p if g.p >= 0.0 else 1.0 / values
         if n <= 0.0:
             return log(p) if p > 0.0 else -inf
         pseudo, strength = g.m * p * unit, g.m * unit
@@ -89,9 +102,10 @@ def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
         return  # missing, or never learned
     row = s.start[j] + v
     n_v, n = -1.0, 0.0
+    p = prior_share(v, j, s.values[j], g) if g.m >= 0.0 else 0.0
     for c in range(known):
         if s.seen[j, c] > 0.0 or g.m >= 0.0:
-            out[c] += log_share(s.counts[row, c], s.seen[j, c], s.values[j], s.unit[0], g)
+            out[c] += log_share(s.counts[row, c], s.seen[j, c], p, s.values[j], s.unit[0], g)
             continue
         if n_v < 0.0:  # the feature was never seen in this class: as probable as anywhere
             n_v = 0.0
@@ -99,7 +113,7 @@ def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
                 n_v += s.counts[row, other]
                 n += s.seen[j, other]
         if n > 0.0:
-            out[c] += log_share(n_v, n, s.values[j], s.unit[0], g)
+            out[c] += log_share(n_v, n, p, s.values[j], s.unit[0], g)
 
 
 @njit(cache=True)

@@ -165,10 +165,37 @@ def log_sum(a: float, b: float) -> float:
 
 
 @njit(cache=True)
-def log_share(n_v: float, n: float, pseudo: float, cells: float) -> float:
-    """log((n_v + exp(pseudo)) / (n + exp(pseudo + cells))), n > 0: the product may be huge."""
+def log_share(n_v: float, n: float, pseudo: float, strength: float, zeros: bool) -> float:
+    """log((n_v + exp(pseudo)) / (n + exp(strength))), n > 0: both may be huge.
+
+    zeros: only a count n_v of 0 is smoothed.
+    """
+    if zeros and n_v > 0.0:
+        return log(n_v) - log(n)
     top = log_sum(log(n_v) if n_v > 0.0 else -inf, pseudo)
-    return top - log_sum(log(n), pseudo + cells) if top > -inf else -inf
+    return top - log_sum(log(n), strength) if top > -inf else -inf
+
+
+@njit(cache=True)
+def log_prior_share(key: Any, inside: float, outside: float, g: Any, s: Any) -> float:
+    """log of the m-estimate's p of a question key int64 (D,), -1 where it has no feature.
+
+    The product of its values' own; or p for each tuple that agrees with it, 1 at most.
+    """
+    if g.p >= 0.0:
+        return min(log(g.p) + outside, 0.0) if g.p > 0.0 else -inf
+    if g.shares.shape[0] == 0:
+        return -inside
+    total = 0.0
+    for k in range(key.shape[0]):
+        if key[k] < 0:
+            continue
+        if g.start[k] < 0:
+            total -= log(float(s.values[k]))
+        else:
+            share = g.shares[g.start[k] + key[k]]
+            total += log(share) if share > 0.0 else -inf
+    return total
 
 
 @njit(cache=True)
@@ -193,10 +220,10 @@ def sums(key: Any, s: Any, n_v: Any, n: Any) -> None:
 
 
 @njit(cache=True)
-def add_term(code: Any, known: int, alpha: float, s: Any, scratch: Any, out: Any) -> None:
+def add_term(code: Any, known: int, g: Any, s: Any, scratch: Any, out: Any) -> None:
     """Add the log probability of the tuple code int64 (D,) to out float64 (C,).
 
-    alpha is in units. scratch: key int64 (D,), n_v and n float64 (C,).
+    g: a Smoothing of independent categories. scratch: key int64 (D,), n_v and n float64 (C,).
     """
     key, n_v, n = scratch
     inside, outside = 0.0, 0.0  # logs of how many tuples there are, with and without its features
@@ -223,28 +250,36 @@ def add_term(code: Any, known: int, alpha: float, s: Any, scratch: Any, out: Any
     for c in range(known):
         all_v += n_v[c]
         every += n[c]
+    if g.m >= 0.0:
+        p = log_prior_share(key, inside, outside, g, s)
+        strength = log(g.m * s.unit[0]) if g.m > 0.0 else -inf
+        for c in range(known):
+            some = n[c] > 0.0
+            out[c] += log_share(n_v[c], n[c], strength + p, strength, g.zeros) if some else p
+        return
     if every <= 0.0:
         return  # no class has these features together
+    alpha = g.alpha * s.unit[0]
     pseudo = log(alpha) + outside if alpha > 0.0 else -inf
     for c in range(known):
         if n[c] > 0.0:
-            out[c] += log_share(n_v[c], n[c], pseudo, inside)
+            out[c] += log_share(n_v[c], n[c], pseudo, pseudo + inside, g.zeros)
         else:  # never seen together in this class: as probable as anywhere
-            out[c] += log_share(all_v, every, pseudo, inside)
+            out[c] += log_share(all_v, every, pseudo, pseudo + inside, g.zeros)
 
 
 @njit(cache=True)
-def terms(code: Any, known: int, alpha: float, s: Any, out: Any) -> None:
+def terms(code: Any, known: int, g: Any, s: Any, out: Any) -> None:
     """The log probability of each tuple of code int64 (q, D) in a row of out float64 (q, C)."""
     classes = s.complete.shape[0]
     scratch = (np.empty(code.shape[1], int64), np.empty(classes), np.empty(classes))
     for k in range(code.shape[0]):
-        add_term(code[k], known, alpha * s.unit[0], s, scratch, out[k])
+        add_term(code[k], known, g, s, scratch, out[k])
 
 
 @njit(cache=True)
 def progressive(
-    steps: Any, row: Any, code: Any, domain: Any, alpha: float, limit: int, s: Any, joint: Any
+    steps: Any, row: Any, code: Any, domain: Any, g: Any, limit: int, s: Any, joint: Any
 ) -> None:
     """Run the steps over tuples of codes, adding to joint float64 (n_predictions, C).
 
@@ -257,7 +292,7 @@ def progressive(
     k = 0
     for i in range(steps.op.shape[0]):
         if steps.op[i] != 1:
-            add_term(code[row[i]], known, alpha * s.unit[0], s, scratch, joint[k])
+            add_term(code[row[i]], known, g, s, scratch, joint[k])
             k += 1
         if steps.op[i] != 0:
             fade(s, steps.growth)
