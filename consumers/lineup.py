@@ -20,9 +20,9 @@ from consumers.errors import ConfigError
 from consumers.models import challenging
 from stream.base import Learner
 
-__all__ = ["Lineup", "challenger_block", "configured", "trusted"]
+__all__ = ["RIVER_ONLY", "Lineup", "challenger_block", "configured", "trusted"]
 
-_RIVER_ONLY = ("pipeline", "seed")
+RIVER_ONLY = ("pipeline", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def challenger_block(model: Trained) -> dict[str, Any]:
         left.add("max_state_bytes")  # of so many classes as it says; a challenger follows another
     block = model.model_dump(mode="json", exclude=left, exclude_none=True)
     if not model.type.startswith("river:"):
-        block = {key: value for key, value in block.items() if key not in _RIVER_ONLY}
+        block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
     return block
 
 

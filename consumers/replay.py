@@ -123,16 +123,21 @@ def _moments(
 
 
 def report(
-    view: ShardView, *, records: int, seconds: float, fingerprint: str | None
+    view: ShardView, *, replayed: int, seconds: float, fingerprint: str | None
 ) -> dict[str, Any]:
-    """Everything there is to tell of a replay, as JSON values."""
+    """Everything there is to report of a replay, as JSON values.
+
+    `records` is what the model rests on; `replayed` how many of them were read for it, which are
+    fewer where a snapshot held the others.
+    """
     quality = view.quality
     return {
         "name": view.name,
         "model": view.model,
-        "records": records,
+        "records": view.records,
+        "replayed": replayed,
         "seconds": seconds,
-        "records_per_second": records / seconds if seconds > 0 else None,
+        "records_per_second": replayed / seconds if seconds > 0 else None,
         "observations": view.observations,
         "predictions": view.predictions,
         "learned": view.learned,

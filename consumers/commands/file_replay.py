@@ -214,7 +214,7 @@ class _Run:
                     looked = records
                     self.points.append(plot.point(shard.view()))
         seconds = time.perf_counter() - began
-        told = report(shard.view(), records=records, seconds=seconds, fingerprint=mark(shard))
+        told = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark(shard))
         return {**told, "dead_letter_details": details}
 
     def rename(self, names: Sequence[str]) -> None:

@@ -29,7 +29,8 @@ def rebuild(
     """Rebuild the model as it was at a journal position or a time, and tell how good it was then.
 
     It begins from the newest snapshot before that moment, or from the journal's beginning, and
-    writes nothing but the exported file.
+    writes nothing but the exported file. Python reads that with
+    `consumers.snapshots.exported.load_model(FILE)`; `headwater snapshots` knows how to verify it.
 
     \b
     Examples:
@@ -60,7 +61,7 @@ def rebuild(
             raise ConfigError(f"{', '.join(unsaved)} cannot be saved; leave --export out")
         data = to_bytes(about_of(of.config, live), live.shard.to_state())
         Directory(export.parent).write(export.name, data)
-    told = report(live.shard.view(), records=live.replayed, seconds=seconds, fingerprint=mark)
+    told = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
     told["dead_letter_details"] = {}
     source = {"journal": of.found.journal.topic, "position": live.position, "entries": live.seq}
     told = {"source": source, "moment": {"entry": when.seq, "clock": when.now}, **told}

@@ -201,7 +201,7 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
         seconds = time.perf_counter() - began
         view = live.shard.view()
         details = _dead_letters_of(config, log, view.dead_letters.keys())
-    told = report(view, records=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
+    told = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
     told["dead_letter_details"] = details
     source = {"journal": found.journal.topic, "position": live.position, "entries": live.seq}
     return {"source": source, **told}

@@ -66,6 +66,8 @@ def _head(told: Mapping[str, Any]) -> Text:
     rate = told["records_per_second"]
     labels = told["records"] - told["observations"]
     speed = f" in {told['seconds']:.2f} s: {rate:,.0f} records/s" if rate else ""
+    if told["replayed"] != told["records"]:
+        speed = f"; a snapshot held all but {told['replayed']:,} of them{speed}"
     return Text(
         f"{told['name']} ({told['model']}) on {of}\n"
         f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
+from consumers.errors import SnapshotError
+from consumers.snapshots.exported import load_model
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
 
@@ -39,6 +41,50 @@ def test_rebuild_tells_how_good_it_was_then(ran: str, tmp_path: Path, capsys: Sa
     assert told["source"]["entries"] == 3
     assert told["fingerprint"] in shown
     assert (tmp_path / "then.hws").stat().st_size > 1000
+
+
+def test_rebuild_from_a_snapshot_counts_all_that_the_model_rests_on(ran: str, capsys: Said) -> None:
+    """Records, observations and labels are the model's; what was replayed for it stands beside."""
+    assert main(["replay", ran, "--journal", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    end = str(whole["source"]["position"])
+    assert main(["rebuild", ran, "--at", end, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(["rebuild", ran, "--at", end]) == 0
+    shown = capsys.readouterr().out
+
+    assert (whole["records"], whole["replayed"]) == (600, 600)
+    assert (told["records"], told["replayed"]) == (600, 0)
+    assert "600 records (300 observations, 300 labels); a snapshot held all but 0 of them" in shown
+
+
+def test_exported_model_is_the_one_that_predicted(ran: str, tmp_path: Path, capsys: Said) -> None:
+    """Python loads it without a configuration: the same answers as the service's own learner."""
+    assert main(["rebuild", ran, "--at", "4", "--export", str(tmp_path / "then.hws")]) == 0
+    capsys.readouterr()
+
+    model = load_model(tmp_path / "then.hws")
+    again = load_model(tmp_path / "then.hws")
+
+    assert type(model).__name__ == "GaussianNB"
+    assert model.classes == again.classes != []
+    x, y = phishing(1)[0]
+    assert model.predict_proba_one(x) == again.predict_proba_one(x)
+    model.learn_one(x, y)
+    assert model.fingerprint() != again.fingerprint()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "other"])
+def test_export_that_is_damaged_gives_no_model(ran: str, tmp_path: Path, damage: str) -> None:
+    """One line says which file, and what is wrong with it."""
+    path = tmp_path / "then.hws"
+    assert main(["rebuild", ran, "--at", "4", "--export", str(path)]) == 0
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= damage == "flipped"
+    path.write_bytes({"cut": data[:-1], "flipped": data, "other": b"x" + data}[damage])
+
+    with pytest.raises(SnapshotError, match=r"then\.hws: (damaged|not a snapshot)"):
+        load_model(path)
 
 
 def test_audit_makes_the_prediction_again(ran: str, capsys: Said) -> None:

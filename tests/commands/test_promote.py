@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
+from consumers.snapshots.exported import load_model
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
 
@@ -65,7 +66,11 @@ def test_promoted_challenger_speaks_after_the_next_start(
     capsys.readouterr()
     assert main(["audit", ran, "220", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
+    assert main(["rebuild", ran, "--at", "999", "--export", str(tmp_path / "x.hws")]) == 2
+    end = capsys.readouterr().err.rpartition(" ")[2].strip()
+    assert main(["rebuild", ran, "--at", end, "--export", str(tmp_path / "now.hws")]) == 0
 
+    assert type(load_model(tmp_path / "now.hws")).__name__ == "GaussianBayes", "the champion"
     assert "joint speaks from here on" in shown
     assert ".hws" in shown
     assert told["same"]
