@@ -11,6 +11,7 @@ from consumers.lineup import trusted
 from consumers.models import build, classes_that_fit, correcting, explained, spoken
 from consumers.shard import Shard, Spec
 from stream.drift import DriftRule
+from stream.join import RULES
 from stream.schema import Schema
 
 __all__ = ["shard_of"]
@@ -25,6 +26,7 @@ def shard_of(
     predictions_partitions: int = 1,
     largest_dead_letter: int | None = None,
     number: int = 0,
+    join_rules: int = RULES,
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
@@ -46,6 +48,7 @@ def shard_of(
         max_pending_bytes=config.labels.max_pending_bytes,
         horizon=config.labels.horizon_ms,
         max_classes=classes_that_fit(config.model, learner),
+        join_rules=join_rules,
         corrections=correcting(config.labels.corrections, learner),
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),

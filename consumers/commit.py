@@ -87,7 +87,7 @@ def _committed(
         predictions=len(predictions),
         learned=outcome.result.learned,
         labels=outcome.labels,
-        rejected=Counter(error.reason for error in outcome.rejected.values()),
+        rejected=Counter(error.reason for _, error in outcome.bad()),
         seconds=0.0,
         position=at,
         details=_details(outcome),
@@ -101,7 +101,7 @@ def _committed(
 
 def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
     """Where the last dead letter of each reason lies."""
-    return {error.reason: outcome.batch.place(i) for i, error in sorted(outcome.rejected.items())}
+    return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e in outcome.bad()}
 
 
 def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Said]:
@@ -112,9 +112,8 @@ def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Said]:
 
 def _details(outcome: Outcome) -> dict[str, str]:
     """The first dead letter of each reason: where it lies and what is wrong with it."""
-    batch = outcome.batch
     out: dict[str, str] = {}
-    for i, error in sorted(outcome.rejected.items(), reverse=True):
-        where = f"{batch.partitions[batch.source[i]]} offset {batch.offsets[i]}"
-        out[error.reason] = f"{where}: {error.detail:.120}"
+    for record, error in outcome.bad():
+        where = f"{Partition(record.topic, record.partition)} offset {record.offset}"
+        out.setdefault(error.reason, f"{where}: {error.detail:.120}")
     return out

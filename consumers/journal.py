@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 MERGE_VERSION = 1
+FIRST_JOIN_RULES = 1  # of a journal that does not name them
 NO_CLOCK = 1 << 62  # every timestamp is credible
 
 
@@ -47,7 +48,8 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
 
     `identity` is the configuration that decides what is learned; `fields` the schema as declared
     or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
-    that no snapshot of another one is ever taken for its own.
+    that no snapshot of another one is ever taken for its own. `join` numbers the rules by which
+    labels meet observations, see `stream.join`: a journal keeps those it was begun with.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     starts: list[tuple[str, int, int]]
     born: str
     merge: int = MERGE_VERSION
+    join: int = FIRST_JOIN_RULES
 
     @property
     def seq(self) -> int:

@@ -8,23 +8,38 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, repeat
+from operator import itemgetter
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import RecordError
 from consumers.events import DriftAlarm, Promoted
-from consumers.records import Batch, Header, Outgoing, Partition
+from consumers.records import Batch, Header, Outgoing, Partition, Record
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
-from stream.join import DAY_MS, UNBOUNDED
+from stream.join import DAY_MS, RULES, UNBOUNDED
 from stream.schema import Schema
 
-__all__ = ["Outcome", "Skip", "Spec", "skipped"]
+__all__ = ["Early", "Outcome", "Skip", "Spec", "given_back", "kept", "skipped"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Record).decode
 
 Skip = tuple[str, int, int, str]
+
+
+class Early(NamedTuple):
+    """An early label that was refused when its observation came: index of that in the batch, the
+    record of the label, and why."""
+
+    at: int
+    record: Record
+    error: RecordError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,7 @@ class Spec:
         How many shares of features it tells; 0: it is not explained.
     largest_dead_letter
         Bytes of the original a dead letter keeps at most; None: all.
-    max_pending, max_pending_bytes, horizon, max_classes, corrections
+    max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules
         Of the join.
     max_dead_letter_ratio
         Of the breaker.
@@ -85,6 +100,7 @@ class Spec:
     horizon: int = 7 * DAY_MS
     max_classes: int = 256
     corrections: bool = False
+    join_rules: int = RULES
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None
@@ -109,6 +125,8 @@ class Outcome:
         How many labels had been learned before the first step.
     rejected
         Index in the batch to why that record is a dead letter.
+    early
+        Dead letters that are records of batches before.
     labels
         Label outcome to how many this batch added.
     digest
@@ -133,6 +151,7 @@ class Outcome:
     types: Mapping[str, str] = field(default_factory=dict)
     alarms: Sequence[DriftAlarm] = ()
     promoted: Sequence[Promoted] = ()
+    early: Sequence[Early] = ()
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
@@ -169,31 +188,47 @@ class Outcome:
             encoder = PredictionEncoder(*model, spec.explain)
             yield from repeat(encoder, end - at)
 
+    def bad(self) -> Iterator[tuple[Record, RecordError]]:
+        """The records that are dead letters, in order, and why."""
+        batch = self.batch
+        due = [(i, None, error) for i, error in self.rejected.items()]
+        late = [(e.at, e.record, e.error) for e in self.early]
+        for i, early, error in sorted([*due, *late], key=itemgetter(0)):
+            record = early
+            if record is None:
+                place, at = batch.place(i), int(batch.timestamps[i])
+                record = Record(*place[0], place[1], at, batch.keys[i], batch.values[i])
+            yield record, error
+
     def dead_letters(self) -> Iterator[Outgoing]:
         """The dead letters: the original bytes, with reason and source in the headers."""
-        batch = self.batch
-        for i, error in sorted(self.rejected.items()):
-            source = batch.partitions[batch.source[i]]
+        for record, error in self.bad():
             headers: tuple[Header, ...] = (
                 ("reason", error.reason.encode()),
                 ("detail", error.detail.encode("utf-8", "backslashreplace")[:500]),
-                ("topic", source.topic.encode()),
-                ("partition", str(source.number).encode()),
-                ("offset", str(int(batch.offsets[i])).encode()),
+                ("topic", record.topic.encode()),
+                ("partition", str(record.partition).encode()),
+                ("offset", str(record.offset).encode()),
                 ("version", self.spec.version.encode()),
             )
-            value, limit = batch.values[i], self.spec.largest_dead_letter
+            value, limit = record.value, self.spec.largest_dead_letter
             if value is not None and limit is not None and len(value) > limit:
                 headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
                 value = value[:limit]
-            yield Outgoing(
-                self.spec.dead_letters,
-                batch.keys[i],
-                value,
-                int(batch.timestamps[i]),
-                headers,
-                0,
-            )
+            to = self.spec.dead_letters
+            yield Outgoing(to, record.key, value, record.timestamp, headers, 0)
+
+
+def kept(batch: Batch, i: int) -> bytes:
+    """Record `i` as the bytes the join keeps of an early label."""
+    (topic, number), offset = batch.place(i)
+    timestamp = int(batch.timestamps[i])
+    return _encode(Record(topic, number, offset, timestamp, batch.keys[i], batch.values[i]))
+
+
+def given_back(raw: bytes) -> Record:
+    """The inverse of `kept`."""
+    return _decode(raw)
 
 
 def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:

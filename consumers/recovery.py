@@ -29,6 +29,7 @@ from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
+from stream.join import RULES
 from stream.schema import Field, Schema
 
 __all__ = [
@@ -222,6 +223,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
         [(f.name, f.kind) for f in schema.fields],
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
         born=uuid.uuid4().hex,
+        join=RULES,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
@@ -314,6 +316,7 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
         predictions_partitions=found.predictions_partitions,
         largest_dead_letter=found.largest_dead_letter,
         number=found.journal.number,
+        join_rules=identity.join,
     )
 
 

@@ -20,13 +20,14 @@ from consumers.codecs.order import in_order
 from consumers.errors import RecordError
 from consumers.events import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from consumers.lineup import Lineup
-from consumers.outcome import Outcome, Skip, Spec, skipped
+from consumers.outcome import Early, Outcome, Skip, Spec, given_back, kept, skipped
 from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
 from stream.compat import RiverClassifier
 from stream.decision import OverallRisk
 from stream.decision.risk import named
+from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
@@ -44,6 +45,12 @@ LABEL_REFUSED = {
     f"{LONGEST_LABEL} characters, a 64-bit integer or a truth value",
     "max_classes": "is one more than [model] max_classes, or than fits max_state_bytes",
 }
+
+
+def _refusal(label: object, reason: Reason) -> RecordError:
+    """Why a label is a dead letter."""
+    why = LABEL_REFUSED.get(reason, "was refused")
+    return RecordError(reason, f"label {label!r} {why}")
 
 
 class Shard:
@@ -65,6 +72,7 @@ class Shard:
             spec.max_classes,
             spec.corrections,
             spec.max_pending_bytes,
+            spec.join_rules,
         )
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
@@ -184,16 +192,20 @@ class Shard:
         events, at, (rows, raw), rejected = self._decode(
             batch, kind.tolist(), self._times(batch, now), skipped(batch, skips)
         )
+        events.origin = lambda event: kept(batch, at[event])
         learned_before = self._counts["learned"]
         before = Counter(self._machine.join.outcomes)
         explain, features = self.spec.explain > 0, self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
-            why = LABEL_REFUSED.get(reason, "was refused")
-            detail = f"label {events.labels[event]!r} {why}"
-            rejected[at[event]] = RecordError(reason, detail)
+            rejected[at[event]] = _refusal(events.labels[event], reason)
+        early = [
+            Early(at[r.event], given_back(r.origin), _refusal(r.label, r.reason))
+            for r in result.refused
+        ]
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
+        self._dead.update(label.error.reason for label in early)
         labels = self._machine.join.outcomes - before
         return Outcome(
             self.spec,
@@ -211,6 +223,7 @@ class Shard:
                 Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
                 for p in result.promotions
             ],
+            early,
         )
 
     def _digest(self, result: Result) -> bytes:

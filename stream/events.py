@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -32,6 +32,9 @@ class Events:
     dead
         How many records were dead letters before each event, since the one before it, and after
         the last; None: nobody counts them.
+    origin
+        The record of an event as bytes. Of a label that comes before its observation they are kept
+        with it, and given back should it not fit then. None: nothing is kept.
     """
 
     ids: Sequence[str]
@@ -40,6 +43,7 @@ class Events:
     weights: Sequence[float]
     times: Sequence[int]
     dead: Sequence[int] | None = None
+    origin: Callable[[int], bytes] | None = None
 
 
 def one_by_one(events: Events) -> Iterator[Event]:

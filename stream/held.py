@@ -26,7 +26,8 @@ V = TypeVar("V")
 # them takes five times as long to make, and the garbage collector looks at each again and again.
 # The second of each is the stream time at which it came.
 Waiting: TypeAlias = tuple[int, int]  # an observation: the slot of its row
-Early: TypeAlias = tuple[Label, int, float]  # a label whose observation has not come, its weight
+# A label whose observation has not come: with its weight, and its record where it may be refused.
+Early: TypeAlias = tuple[Label, int, float, bytes]
 # An id of which nothing more is awaited: its label (None: it went before one came), the slot of its
 # row (-1: not kept), its weight, and how many records were learned up to and with it.
 Settled: TypeAlias = tuple[Label | None, int, int, float, int]
@@ -101,15 +102,21 @@ def saved(
     settled: Mapping[str, Settled],
     *,
     rows_of_settled: bool,
+    origins: bool,
 ) -> dict[str, NDArray[Any]]:
-    """All but the labels as arrays; of what is settled only what is kept with its row."""
+    """All but the labels as arrays; of what is settled only what is kept with its row, of early
+    labels their records where `origins` are kept."""
     arrays: dict[str, NDArray[Any]] = {}
     every: dict[str, Mapping[str, Held]] = {"waiting": waiting, "early": early, "settled": settled}
     for name, ids in every.items():
         arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
         arrays[f"{name}_time"] = np.array([held[1] for held in ids.values()], dtype=np.int64)
     arrays["waiting_slot"] = np.array([slot for slot, _ in waiting.values()], dtype=np.int64)
-    arrays["early_w"] = np.array([w for _, _, w in early.values()], dtype=np.float64)
+    arrays["early_w"] = np.array([w for _, _, w, _ in early.values()], dtype=np.float64)
+    if origins:
+        records = [origin for *_, origin in early.values()]
+        arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
+        arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
     for place, (name, dtype) in enumerate(KEPT if rows_of_settled else (), 2):
         arrays[f"settled_{name}"] = np.array([s[place] for s in settled.values()], dtype=dtype)
     return arrays
@@ -123,14 +130,26 @@ def loaded(
     times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
     slots = state.array("waiting_slot", np.int64, 1).tolist()
     weights = state.array("early_w", np.float64, 1).tolist()
+    origins = _origins(state) if "early_origin_sizes" in state.arrays else [b""] * len(weights)
     kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
     if rows_of_settled:
         kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
     return (
         OrderedDict(_keyed(ids["waiting"], zip(slots, times["waiting"], strict=True))),
-        OrderedDict(_keyed(ids["early"], zip(early, times["early"], weights, strict=True))),
+        OrderedDict(
+            _keyed(ids["early"], zip(early, times["early"], weights, origins, strict=True))
+        ),
         Fifo(_keyed(ids["settled"], zip(settled, times["settled"], *kept, strict=False))),
     )
+
+
+def _origins(state: State) -> list[bytes]:
+    sizes = state.array("early_origin_sizes", np.int64, 1)
+    raw = state.array("early_origin_bytes", np.uint8, 1).tobytes()
+    if (sizes < 0).any() or int(sizes.sum()) != len(raw):
+        raise StateError("the records of early labels are damaged")
+    ends = np.cumsum(sizes).tolist()
+    return [raw[end - size : end] for end, size in zip(ends, sizes.tolist(), strict=True)]
 
 
 def _ids(state: State, name: str) -> list[str]:

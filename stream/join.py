@@ -10,14 +10,22 @@ Pure and bounded. Events come in order; each becomes steps over rows:
     another label of a settled id     with `corrections`: a Correction, while its row is kept
 
 Ids are compared as text. Waiting observations, early labels and settled ids are bounded by
-`max_pending` each (the oldest goes), the rows kept also by their bytes, and all by age in stream
-time (`horizon`).
+`max_pending` each (the oldest goes), all together by their bytes, and by age in stream time
+(`horizon`).
+
+Only a label that meets its observation fixes the kind of all labels or fills `max_classes`. An
+early label does neither: if it does not fit when its observation comes, it is refused then, and
+`Plan` has the bytes of its record.
+
+`rules` numbers these rules, because a journal replays under the rules it was begun with. Under
+rules 1 an early label fixed the kind and filled `max_classes`, and ids, labels and the records of
+early labels were not counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,15 +35,17 @@ from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.held import Early, Fifo, Held, Settled, Waiting, loaded, older, repeated, saved
 from stream.labels import AcceptedLabels
-from stream.plan import Correction, Plan
-from stream.schema import Dictionary, Label, plain_label
+from stream.plan import Correction, Plan, Refused
+from stream.schema import Dictionary, Label, plain_label, text_bytes
 from stream.slots import Slots
 from stream.state import State
 
-__all__ = ["DAY_MS", "UNBOUNDED", "LabelJoin"]
+__all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin"]
 
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
+RULES = 2  # those of a new journal
+SHARE = 4  # early labels have one part of so many of `max_bytes`; so much of settled ids is kept
 
 
 class LabelJoin:
@@ -53,9 +63,13 @@ class LabelJoin:
         Whether a second, different label replaces the first one. The rows of settled ids are
         then kept like those that wait.
     max_bytes
-        Of all rows that are kept, but for their numbers: the oldest go. As the model of the join
-        holds them: what shadows of it hold besides is not counted, or a challenger would decide
-        which observations the model may learn.
+        Of all ids, labels, rows (but for their numbers) and records of early labels that are held;
+        the oldest go. Early labels take at most a quarter. Where all together take more, settled
+        ids beyond a quarter go first, then observations that wait. Rows count as the model of the
+        join holds them: what shadows of it hold besides is not counted, or a challenger would
+        decide which observations the model may learn.
+    rules
+        1 for a journal that was begun before there were rules 2.
 
     Examples
     --------
@@ -74,11 +88,13 @@ class LabelJoin:
         max_classes: int = 256,
         corrections: bool = False,
         max_bytes: int = UNBOUNDED,
+        rules: int = RULES,
     ) -> None:
         self.max_pending = max_pending
         self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
+        self.rules = rules
         self._accepted = AcceptedLabels(max_classes)
         self.outcomes: Counter[str] = Counter()
         self.account = LabelAccounting()
@@ -88,6 +104,7 @@ class LabelJoin:
         self._early: OrderedDict[str, Early] = OrderedDict()
         self._settled: Fifo[Settled] = Fifo()
         self._slots = Slots()
+        self._weigh()
         self._learned = 0  # records so far
         self._oldest = 0  # nothing held is older: most records need no sweep
 
@@ -118,6 +135,16 @@ class LabelJoin:
     def early(self) -> int:
         """Labels that wait for their observation."""
         return len(self._early)
+
+    @property
+    def weigh(self) -> Callable[[str], int]:
+        """What an id or a label counts towards `max_bytes`: by rules 1 nothing."""
+        return text_bytes if self.rules > 1 else _nothing
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the ids, labels, rows and records that are held, by the rule of `max_bytes`."""
+        return self._texts + self._slots.bytes
 
     @property
     def slots(self) -> int:
@@ -154,15 +181,29 @@ class LabelJoin:
             plan.steps.append((PREDICT, row, -1, None, 1.0))
             return
         if id in self._early:
-            known, _, w = self._early.pop(id)
-            self._accepted.release(known)
-            if accepted is not None:
-                self.outcomes[repeated(known, accepted)] += 1
-            accepted = known
+            accepted, w = self._meet(plan, event, id, accepted, w)
         if accepted is not None:
             self.account.label_came(0)
             self._learn(plan, PREDICT_THEN_LEARN, (row, -1), id, accepted, w, learn, size)
-            return
+        else:
+            self._wait(plan, id, row, size)
+        self._trim(plan)
+
+    def _meet(
+        self, plan: Plan, event: int, id_: str, inside: Label | None, w: float
+    ) -> tuple[Label | None, float]:
+        """The label of an observation, and its weight, where an early one waits for it: the early
+        one is the first, so it wins over that inside."""
+        known, _, early_w, _ = self._early[id_]
+        if self.rules > 1 and self._refuse_early(plan, event, id_):
+            return inside, w
+        self._drop_early(id_)
+        if inside is not None:
+            self.outcomes[repeated(known, inside)] += 1
+        return known, early_w
+
+    def _wait(self, plan: Plan, id_: str, row: int, size: int) -> None:
+        """Predict a row and keep it until its label comes."""
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(self._waiting) >= self.max_pending:
             self._forget(plan, next(iter(self._waiting)), "evicted")
@@ -170,7 +211,8 @@ class LabelJoin:
             self._make_room(plan, size)
         slot = self._keep(plan, row, size)
         plan.began.add(slot)
-        self._waiting[id] = (slot, self.time)
+        self._waiting[id_] = (slot, self.time)
+        self._texts += self.weigh(id_)
 
     def answer(
         self,
@@ -195,13 +237,15 @@ class LabelJoin:
         if accepted is None:
             return
         if waiting is None:
-            self._keep_early(id, accepted, w)
-            return
-        del self._waiting[id]
-        slot, since = waiting
-        plan.no_longer_waits(slot)
-        self.account.label_came(self.time - since)
-        self._learn(plan, LEARN, (plan.kept.get(slot, -1), slot), id, accepted, w, learn)
+            self._keep_early(plan, event, id, accepted, w)
+        else:
+            del self._waiting[id]
+            self._texts -= self.weigh(id)
+            slot, since = waiting
+            plan.no_longer_waits(slot)
+            self.account.label_came(self.time - since)
+            self._learn(plan, LEARN, (plan.kept.get(slot, -1), slot), id, accepted, w, learn)
+        self._trim(plan)
 
     def _again(
         self,
@@ -236,6 +280,9 @@ class LabelJoin:
         self._learned += 1
         _, time, slot, _, learned = self._settled[due.id]
         self._settled[due.id] = (due.new, time, slot, due.new_w, learned)
+        longer = self._weight(due.new) - self._weight(due.old)
+        self._texts += longer
+        self._settled_bytes += longer
 
     def conflicted(self) -> None:
         """A correction could not be done: the first label stands."""
@@ -275,22 +322,51 @@ class LabelJoin:
         if slot < 0:  # only now: settling may have let a slot go
             slot = self._keep(plan, row, size)
             self._settled[id_] = (label, self.time, slot, w, self._learned)
+            self._settled_bytes += size
 
     def _settle(self, plan: Plan, id_: str, settled: Settled) -> None:
         if len(self._settled) >= self.max_pending:
             self._forget_settled(plan)
         self._settled.put(id_, settled)
+        weight = self.weigh(id_) + self._weight(settled[0])
+        self._texts += weight
+        self._settled_bytes += weight + self._slots.size(settled[2])
+
+    def _drop_settled(self, plan: Plan) -> None:
+        """The oldest settled id goes."""
+        id_ = self._settled.order[0]
+        label, _, slot, *_ = self._settled.pop_oldest()
+        weight = self.weigh(id_) + self._weight(label)
+        self._texts -= weight
+        self._settled_bytes -= weight + self._slots.size(slot)
+        self._release(plan, slot)
+
+    def _trim(self, plan: Plan) -> None:
+        """Let the oldest go until what is held fits into `max_bytes`."""
+        if self.rules == 1:
+            return
+        share = self.max_bytes // SHARE
+        while self._early_bytes > share:
+            self._drop_early(next(iter(self._early)))
+            self.outcomes["early_evicted"] += 1
+        while self.held_bytes > self.max_bytes:
+            if self._settled_bytes > share:
+                self._forget_settled(plan)
+            else:  # early labels and settled ids take half at most: something waits
+                self._forget(plan, next(iter(self._waiting)), "evicted")
 
     def _make_room(self, plan: Plan, size: int) -> None:
-        """Let the oldest rows go until there is room for so many bytes, or none is left."""
-        while self._slots.bytes and self._slots.bytes + size > self.max_bytes:
+        """By rules 1: let the oldest rows go until there is room for so many bytes, or none is
+        left."""
+        held = self._slots
+        while self.rules == 1 and held.bytes and held.bytes + size > self.max_bytes:
             if self.corrections and self._settled:
                 self._forget_settled(plan)
             else:
                 self._forget(plan, next(iter(self._waiting)), "evicted")
 
     def _forget_settled(self, plan: Plan) -> None:
-        self._release(plan, self._settled.pop_oldest()[2])
+        self._drop_settled(plan)
         self.outcomes["forgotten"] += 1
 
     def _keep(self, plan: Plan, row: int, size: int) -> int:
@@ -305,17 +381,45 @@ class LabelJoin:
                 plan.freed.append(slot)
             self._slots.give(slot)
 
-    def _keep_early(self, id_: str, label: Label, w: float) -> None:
+    def _keep_early(self, plan: Plan, event: int, id_: str, label: Label, w: float) -> None:
         before = self._early.get(id_)
+        if before is not None and self.rules > 1 and self._refuse_early(plan, event, id_):
+            before = None  # what fixed the kind has shown since that it is not a label
         if before is not None:
             self.outcomes[repeated(before[0], label)] += 1
             return
         if len(self._early) >= self.max_pending:
-            self._accepted.release(self._early.popitem(last=False)[1][0])
+            self._drop_early(next(iter(self._early)))
             self.outcomes["early_evicted"] += 1
-        self._early[id_] = (label, self.time, w)
-        self._accepted.promise(label)
+        # Of a class that was learned already: nothing can refuse it, so its record is not needed.
+        safe = self.rules == 1 or self._accepted.knows(label) or plan.origin is None
+        origin = b"" if safe else plan.origin(event)  # type: ignore[misc]
+        self._early[id_] = (label, self.time, w, origin)
+        if self.rules == 1:
+            self._accepted.promise(label)
+        weight = self.weigh(id_) + self._weight(label) + len(origin)
+        self._texts += weight
+        self._early_bytes += weight
         self.outcomes["early"] += 1
+
+    def _drop_early(self, id_: str) -> None:
+        label, _, _, origin = self._early.pop(id_)
+        if self.rules == 1:
+            self._accepted.release(label)
+        weight = self.weigh(id_) + self._weight(label) + len(origin)
+        self._texts -= weight
+        self._early_bytes -= weight
+
+    def _refuse_early(self, plan: Plan, event: int, id_: str) -> bool:
+        """Whether the early label of this id does not fit any more; then it goes."""
+        label, _, _, origin = self._early[id_]
+        reason = None if self._accepted.knows(label) else self._accepted.refusal(label)
+        if reason is None:
+            return False
+        self._drop_early(id_)
+        plan.refused.append(Refused(event, label, reason, origin))
+        self.outcomes["rejected"] += 1
+        return True
 
     def _accept(self, plan: Plan, event: int, value: object) -> Label | None:
         """The label if it may be learned now or later; None where it was refused."""
@@ -336,9 +440,9 @@ class LabelJoin:
             return
         settled = self._settled
         while (oldest := settled.oldest) is not None and oldest[1] < limit:
-            self._release(plan, settled.pop_oldest()[2])
+            self._drop_settled(plan)
         for id_ in older(self._early.items(), limit):
-            self._accepted.release(self._early.pop(id_)[0])
+            self._drop_early(id_)
             self.outcomes["early_expired"] += 1
         for id_ in older(self._waiting.items(), limit):
             self._forget(plan, id_, "expired")
@@ -349,6 +453,7 @@ class LabelJoin:
     def _forget(self, plan: Plan, id_: str, outcome: str) -> None:
         self.outcomes[outcome] += 1
         slot = self._waiting.pop(id_)[0]
+        self._texts -= self.weigh(id_)
         plan.no_longer_waits(slot)
         self.account.gave_up()
         self._release(plan, slot)
@@ -370,8 +475,10 @@ class LabelJoin:
         arrays: dict[str, NDArray[Any]] = {**self._slots.arrays()}
         if self.corrections:  # without, there is nothing to tell of what is settled
             header["learned"] = self._learned
+        if self.rules > 1:
+            header["rules"] = self.rules
         every = (self._waiting, self._early, self._settled)
-        arrays |= saved(*every, rows_of_settled=self.corrections)
+        arrays |= saved(*every, rows_of_settled=self.corrections, origins=self.rules > 1)
         return State(header, arrays)
 
     def load_state(self, state: State) -> None:
@@ -383,6 +490,7 @@ class LabelJoin:
             It is damaged.
         """
         header = state.header
+        self.rules = header.get("rules", 1)  # saved before they had a number
         self._accepted.load(header["labels"], header["overflow"])
         self.outcomes = Counter(header["outcomes"])
         self.account = LabelAccounting()
@@ -394,5 +502,22 @@ class LabelJoin:
         labels = header["early_labels"], header["settled_labels"]
         found = loaded(state, *labels, rows_of_settled=self.corrections)
         self._waiting, self._early, self._settled = found
-        promised = (label for label, *_ in self._early.values())
+        promised = (label for label, *_ in self._early.values() if self.rules == 1)
         self._accepted.load_promised(header["promised"], promised)
+        self._weigh()
+
+    def _weight(self, label: Label | None) -> int:
+        return self.weigh(label) if isinstance(label, str) else 0
+
+    def _weigh(self) -> None:
+        """Count the bytes of what is held."""
+        early = ((id_, label, len(raw)) for id_, (label, _, _, raw) in self._early.items())
+        self._early_bytes = sum(self.weigh(i) + self._weight(y) + n for i, y, n in early)
+        settled = [(self.weigh(i) + self._weight(s[0]), s[2]) for i, s in self._settled.items()]
+        texts = sum(weight for weight, _ in settled)
+        self._settled_bytes = texts + sum(self._slots.size(slot) for _, slot in settled)
+        self._texts = self._early_bytes + texts + sum(map(self.weigh, self._waiting))
+
+
+def _nothing(text: str) -> int:
+    return 0

@@ -61,8 +61,9 @@ def _common(
     codes, values, bound = join.labels.codes, join.labels.values, join.max_pending
     kind = type(values[0]) if values else None
     now, sweep, first = join.time, join._oldest + join.horizon, join._learned
-    learned, forgotten = first, 0
+    learned, known = first, len(settled)
     delays: list[int] = []
+    weigh, most = join.weigh, join.max_bytes
     label: Any  # what no learned label is goes no further
     # Unpacked at once, so that `zip` need not make a tuple anew for each.
     for number, id_, row, label, w, time, dead in events:  # noqa: B007  told where it ends
@@ -77,8 +78,10 @@ def _common(
             break
         if label is None:
             size = sizes[row]
-            if len(waiting) >= bound or (size and slots.bytes + size > join.max_bytes):
+            more = weigh(id_)
+            if len(waiting) >= bound or join._texts + more + slots.bytes + size > most:
                 break
+            join._texts += more
             slot = slots.take(size)
             step((PREDICT, row, -1, None, 1.0))
             kept[slot] = row
@@ -86,6 +89,9 @@ def _common(
             waiting[id_] = (slot, now)
             continue
         if type(label) is not kind or label not in codes:
+            break
+        more = weigh(id_) + (weigh(label) if kind is str else 0)
+        if join._texts + more + slots.bytes > most:
             break
         if row >= 0:
             step((PREDICT_THEN_LEARN, row, -1, label, w))
@@ -101,9 +107,11 @@ def _common(
                 step((LEARN, -1, slot, label, w))
             slots.give(slot)
             delays.append(now - since)
+            join._texts -= weigh(id_)
         if len(settled) >= bound:
-            del settled[order.popleft()]
-            forgotten += 1
+            _forget_oldest(join)
+        join._texts += more
+        join._settled_bytes += more
         learned += 1
         settled[id_] = (label, now, -1, w, learned)
         order.append(id_)
@@ -111,7 +119,21 @@ def _common(
         number = NONE
     join.time, join._learned = now, learned
     join.account.labels_came(delays)
-    for outcome, count in (("joined", learned - first), ("forgotten", forgotten)):
+    _count(join, learned - first, known + learned - first - len(settled))
+    return None if number == NONE else (number, id_, row, label, w, time, dead)
+
+
+def _count(join: LabelJoin, joined: int, forgotten: int) -> None:
+    for outcome, count in (("joined", joined), ("forgotten", forgotten)):
         if count:
             join.outcomes[outcome] += count
-    return None if number == NONE else (number, id_, row, label, w, time, dead)
+
+
+def _forget_oldest(join: LabelJoin) -> None:
+    """The oldest settled id goes; its row was not kept."""
+    settled = join._settled
+    id_ = settled.order.popleft()
+    label = settled.pop(id_)[0]
+    less = join.weigh(id_) + (join.weigh(label) if type(label) is str else 0)
+    join._texts -= less
+    join._settled_bytes -= less

@@ -6,7 +6,7 @@ learner knows, and what the next event means depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream.errors import Reason
 from stream.schema import Label
 
-__all__ = ["Columns", "Correction", "Plan", "Step"]
+__all__ = ["Columns", "Correction", "Plan", "Refused", "Step"]
 
 # What is done (an `Op`); its row of this call, or where that is -1 the slot of a row that was kept
 # (of a row of this call that is kept too, its slot, else -1); label and weight where it learns.
@@ -61,6 +61,27 @@ class Correction(NamedTuple):
     age: int
 
 
+class Refused(NamedTuple):
+    """An early label that did not fit when its observation came.
+
+    Parameters
+    ----------
+    event
+        That at which it was refused: of this call, and another one than it came with.
+    label
+        The label.
+    reason
+        Why.
+    origin
+        What `Plan.origin` gave for the event it came with; empty where nothing gave it.
+    """
+
+    event: int
+    label: Label
+    reason: Reason
+    origin: bytes
+
+
 @dataclass(slots=True)
 class Plan:
     """Steps for one call, in order, and whose rows are kept afterwards.
@@ -78,6 +99,10 @@ class Plan:
         those that waited before it and do no longer.
     rejected
         Event to the reason it was refused.
+    refused
+        Early labels of events before that were refused.
+    origin
+        The record of an event, as bytes to be given back where it is refused later.
     events
         The event of each step, where somebody asks for it.
     correction
@@ -90,6 +115,8 @@ class Plan:
     began: set[int] = field(default_factory=set)
     ended: list[int] = field(default_factory=list)
     rejected: dict[int, Reason] = field(default_factory=dict)
+    refused: list[Refused] = field(default_factory=list)
+    origin: Callable[[int], bytes] | None = None
     events: list[int] = field(default_factory=list)
     correction: Correction | None = None
 

@@ -250,8 +250,10 @@ class Rows:
         )
         return self.concat(missing)
 
-    def sizes(self) -> list[int]:
+    def sizes(self, *, by_character: bool = False) -> list[int]:
         """Bytes of the categories and texts of each row; its numbers have the same in every row.
+
+        `by_character`: a character counts as a byte, as the first rules of the join have it.
 
         Examples
         --------
@@ -262,8 +264,10 @@ class Rows:
         for cells in (self.categorical, self.text):
             for column in cells.T.tolist():
                 for i, value in enumerate(column):
-                    if value is not None:
-                        out[i] += value.nbytes if isinstance(value, np.ndarray) else len(value)
+                    if isinstance(value, str):
+                        out[i] += len(value) if by_character else kinds.text_bytes(value)
+                    elif value is not None:
+                        out[i] += value.nbytes
         return out
 
     def dicts(self) -> list[dict[str, Any]]:

@@ -58,6 +58,10 @@ class Slots:
         if slot in self._sizes:
             self.bytes -= self._sizes.pop(slot)
 
+    def size(self, slot: int) -> int:
+        """The bytes that are kept in it; 0 for slot -1, which is none."""
+        return self._sizes.get(slot, 0)
+
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """What is free, and slot and size of those that hold bytes."""
         held = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)

@@ -20,6 +20,7 @@ class Held(NamedTuple):
     w: float = 1.0
     observation: int = -1
     learned: int = 0
+    record: bytes = b""
 
 
 @dataclass
@@ -31,6 +32,7 @@ class JoinTwin:
     max_classes: int
     corrections: bool = False
     max_bytes: int = 1 << 62
+    rules: int = 2
     time: int = 0
     learned: int = 0
     observations: int = 0
@@ -45,6 +47,7 @@ class JoinTwin:
     delays: list[int] = field(default_factory=list)
     given_up: int = 0
     sizes: list[int] = field(default_factory=list)  # of every observation's row
+    refused: list[tuple[int, Any, str, bytes]] = field(default_factory=list)
 
     def observe(
         self,
@@ -68,6 +71,8 @@ class JoinTwin:
             self.steps.append(("predict", number, None, None))
             return
         early = found(self.early, id_)
+        if early is not None and self.rules == 2 and not self.still_fits(event, early):
+            early = None
         if early is not None:
             self.early.remove(early)
             if label is not None:
@@ -80,12 +85,49 @@ class JoinTwin:
             else:
                 self.steps.append(("predict", number, None, None))
                 self.hold_back(id_, label)
+        else:
+            self.steps.append(("predict", number, None, None))
+            if len(self.waiting) == self.bound:
+                self.evict()
+            self.make_room(size)
+            self.waiting.append(Held(id_, self.time, observation=number))
+        self.trim()
+
+    def still_fits(self, event: int, early: Held) -> bool:
+        """An early label whose observation came, or for which another label came."""
+        reason = self.objection(early.label, self.labels)
+        if reason is None:
+            return True
+        self.early.remove(early)
+        self.outcomes["rejected"] += 1
+        self.refused.append((event, early.label, reason, early.record))
+        return False
+
+    def trim(self) -> None:
+        """Rules 2: all that is held counts, each character outside ASCII four times."""
+        if self.rules == 1:
             return
-        self.steps.append(("predict", number, None, None))
-        if len(self.waiting) == self.bound:
-            self.evict()
-        self.make_room(size)
-        self.waiting.append(Held(id_, self.time, observation=number))
+
+        def of(*held: Held) -> int:
+            total = 0
+            for h in held:
+                for text in (h.id, h.label):
+                    if isinstance(text, str):
+                        total += len(text) * (1 if all(ord(c) < 128 for c in text) else 4)
+                total += len(h.record)
+                if h.observation >= 0 and (h in self.waiting or self.corrections):
+                    total += self.sizes[h.observation]
+            return total
+
+        while of(*self.early) > self.max_bytes // 4:
+            self.early.pop(0)
+            self.outcomes["early_evicted"] += 1
+        while of(*self.waiting, *self.early, *self.settled) > self.max_bytes:
+            if of(*self.settled) > self.max_bytes // 4:
+                self.settled.pop(0)
+                self.outcomes["forgotten"] += 1
+            else:
+                self.evict()
 
     def evict(self) -> None:
         """The observation that waits longest is given up."""
@@ -100,7 +142,7 @@ class JoinTwin:
             held = [*self.waiting, *(self.settled if self.corrections else [])]
             return sum(self.sizes[h.observation] for h in held if h.observation >= 0)
 
-        while size and kept() and kept() + size > self.max_bytes:
+        while self.rules == 1 and size and kept() and kept() + size > self.max_bytes:
             if self.corrections and self.settled:
                 self.outcomes["forgotten"] += 1
                 self.settled.pop(0)
@@ -136,16 +178,23 @@ class JoinTwin:
                 self.learn("learn", waiting.observation, id_, label, w)
             else:
                 self.hold_back(id_, label)
+            self.trim()
             return
         early = found(self.early, id_)
+        if early is not None and self.rules == 2 and not self.still_fits(event, early):
+            early = None
         if early is not None:
             self.outcomes[again(early.label, label)] += 1
+            self.trim()
             return
         if len(self.early) == self.bound:
             self.outcomes["early_evicted"] += 1
             self.early.pop(0)
         self.outcomes["early"] += 1
-        self.early.append(Held(id_, self.time, label, w))
+        known = any(same(label, one) for one in self.labels)
+        record = b"" if known or self.rules == 1 else record_of(event)
+        self.early.append(Held(id_, self.time, label, w, record=record))
+        self.trim()
 
     def learn(self, what: str, number: int, id_: str, label: Any, w: float) -> None:
         self.name(label)
@@ -193,23 +242,28 @@ class JoinTwin:
         self.settled.append(Held(id_, self.time, label, w, number, self.learned))
 
     def acceptable(self, event: int, label: Any) -> bool:
-        """Of the first label's kind, and no class too many, promised early labels included."""
-        promised = [e.label for e in self.early]
-        spoken_for: list[Any] = []
+        """Of the first label's kind, and no class too many; by rules 1 early labels are among
+        those before."""
+        promised = [e.label for e in self.early] if self.rules == 1 else []
+        before: list[Any] = []
         for other in [*self.labels, *promised]:
-            if not any(same(other, known) for known in spoken_for):
-                spoken_for.append(other)
-        reason = None
-        if not isinstance(label, str | int | bool) or (
-            spoken_for and type(label) is not type(spoken_for[0])
-        ):
-            reason = "label_kind"
-        elif label not in spoken_for and len(spoken_for) >= self.max_classes:
-            reason = "max_classes"
+            if not any(same(other, known) for known in before):
+                before.append(other)
+        reason = self.objection(label, before)
         if reason is not None:
             self.outcomes["rejected"] += 1
             self.rejected[event] = reason
         return reason is None
+
+    def objection(self, label: Any, before: list[Any]) -> str | None:
+        """Why it cannot be one of these labels."""
+        if not isinstance(label, str | int | bool) or (
+            before and type(label) is not type(before[0])
+        ):
+            return "label_kind"
+        if label not in before and len(before) >= self.max_classes:
+            return "max_classes"
+        return None
 
     def pass_time(self, time: int) -> None:
         """What has been held for longer than the horizon goes: settled, early, then waiting."""
@@ -240,3 +294,8 @@ def same(a: Any, b: Any) -> bool:
 def again(first: Any, label: Any) -> str:
     """The outcome of a second label."""
     return "duplicate" if same(first, label) else "conflicting"
+
+
+def record_of(event: int) -> bytes:
+    """The bytes of the record of an event in these tests."""
+    return b"r" * (event % 3)

@@ -206,8 +206,7 @@ class _Run:
                 # The clock of a file is its newest record, as in consumers.replay.
                 drift = shard.drift_change  # only of the first is there anything to say
                 outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
-                if outcome.rejected:
-                    _note(details, outcome)
+                _note(details, outcome)
                 records += len(batch)
                 meter.advance(len(batch))
                 if self.drawn and (records - looked >= apart or records == self.total):
@@ -227,12 +226,9 @@ class _Run:
 
 def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
     """Keep the first dead letter of each reason: what was wrong, and where it came from."""
-    batch = outcome.batch
-    for i, error in sorted(outcome.rejected.items()):
+    for record, error in outcome.bad():
         if error.reason not in details:
-            source = batch.partitions[batch.source[i]]
-            offset = int(batch.offsets[i])
-            place = {"topic": source.topic, "partition": source.number, "offset": offset}
+            place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             details[error.reason] = {"detail": error.detail, **place}
 
 

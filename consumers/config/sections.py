@@ -159,17 +159,20 @@ class Labels(Section):
         ge=1,
         le=100_000_000,
         description="Observations that may wait for a label at the same time; beyond it the oldest "
-        "is let go and counted. 100,000: about 25 MB where there are 30 numeric fields.",
+        "is let go and counted. 100,000: about 75 MB where there are 30 numeric fields and ids "
+        "of 20 characters, most of it for the ids, of which as many are remembered.",
     )
     max_pending_bytes: int = Field(
         default=256 * 2**20,
         ge=2**20,
         le=2**40,
-        description="Bytes of the categories and texts of all observations that wait, and with "
-        "`corrections` of the settled ones; beyond it the oldest are let go and counted. 256 MiB: "
-        "2.6 kB for each of 100,000, so that large records do not take more memory than as many "
-        "small ones may. Counted is what `[model]` holds; each `[[challenger]]` to it holds the "
-        "same observations, its texts once more.",
+        description="Bytes of all ids, labels, categories and texts that are held while "
+        "observations and early labels wait, and afterwards to recognise repeated ids; beyond it "
+        "the oldest are dropped and counted. Early labels take at most a quarter, with their "
+        "records. 256 MiB: 2.6 kB for each of 100,000, so that large records do not take more "
+        "memory than as many small ones may. A text counts a byte a character, four where it is "
+        "not all ASCII. Each `[[challenger]]` holds the texts of the same observations once more. "
+        "A journal begun before ids and labels were counted goes on without counting them.",
     )
     horizon: Duration = Field(
         default="7d",

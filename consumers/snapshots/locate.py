@@ -180,7 +180,10 @@ def expired(
 
 def mark_of(identity: Identity) -> str:
     """The hash of an identity: what tells snapshots of one journal from those of all others."""
-    text = msgspec.json.encode(msgspec.to_builtins(identity), order="sorted")
+    plain = msgspec.to_builtins(identity)
+    if plain["join"] == journal.FIRST_JOIN_RULES:  # hashed before it was a field
+        del plain["join"]
+    text = msgspec.json.encode(plain, order="sorted")
     return hashlib.sha256(text).hexdigest()
 
 

@@ -10,7 +10,7 @@ change when a correction takes a class back that nothing else was learned of.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,10 +109,10 @@ class Progressive:
         explained too, step by step. `features` are those that are watched for drift: a value a
         row, NaN where it is missing.
         """
-        stream, sizes = one_by_one(events), rows.sizes()
+        stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
         parts: list[Result] = []
         while True:
-            plan = self.plan(stream, sizes)
+            plan = self.plan(stream, sizes, origin=events.origin)
             if plan.correction is None and not parts:
                 return self.run(plan, rows, raw, features)
             at = np.array(plan.renumber(), dtype=np.int64)
@@ -145,14 +145,23 @@ class Progressive:
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
-        return Result(predictions, said, learned, before, plan.rejected, why, alarms=alarms)
+        counts = (learned, before, plan.rejected, plan.refused)
+        return Result(predictions, said, *counts, why, alarms=alarms)
 
-    def plan(self, stream: Iterator[Event], sizes: Sequence[int], *, traced: bool = False) -> Plan:
+    def plan(
+        self,
+        stream: Iterator[Event],
+        sizes: Sequence[int],
+        *,
+        traced: bool = False,
+        origin: Callable[[int], bytes] | None = None,
+    ) -> Plan:
         """The plan of the next events, up to a correction or the last; `sizes` of their rows.
 
-        With `traced` it tells the event of each step, as it does where drift is watched.
+        With `traced` it tells the event of each step, as it does where drift is watched. `origin`
+        is that of the events.
         """
-        plan, join, breaker = Plan(), self.join, self._breaker
+        plan, join, breaker = Plan(origin=origin), self.join, self._breaker
         traced = traced or self.drift is not None
         if not traced:
             stream = uncommon(join, plan, stream, sizes, self._learns)

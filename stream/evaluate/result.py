@@ -16,6 +16,7 @@ from stream.base import Predictions
 from stream.drift.monitor import Alarm
 from stream.errors import Reason
 from stream.explain import Explanation
+from stream.plan import Refused
 from stream.schema import Dictionary, Label
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]
@@ -49,6 +50,8 @@ class Result:
         int64, one a prediction: how many of them before it.
     rejected
         Event to the reason its label was refused; such an observation has no prediction.
+    refused
+        Labels of events before that waited for their observation and were refused when it came.
     explanations
         One a prediction, where they were asked for.
     speakers
@@ -64,6 +67,7 @@ class Result:
     learned: int
     learned_before: NDArray[np.int64]
     rejected: dict[int, Reason]
+    refused: list[Refused] = field(default_factory=list)
     explanations: list[Explanation | None] | None = None
     speakers: list[tuple[int, str]] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
@@ -87,6 +91,7 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     proba, at, learned = np.zeros((n, len(labels))), 0, 0
     before: list[NDArray[np.int64]] = []
     rejected: dict[int, Reason] = {}
+    refused: list[Refused] = []
     why: list[Explanation | None] | None = None
     speakers: list[tuple[int, str]] = []
     promotions: list[Promotion] = []
@@ -99,6 +104,7 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
         before.append(part.learned_before + learned)
         learned += part.learned
         rejected |= part.rejected
+        refused += part.refused
         if part.explanations is not None:
             why = [*(why or []), *part.explanations]
     known = np.concatenate([part.predictions.known for part in parts])
@@ -106,4 +112,5 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
-    return Result(made, said, learned, learned_before, rejected, why, speakers, promotions, alarms)
+    counts = (learned, learned_before, rejected, refused)
+    return Result(made, said, *counts, why, speakers, promotions, alarms)

@@ -181,7 +181,8 @@ class Roster:
         if not self._shadows:
             return self._machine.process(rows, events, raw if explain else None, features)
         parts: list[Result] = []
-        sizes, streams = rows.sizes(), [one_by_one(events)]
+        sizes = rows.sizes(by_character=self._machine.join.rules == 1)
+        streams = [one_by_one(events)]
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses
         if explain and (isfinite(self.threshold) or chosen):
@@ -189,7 +190,7 @@ class Roster:
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
             while True:
-                plan = self._machine.plan(stream, sizes, traced=True)
+                plan = self._machine.plan(stream, sizes, traced=True, origin=events.origin)
                 at = np.array(plan.renumber(), dtype=np.int64)
                 watched = {name: values[at] for name, values in (features or {}).items()}
                 parts.append(self._run(plan, rows.take(at), raw.take(at), watched, explain))
@@ -371,5 +372,5 @@ def _spoken(
         speakers.append((at, name))
         promotions.append(Promotion(at, name, e_value, events[step]))
     predictions = Predictions(made.classes, proba, known)
-    whole = (own.learned, learned, own.rejected, why, speakers, promotions, own.alarms)
+    whole = (own.learned, learned, own.rejected, own.refused, why, speakers, promotions, own.alarms)
     return Result(predictions, said, *whole)

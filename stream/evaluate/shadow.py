@@ -218,7 +218,7 @@ class Shadow:
             for i, one in zip(there.tolist(), result.explanations, strict=True):
                 why[i] = one
         predictions = Predictions(made.classes, proba, known)
-        return Result(predictions, said, result.learned, learned, {}, why)
+        return Result(predictions, said, result.learned, learned, {}, [], why)
 
     def to_state(self) -> State:
         """All but the join, as a copy."""

@@ -16,7 +16,7 @@ class Feed:
 
     def __init__(self, **bounds: int) -> None:
         self.join = LabelJoin(**bounds)
-        self.plan = Plan()
+        self.plan = Plan(origin=lambda event: b"record %d" % event)
         self.events = 0
 
     def observe(self, id_: str, time: int = 0, label: object = None, w: float = 1.0) -> Feed:
@@ -271,11 +271,94 @@ def test_label_of_another_kind_than_the_first_is_rejected(first, second) -> None
     assert (feed.outcomes, feed.join.pending) == ({"joined": 1, "rejected": 1}, 1)
 
 
-def test_promised_early_label_fixes_the_kind_until_it_goes() -> None:
-    """What is kept for later must fit what comes before it."""
-    feed = Feed(horizon=100).answer("a", "yes", time=0).answer("b", 1, time=1)
-    assert feed.plan.rejected == {1: "label_kind"}
+def test_early_label_fixes_no_kind() -> None:
+    """Only a label that met its observation does; then an early one of another kind is refused,
+    with the record it came in."""
+    feed = Feed().answer("?", 7).observe("a").answer("a", "yes").observe("?")
 
+    [refused] = feed.plan.refused
+    assert refused == (3, 7, "label_kind", b"record 0")
+    assert feed.plan.rejected == {}
+    assert feed.steps == [("predict", 1, None), ("learn", 1, "yes"), ("predict", 3, None)]
+    assert feed.outcomes == {"early": 1, "joined": 1, "rejected": 1}
+    assert feed.answer("?", "yes").outcomes["joined"] == 2  # it waits for its true label
+
+
+def test_early_label_fills_no_class() -> None:
+    """Junk of unknown ids leaves every place to labels of observations."""
+    feed = Feed(max_classes=2)
+    for n in range(5):
+        feed.answer(f"junk {n}", f"junk {n}")
+    feed.observe("a", label="x").observe("b", label="y").observe("junk 0")
+
+    assert list(feed.join.labels) == ["x", "y"]
+    assert feed.plan.rejected == {}
+    assert feed.plan.refused == [(7, "junk 0", "max_classes", b"record 0")]
+    assert feed.join.labels.overflow == 1
+
+
+def test_early_label_that_does_not_fit_any_more_gives_way_to_one_that_does() -> None:
+    """Junk for an id that is known in advance does not keep its true label out."""
+    feed = Feed().answer("a", 7).observe("b", label="x").answer("a", "x").observe("a")
+
+    assert feed.plan.refused == [(2, 7, "label_kind", b"record 0")]
+    assert feed.steps[-1] == ("predict then learn", 3, "x")
+
+
+def test_first_early_label_that_meets_its_observation_fixes_the_kind() -> None:
+    """Before any other label did: all labels are then of its kind."""
+    feed = Feed().answer("a", 7).answer("b", "x").observe("a").observe("b")
+
+    assert list(feed.join.labels) == [7]
+    assert [r.reason for r in feed.plan.refused] == ["label_kind"]
+
+
+def test_record_of_an_early_label_is_kept_only_while_it_may_be_refused() -> None:
+    """A class that was learned stays one: of it the label is enough."""
+    feed = Feed().observe("a", label="x").answer("b", "x").answer("c", "y")
+
+    kept = {id_: origin for id_, (*_, origin) in feed.join._early.items()}
+    assert kept == {"b": b"", "c": b"record 2"}
+
+
+def test_early_labels_take_a_quarter_of_the_bytes_at_most() -> None:
+    """The oldest go, whatever else there is room for; one that is larger goes itself."""
+    feed = Feed(max_bytes=100)
+    for n in range(5):
+        feed.answer(f"{n}", "y")  # 1 + 1 + 8 for the record
+    assert (feed.join.early, feed.join.held_bytes) == (2, 20)
+    feed.answer("é" * 10, "y")
+
+    assert (feed.join.early, feed.join.held_bytes) == (0, 0)
+    assert feed.outcomes == {"early": 6, "early_evicted": 6}
+
+
+def test_ids_and_labels_of_settled_records_are_counted() -> None:
+    """Beyond a quarter they go first, then what waits; a quarter of them stays."""
+    feed = Feed(max_bytes=100)
+    for n in range(6):
+        feed.observe(f"{n:09}", label="y")  # 10 bytes each
+    for n in range(12):
+        feed.observe(f"w{n:08}")  # 9 bytes each
+
+    assert feed.join.held_bytes <= 100
+    assert len(feed.join._settled) >= 2
+    assert feed.outcomes["forgotten"] >= 4
+
+
+def test_rules_1_promise_early_labels_their_class() -> None:
+    """As journals have it that were begun under them."""
+    feed = Feed(rules=1, max_classes=2).answer("a", "x").answer("b", "y").observe("c", label="z")
+    feed.answer("d", 1).observe("a").observe("b")
+
+    assert feed.plan.rejected == {2: "max_classes", 3: "label_kind"}
+    assert list(feed.join.labels) == ["x", "y"]
+    assert "rules" not in feed.join.to_state().header
+
+
+def test_rules_1_forget_a_promise_with_its_label() -> None:
+    """What is kept for later must fit what comes before it, until it expires."""
+    feed = Feed(rules=1, horizon=100).answer("a", "yes", time=0).answer("b", 1, time=1)
     feed.answer("b", 1, time=200)
 
     assert feed.outcomes == {"early": 2, "rejected": 1, "early_expired": 1}
@@ -290,20 +373,10 @@ def test_one_class_too_many_is_rejected_and_counted() -> None:
     assert (list(feed.join.labels), feed.join.labels.overflow) == (["x", "y"], 1)
 
 
-def test_promised_early_labels_count_towards_max_classes() -> None:
-    """An early label that was accepted can always be learned later."""
-    feed = Feed(max_classes=2).answer("a", "x").answer("b", "y").observe("c", label="z")
-    assert feed.plan.rejected == {2: "max_classes"}
-
-    feed.observe("a").observe("b")
-
-    assert list(feed.join.labels) == ["x", "y"]
-
-
 def test_place_promised_to_an_early_label_is_free_again_when_it_goes() -> None:
     """Expired and evicted early labels hold no class."""
-    expired = Feed(max_classes=1, horizon=10).answer("a", "x", time=0)
-    evicted = Feed(max_classes=2, max_pending=1).answer("a", "x").answer("b", "y")
+    expired = Feed(rules=1, max_classes=1, horizon=10).answer("a", "x", time=0)
+    evicted = Feed(rules=1, max_classes=2, max_pending=1).answer("a", "x").answer("b", "y")
 
     assert expired.observe("b", time=50, label="z").plan.rejected == {}
     assert evicted.answer("c", "z").plan.rejected == {}
@@ -336,18 +409,22 @@ def test_saved_state_does_not_change_with_the_join() -> None:
     assert state.fingerprint() == before
 
 
-def test_large_rows_make_room_for_one_another() -> None:
-    """As many as their bytes allow; one that is larger than all room is kept alone."""
-    feed, join = Feed(), LabelJoin(max_bytes=10)
+@pytest.mark.parametrize(
+    ("rules", "before", "after"), [(1, (1, 3), [(1, 4), (1, 5)]), (2, (1, 3), [(0, 5), (1, 5)])]
+)
+def test_large_rows_make_room_for_one_another(rules, before, after) -> None:
+    """As many as their bytes allow. One that is larger than all room does not wait; by rules 1,
+    which counted no ids, it waited alone."""
+    feed, join = Feed(), LabelJoin(max_bytes=10, rules=rules)
     for at, (id_, size) in enumerate([("a", 4), ("b", 0), ("c", 6), ("d", 5), ("e", 50)]):
         join.observe(feed.plan, event=at, row=at, id=id_, time=at, size=size)
         if id_ == "d":
-            before = join.pending, join.outcomes["evicted"]
-    again = LabelJoin(max_bytes=10)
+            then = join.pending, join.outcomes["evicted"]
+    again = LabelJoin(max_bytes=10, rules=rules)
     again.load_state(join.to_state())
     again.observe(feed.plan, event=5, row=5, id="f", time=5, size=1)
 
     # d: a and b go, the oldest, and c, for d has no room beside it.
-    assert before == (1, 3)
-    assert (join.pending, join.outcomes["evicted"]) == (1, 4)
-    assert (again.pending, again.outcomes["evicted"]) == (1, 5)
+    assert then == before
+    found = [(j.pending, j.outcomes["evicted"]) for j in (join, again)]
+    assert found == after

@@ -19,13 +19,13 @@ from stream.events import Events, one_by_one
 from stream.join import LabelJoin
 from stream.join_fast import uncommon
 from stream.plan import Plan
-from tests.oracles_join import JoinTwin
+from tests.oracles_join import JoinTwin, record_of
 from tests.stream.test_join import OPS
 
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
 event = st.tuples(
     st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
-    st.sampled_from("abcde"),
+    st.sampled_from("abcdé"),
     labels,
     st.integers(-5, 15),
     st.sampled_from([1.0, 0.5]),
@@ -37,7 +37,8 @@ bounds = st.fixed_dictionaries(
         "horizon": st.integers(1, 40) | st.just(1000),
         "max_classes": st.integers(1, 3),
         "corrections": st.booleans(),
-        "max_bytes": st.integers(0, 8) | st.just(1 << 62),
+        "max_bytes": st.integers(0, 8) | st.integers(4, 40) | st.just(1 << 62),
+        "rules": st.sampled_from([1, 2, 2]),
     }
 )
 
@@ -57,10 +58,11 @@ class Calls:
 
     def __init__(self, join: LabelJoin) -> None:
         self.join = join
-        self.plan, self.first, self.number = Plan(), 0, 0
+        self.plan, self.first, self.number = Plan(origin=record_of), 0, 0
         self.owner: dict[int, int] = {}
         self.steps: list[tuple[str, int, object, float | None]] = []
         self.rejected: dict[int, str] = {}
+        self.refused: list[tuple[int, object, str, bytes]] = []
         self.ages: list[int] = []
         self.waiting: set[int] = set()
 
@@ -72,6 +74,11 @@ class Calls:
             self.steps.append((OPS[op], of, y, None if y is None else w))
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
         self.rejected |= plan.rejected
+        self.refused += map(tuple, plan.refused)
+        bytes_then = (self.join._texts, self.join._early_bytes, self.join._settled_bytes)
+        self.join._weigh()
+        weighed = (self.join._texts, self.join._early_bytes, self.join._settled_bytes)
+        assert bytes_then == weighed
         assert set(plan.kept) <= set(self.join.kept_slots().tolist())
         assert list(self.join._settled.order) == list(self.join._settled)
         self.waiting = (self.waiting - set(plan.ended)) | plan.began
@@ -85,7 +92,7 @@ class Calls:
                 self.join.corrected(due)
             else:
                 self.join.conflicted()
-        self.plan, self.first = Plan(), self.number
+        self.plan, self.first = Plan(origin=record_of), self.number
 
     def event(self, at: int, time: int, event) -> None:
         what, id_, label, _, w, learn = event
@@ -112,7 +119,7 @@ class Calls:
         """Go on with a join that was saved and loaded."""
         join = self.join
         bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
-        again = LabelJoin(*bounds, join.max_bytes)
+        again = LabelJoin(*bounds, join.max_bytes, join.rules)
         again.load_state(join.to_state())
         self.join = again
 
@@ -157,7 +164,9 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
 
     assert whole.steps == twin.steps
     assert whole.rejected == twin.rejected
+    assert whole.refused == twin.refused
     assert whole.ages == twin.ages
+    assert bound["rules"] == 1 or whole.join.held_bytes <= bound["max_bytes"] + 4
     assert whole.join.outcomes == twin.outcomes
     assert set(whole.join.outcomes) <= set(OUTCOMES)
     assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
@@ -172,6 +181,7 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
     assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
     assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
+    assert cut.refused == whole.refused
     assert cut.join.to_state() == whole.join.to_state()
 
 
@@ -187,7 +197,8 @@ usual_bounds = st.fixed_dictionaries(
     {
         "max_pending": st.integers(1, 8),
         "horizon": st.sampled_from([5, 30, 1000, 1000]),
-        "max_bytes": st.integers(0, 20) | st.just(1 << 62),
+        "max_bytes": st.integers(0, 60) | st.just(1 << 62),
+        "rules": st.sampled_from([1, 2, 2]),
     }
 )
 
