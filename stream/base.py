@@ -263,6 +263,10 @@ class Learner(base.Classifier, abc.ABC):
         """log P(class) + log p(x | class) of each known class; -inf where truly impossible."""
         raise self._lacks("a joint log likelihood")
 
+    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
+        """log p(x), the log of Σ P(class) · p(x | class) over the known classes."""
+        raise self._lacks("an evidence")
+
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
     ) -> None:

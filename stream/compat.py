@@ -104,6 +104,7 @@ class RiverClassifier(Learner):
                 "unlearning_what_was_not_learned_is_refused",
             ),
             "a joint log likelihood": ("the_posterior_is_the_normalised_joint_likelihood",),
+            "an evidence": ("the_evidence_normalises_the_joint_likelihood",),
             "explanations": (
                 "contributions_sum_exactly_to_the_log_odds",
                 "an_explanation_of_the_converse_is_the_negative",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import fsum, isnan, log
+from math import fsum, inf, isnan, log
 from typing import Any
 
 from stream.schema import Label
@@ -67,9 +67,13 @@ class SlowBernoulliNB:
                 trials = mine.get(key, everywhere[key])
                 n = fsum(w for _, w in trials)
                 k = fsum(w for present, w in trials if present == there)
-                terms.append(log((k + self.alpha) / (n + 2 * self.alpha)))
+                share = (k + self.alpha) / (n + 2 * self.alpha)
+                terms.append(log(share) if share > 0 else -inf)
             joint[y] = fsum(terms)
         return joint
 
     def predict_proba_one(self, x: dict[str, Any]) -> dict[Label, float]:
-        return softmax(self.joint_log_likelihood_one(x))
+        joint = self.joint_log_likelihood_one(x)
+        if joint and max(joint.values()) == -inf:
+            joint = {y: log(fsum(w for _, of, w in self.learned if of == y)) for y in joint}
+        return softmax(joint)

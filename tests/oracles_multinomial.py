@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from math import exp, fsum, log
+from math import exp, fsum, inf, log
 from typing import Any
 
 from stream.schema import Label
@@ -23,7 +23,8 @@ def bag(x: dict[str, Any]) -> dict[str, float]:
 
 def softmax(joint: dict[Label, float]) -> dict[Label, float]:
     """The posterior of a joint log likelihood."""
-    odds = {y: exp(value - max(joint.values())) for y, value in joint.items()}
+    top = max(joint.values())
+    odds = {y: exp(value - top) if top > -inf else 1.0 for y, value in joint.items()}
     return {y: value / sum(odds.values()) for y, value in odds.items()}
 
 
@@ -55,14 +56,20 @@ class SlowMultinomialNB:
         joint = {}
         for y, counts in self.counts.items():
             joint[y] = log(self.weights[y] / sum(self.weights.values()))
+            if self.alpha == 0 and not any(counts.values()):  # as all classes together
+                counts = {t: sum(c.get(t, 0.0) for c in self.counts.values()) for t in vocabulary}
             total = sum(counts.values()) + self.alpha * len(vocabulary)
             for token, times in bag(x).items():
                 if token in vocabulary:
-                    joint[y] += times * log((counts.get(token, 0.0) + self.alpha) / total)
+                    share = (counts.get(token, 0.0) + self.alpha) / total
+                    joint[y] += times * log(share) if share > 0 else -inf
         return joint
 
     def predict_proba_one(self, x: dict[str, Any]) -> dict[Label, float]:
-        return softmax(self.joint_log_likelihood_one(x))
+        joint = self.joint_log_likelihood_one(x)
+        if joint and max(joint.values()) == -inf:
+            joint = {y: log(w) for y, w in self.weights.items()}
+        return softmax(joint)
 
 
 class SlowComplementNB(SlowMultinomialNB):

@@ -22,7 +22,7 @@ from stream.bayes.columns import MAX_FEATURES, admit, find
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.token_sets import TokenSetPart
 from stream.block import Block, Floats, Rows
-from stream.errors import InvalidRecordError, StateError
+from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.explain import LinearView
 from stream.parameters import number
 from stream.rows import conflicts
@@ -60,7 +60,8 @@ class BernoulliPart(Part):
         """P(present | class), an attribute a column; NaN where a class never had it."""
         s = self.trials
         alpha = self._alpha * s.unit[0]
-        p = np.where(s.given > 0, (s.present + alpha) / (s.given + 2.0 * alpha), np.nan)
+        p = np.full(s.given.shape, np.nan)
+        np.divide(s.present + alpha, s.given + 2.0 * alpha, out=p, where=s.given > 0)
         return list(p.tolist())
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -94,7 +95,8 @@ class BernoulliPart(Part):
         base = np.zeros(classes)
         for row in gone:
             base += row
-        return base, [(name, there[j] - gone[j]) for j, name in enumerate(self._features)]
+        changes = there - np.where(gone > -inf, gone, LOWEST)
+        return base, [(name, changes[j]) for j, name in enumerate(self._features)]
 
     def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
         w = amount.w * amount.fade * float(self.trials.unit[0])
@@ -168,7 +170,8 @@ class BernoulliNB(BayesClassifier):
     Parameters
     ----------
     alpha
-        Added to the weight of presence and of absence (Laplace: 1). Greater than 0.
+        Added to the weight of presence and of absence (Laplace: 1). 0 is maximum likelihood: what
+        a class never had, or never lacked, makes it impossible.
     binarize
         A number above it is present.
     priors
@@ -201,8 +204,11 @@ class BernoulliNB(BayesClassifier):
     P(present | class) = (k + alpha) / (n + 2 · alpha), where n is the weight of the class's
     records that had the field (for a token: that had a text) and k of those where it was present.
     A field or text that a class never had counts for that class as over all classes. What was
-    never learned is no evidence. Source: Manning, Raghavan and Schütze, Introduction to
-    Information Retrieval, chapter 13.3; McCallum and Nigam 1998.
+    never learned is no evidence. With alpha = 0 a probability may be 0, and only then is a joint
+    log likelihood -inf; if those of all classes are, the posterior is the prior. (With a half-life
+    an absence is forgotten once its weight is beyond the last digit of the sum.) Source: Manning,
+    Raghavan and Schütze, Introduction to Information Retrieval, chapter 13.3; McCallum and Nigam
+    1998.
 
     The fields given cost O(C) each. A text costs O(C · (its tokens + L)), not O(C · vocabulary):
     tokens absent from it that were in equally many texts of the class share one logarithm, and L
@@ -232,7 +238,7 @@ class BernoulliNB(BayesClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        self.alpha = number("alpha", alpha, 0.0, above=True)
+        self.alpha = number("alpha", alpha, 0.0)
         self.binarize = number("binarize", binarize)
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
@@ -284,6 +290,8 @@ class BernoulliNB(BayesClassifier):
         ------
         NotLearnedError
             Fewer than two classes are known, or one that is asked for is not.
+        NotSupportedError
+            With alpha = 0: an attribute that one of them never had, or never lacked.
         """
         a, b = self._pair(label, against, None)
         (_, prior), *_ = self._terms(self.columns([{}]))
@@ -291,6 +299,10 @@ class BernoulliNB(BayesClassifier):
         weights: dict[str, float] = {}
         for part in (self._attributes, self._tokens):
             base, changes = part.line(len(self.classes))
+            if any(np.isinf(term[[a, b]]).any() for _, term in [("", base), *changes]):
+                raise NotSupportedError(
+                    "a linear view needs probabilities above 0; give alpha a value above 0"
+                )
             bias += float(base[a]) - float(base[b])
             weights |= {name: float(term[a]) - float(term[b]) for name, term in changes}
         return LinearView(self.classes[a], self.classes[b], bias, weights)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Collection, Iterable, Mapping
-from math import inf, log
+from math import exp, fsum, inf, log, log1p
 from typing import Any, Self
 
 import numpy as np
@@ -127,6 +127,28 @@ class BayesClassifier(Learner, abc.ABC):
         for _, term in self._terms(self.columns([x])):
             joint += term
         return dict(zip(self.classes, joint.tolist(), strict=True))
+
+    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
+        """log p(x) = log Σ P(class) · p(x | class) over the known classes: how likely such an x is.
+
+        A density where x has numbers, so in their units; low for a record unlike those learned.
+        What is no evidence (gaps, unknown values and tokens) takes no part.
+
+        Returns
+        -------
+        float
+            -inf where every class is impossible. (The posterior is then the prior.)
+
+        Raises
+        ------
+        NotLearnedError
+            No class is known.
+        """
+        joint = sorted(self.joint_log_likelihood_one(x).values())
+        if not joint:
+            raise NotLearnedError("the evidence needs at least one class; learn a record first")
+        *rest, top = joint
+        return top + log1p(fsum(exp(v - top) for v in rest)) if top > -inf else -inf
 
     def explain_rows(
         self, rows: Rows, label: Label | None = None, against: Label | None = None

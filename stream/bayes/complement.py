@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 import numpy as np
 
@@ -87,6 +88,16 @@ class ComplementNB(TokenClassifier):
         self.max_tokens = whole("max_tokens", max_tokens, 1, BUCKETS)
         self.half_life = check_half_life(half_life)
         self._begin()
+
+    @property
+    def not_applicable(self) -> Mapping[str, str]:
+        """Laws that say nothing of this learner, and why."""
+        why = "its scores are no likelihoods"
+        return {**super().not_applicable, "the_evidence_normalises_the_joint_likelihood": why}
+
+    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
+        """Not of this learner: its scores are no likelihoods, so they have no evidence."""
+        raise self._lacks("an evidence")
 
     @property
     def _rule(self) -> int:

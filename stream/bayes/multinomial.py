@@ -85,12 +85,13 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         Notes
         -----
         With a hashed vocabulary the names are "bucket 967112": a token's is
-        ``stream.text.bucket(token)``. With an exact one they are the tokens.
+        ``stream.text.bucket(token)``. With an exact one they are the tokens. With alpha = 0 a token
+        that makes a class impossible has the weight -1e300 for it.
         """
         a, b = self._pair(label, against, None)
         (_, prior), *_ = self._terms(self.columns([{}]))
         line = {
-            name: float(term[a]) - float(term[b])
+            name: max(float(term[a]), LOWEST) - max(float(term[b]), LOWEST)
             for name, term in self._tokens.weights(len(self.classes))
         }
         bias = max(float(prior[a]), LOWEST) - max(float(prior[b]), LOWEST)
@@ -107,7 +108,8 @@ class MultinomialNB(TokenClassifier):
     Parameters
     ----------
     alpha
-        Added to every count (Laplace: 1, Lidstone: less). Greater than 0.
+        Added to every count (Laplace: 1, Lidstone: less). 0 is maximum likelihood: a token that
+        was learned, but never by a class, makes that class impossible.
     vocabulary
         ``"hashed"``: a token is one of 2**20 buckets; rarely two share one. ``"exact"``: tokens
         are kept by name, and explanations and the linear view call them by it; texts take some
@@ -150,6 +152,10 @@ class MultinomialNB(TokenClassifier):
     far. Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, chapter
     13.2; Weinberger et al. 2009 for hashing.
 
+    With alpha = 0 a class without any token counts as all classes together, and a joint log
+    likelihood of -inf is a probability of 0; if those of all classes are, the posterior is the
+    prior.
+
     The likelihood is that of the tokens in their order: the multinomial coefficient, which is
     the same for all classes, is left out.
 
@@ -184,7 +190,7 @@ class MultinomialNB(TokenClassifier):
         priors: Mapping[Label, float] | None = None,
         half_life: float | None = None,
     ) -> None:
-        self.alpha = number("alpha", alpha, 0.0, above=True)
+        self.alpha = number("alpha", alpha, 0.0)
         self.vocabulary = one_of("vocabulary", vocabulary, get_args(Vocabularies))
         self.max_tokens = whole("max_tokens", max_tokens, 1, BUCKETS)
         self.priors = check_priors(priors)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import ClassVar, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import token_sets as kernels
 from stream.bayes._kernels.token_sets import TokenSets
 from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
-from stream.bayes.classifier import left_after
+from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
@@ -55,7 +56,8 @@ class TokenSetPart(Part):
         if not at:
             return []
         alpha = self._alpha * s.unit[0]
-        p = np.where(s.texts > 0, (s.counts[at - 1] + alpha) / (s.texts + 2.0 * alpha), np.nan)
+        p = np.full(s.texts.size, np.nan)
+        np.divide(s.counts[at - 1] + alpha, s.texts + 2.0 * alpha, out=p, where=s.texts > 0)
         return list(p[1:].tolist())
 
     def prepare(self, rows: Rows) -> Rows:
@@ -91,24 +93,29 @@ class TokenSetPart(Part):
             return []
         found = np.unique(hashed_bags(without_numbers(rows), ONE).bucket)
         found = found[(found >= 0) & (self.sets.slot[found] > 0)]
-        present, absent, base = self._shares(found, classes)
+        present, absent, base, certain = self._shares(found, classes)
         for row in absent:
-            base -= row
+            base -= np.where(row > -inf, row, 0.0)
+            certain -= row == -inf
+        base[certain > 0] = -inf
         named = [(f"bucket {b}", present[k]) for k, b in enumerate(found.tolist())]
         return [(ABSENT, base), *named]
 
     def line(self, classes: int) -> tuple[Floats, list[Term]]:
         """All known tokens absent, float64 (C,); and what the presence of each changes."""
         learned = np.flatnonzero(self.sets.slot).astype(np.int64)
-        present, absent, base = self._shares(learned, classes)
-        changes = present - absent
+        present, absent, base, certain = self._shares(learned, classes)
+        base[certain > 0] = -inf
+        changes = present - np.where(absent > -inf, absent, LOWEST)
         return base, [(f"bucket {b}", changes[k]) for k, b in enumerate(learned.tolist())]
 
-    def _shares(self, found: NDArray[np.int64], classes: int) -> tuple[Floats, Floats, Floats]:
+    def _shares(
+        self, found: NDArray[np.int64], classes: int
+    ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
         present, absent = np.zeros((2, found.size, classes))
-        base = np.zeros(classes)
-        kernels.shares(found, classes, self._alpha, self.sets, present, absent, base)
-        return present, absent, base
+        base, certain = np.zeros(classes), np.zeros(classes, dtype=np.int64)
+        kernels.shares(found, classes, self._alpha, self.sets, present, absent, base, certain)
+        return present, absent, base, certain
 
     def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
         if not _has_text(rows, 0):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import exp, inf, isclose, isfinite
 
 from stream.base import Learner
-from stream.checks.claims import Law, claim
+from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import Records, records
+from stream.errors import NotLearnedError
 
 __all__ = ["LAWS"]
 
@@ -33,6 +34,27 @@ def the_posterior_is_the_normalised_joint_likelihood(learner: Learner) -> None:
             claim(
                 isclose(p[label], exp(value - top) / total, rel_tol=1e-9, abs_tol=1e-12),
                 f"posterior {p} of the joint log likelihood {joint}",
+            )
+
+
+def the_evidence_normalises_the_joint_likelihood(learner: Learner) -> None:
+    """log P(class | x) = joint - log p(x), which is -inf only where every class is impossible."""
+    model, data = _learned(learner, 27)
+    refuses(
+        NotLearnedError,
+        lambda: learner.clone().log_evidence_one(data.xs[0]),
+        "an evidence before any class",
+    )
+    for x in data.xs:
+        joint, p = model.joint_log_likelihood_one(x), model.predict_proba_one(x)
+        evidence = model.log_evidence_one(x)
+        claim((evidence == -inf) == (max(joint.values()) == -inf), "an evidence of 0 without cause")
+        if evidence == -inf:
+            continue
+        for label, value in joint.items():
+            claim(
+                isclose(p[label], exp(value - evidence), rel_tol=1e-9, abs_tol=1e-12),
+                f"posterior {p} of the joint {joint} with the evidence {evidence}",
             )
 
 
@@ -77,6 +99,7 @@ def parameters_are_counted(learner: Learner) -> None:
 
 LAWS: tuple[Law, ...] = (
     the_posterior_is_the_normalised_joint_likelihood,
+    the_evidence_normalises_the_joint_likelihood,
     contributions_sum_exactly_to_the_log_odds,
     an_explanation_of_the_converse_is_the_negative,
     parameters_are_counted,

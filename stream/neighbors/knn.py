@@ -121,6 +121,7 @@ class KNNClassifier(Learner):
         "contributions_sum_exactly_to_the_log_odds": "a vote has no share of a feature",
         "an_explanation_of_the_converse_is_the_negative": "a vote has no share of a feature",
         "parameters_are_counted": "it keeps records, it has no parameters",
+        "the_evidence_normalises_the_joint_likelihood": "its joint leaves the ball's volume out",
     }
 
     def __init__(

@@ -176,6 +176,10 @@ class Discretized(Learner):
         """The learner's, of the bins."""
         return self.learner.joint_log_likelihood_one(self._as_seen(x))
 
+    def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
+        """The learner's, of the bins: a probability of bins, not a density."""
+        return self.learner.log_evidence_one(self._as_seen(x))
+
     def explain_rows(
         self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import BernoulliNB as SklearnBernoulliNB
 
-from stream import NotLearnedError, Rows, SchemaError, State, StateError
+from stream import NotLearnedError, NotSupportedError, Rows, SchemaError, State, StateError
 from stream.bayes.bernoulli import BernoulliNB
 from stream.bayes.token_sets import ABSENT, _indexed
 from stream.block import PREDICT_THEN_LEARN, Block
@@ -50,7 +50,16 @@ def learned(**parameters: Any) -> BernoulliNB:
 @given(
     STREAM,
     RECORD,
-    st.sampled_from([{}, {"alpha": 0.1}, {"binarize": 0.7}, {"alpha": 30.0, "half_life": 3.0}]),
+    st.sampled_from(
+        [
+            {},
+            {"alpha": 0.1},
+            {"binarize": 0.7},
+            {"alpha": 30.0, "half_life": 3.0},
+            {"alpha": 0.0},
+            {"alpha": 0.0, "half_life": 3.0},
+        ]
+    ),
 )
 @settings(deadline=None, max_examples=80)
 def test_posterior_is_that_of_the_obvious_twin(
@@ -66,6 +75,42 @@ def test_posterior_is_that_of_the_obvious_twin(
         slow.joint_log_likelihood_one(x), rel=1e-11
     )
     assert fast.predict_proba_one(x) == pytest.approx(slow.predict_proba_one(x), abs=1e-12)
+
+
+def test_maximum_likelihood_is_the_share_of_records() -> None:
+    """By hand, l = 0: birds sing (2 of 2), one flies (1 of 2), "it" is in every text."""
+    model = learned(alpha=0)
+
+    assert model.token_probability("flies") == {"bird": 0.5, "cat": 0.0}
+    assert model.probabilities["bird"] == {"beak": 1.0, "fur": 0.0}
+    # Birds: it and sings are certain, flies and the comma absent 1/2 each, purrs absent for sure.
+    # Cats: none sings.
+    joint = model.joint_log_likelihood_one({"text": "it sings"})
+    assert exp(joint["bird"]) == pytest.approx(2 / 3 / 2 / 2, rel=1e-14)
+    assert joint["cat"] == -inf
+    # Without "it", which every text had, both are impossible: the posterior is the prior.
+    assert set(model.joint_log_likelihood_one({"text": "sings"}).values()) == {-inf}
+    assert model.predict_proba_one({"text": "sings"}) == model.predict_proba_one({})
+    assert model.joint_log_likelihood_one({"beak": False})["bird"] == -inf
+
+
+def test_explanation_of_maximum_likelihood_has_no_nan() -> None:
+    """What is certain and there counts 0; what is certain and lacking makes impossible."""
+    model = learned(alpha=0)
+    there = model.explain_one({"text": "it sings"}, "bird", "cat")
+    lacking = model.explain_one({"text": "flies"}, "bird", "cat")
+
+    assert there.contributions["it"] == 0.0
+    assert there.contributions["sings"] == pytest.approx(1e300)
+    assert there.contributions[ABSENT] == pytest.approx(1e300, abs=0.0)
+    assert lacking.log_odds == pytest.approx(1e300)
+    with pytest.raises(NotSupportedError, match="above 0"):
+        model.linear_view()
+
+
+def test_laws_hold_without_smoothing() -> None:
+    """Each law, with alpha = 0."""
+    check_laws(BernoulliNB(alpha=0))
 
 
 def test_posterior_on_sms_is_that_of_scikit_learn(shared_csv) -> None:
@@ -348,8 +393,8 @@ def test_rows_prepared_or_not_give_the_same_bits() -> None:
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({"alpha": 0}, "alpha must be a number greater than 0"),
-        ({"alpha": inf}, "alpha must be a number greater than 0"),
+        ({"alpha": -0.1}, "alpha must be a number from 0"),
+        ({"alpha": inf}, "alpha must be a number from 0"),
         ({"binarize": nan}, "binarize must be a number within"),
         ({"half_life": 0.5}, "half_life"),
         ({"priors": {"a": 2.0}}, "priors"),

@@ -15,11 +15,13 @@ from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
 from stream import Block, InvalidRecordError, MultinomialNB, Rows, SchemaError, State, StateError
 from stream.block import PREDICT_THEN_LEARN
+from stream.checks import yield_laws
 from stream.evaluate.progressive import progressive
 from stream.text import BUCKETS, MAX_TOKENS, bucket
 from tests.oracles_multinomial import SlowMultinomialNB
 from tests.oracles_sklearn import named, token_matrix, worst_difference
 
+ZERO = MultinomialNB(alpha=0)
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)
 RECORD = st.fixed_dictionaries(
     {"text": WORDS.map(" ".join), "free": st.sampled_from([None, 0, 1, 0.5, 3])}
@@ -45,7 +47,7 @@ def learned(alpha: float = 1.0) -> MultinomialNB:
     return model
 
 
-@given(STREAM, RECORD, st.sampled_from([1.0, 0.1, 30.0]), st.sampled_from([None, 3.0]))
+@given(STREAM, RECORD, st.sampled_from([1.0, 0.1, 30.0, 0.0]), st.sampled_from([None, 3.0]))
 @settings(deadline=None, max_examples=60)
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]],
@@ -63,6 +65,51 @@ def test_posterior_is_that_of_the_obvious_twin(
         slow.joint_log_likelihood_one(x), rel=1e-12
     )
     assert fast.predict_proba_one(x) == pytest.approx(slow.predict_proba_one(x), abs=1e-12)
+
+
+def test_maximum_likelihood_is_the_shares_of_the_tokens() -> None:
+    """Spam's tokens: free free money; ham's: money home. By hand, l = 0."""
+    model = MultinomialNB(alpha=0)
+    model.learn_many([{"text": "free free money"}, {"text": "money home"}], ["spam", "ham"])
+    joint = model.joint_log_likelihood_one({"text": "money"})
+
+    assert {y: exp(v) for y, v in joint.items()} == pytest.approx(
+        {"spam": 1 / 2 * 1 / 3, "ham": 1 / 2 * 1 / 2}, rel=1e-14
+    )
+    assert model.predict_proba_one({"text": "money"}) == pytest.approx({"spam": 0.4, "ham": 0.6})
+    # A token that one class never had makes it impossible, whatever else is there.
+    assert model.joint_log_likelihood_one({"text": "money home"})["spam"] == -inf
+    assert model.predict_proba_one({"text": "money home"}) == {"spam": 0.0, "ham": 1.0}
+    # Impossible in both: the prior. Unknown tokens are no evidence.
+    assert set(model.joint_log_likelihood_one({"text": "free home"}).values()) == {-inf}
+    assert model.predict_proba_one({"text": "free home"}) == {"spam": 0.5, "ham": 0.5}
+    assert model.predict_proba_one({"text": "unheard"}) == {"spam": 0.5, "ham": 0.5}
+
+
+def test_maximum_likelihood_of_a_class_without_tokens_is_that_of_all() -> None:
+    """Its own share is 0 of 0: it counts as all classes together, so it stays possible."""
+    model = MultinomialNB(alpha=0)
+    model.learn_many([{"text": "free money"}, {"text": ""}, {"text": "home"}], ["a", "b", "c"])
+    joint = model.joint_log_likelihood_one({"text": "free"})
+
+    expected = {"a": 1 / 3 * 1 / 2, "b": 1 / 3 * 1 / 3, "c": 0.0}
+    assert {y: exp(v) for y, v in joint.items()} == pytest.approx(expected, rel=1e-14)
+
+
+def test_line_of_maximum_likelihood_has_no_nan() -> None:
+    """A token that neither of two classes had decides nothing between them."""
+    model = MultinomialNB(alpha=0)
+    model.learn_many([{"text": "free"}, {"text": "home"}, {"text": "sun"}], ["a", "b", "c"])
+    line = model.linear_view("a", "b")
+
+    assert line.weights[f"bucket {bucket('sun')}"] == 0.0
+    assert line.weights[f"bucket {bucket('free')}"] == pytest.approx(1e300)
+
+
+@pytest.mark.parametrize("law", [pytest.param(f, id=f.__name__) for f in yield_laws(ZERO)])
+def test_law_holds_without_smoothing(law) -> None:
+    """Each law, with alpha = 0."""
+    law(ZERO)
 
 
 def test_posterior_is_that_of_scikit_learn() -> None:
@@ -183,10 +230,10 @@ def test_weight_beyond_the_bound_is_refused_whole() -> None:
     assert model.fingerprint() == before
 
 
-@pytest.mark.parametrize("alpha", [0, -1.0, nan, inf, 1e101])
+@pytest.mark.parametrize("alpha", [-1.0, nan, inf, 1e101])
 def test_alpha_out_of_range_is_refused(alpha: float) -> None:
     """One line says what was expected and what came."""
-    with pytest.raises(SchemaError, match="alpha must be a number greater than 0"):
+    with pytest.raises(SchemaError, match="alpha must be a number from 0"):
         MultinomialNB(alpha)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan, log
+from math import inf, isnan, log
 from typing import Any, NamedTuple
 
 from numba import njit
@@ -52,10 +52,10 @@ def fade(s: Any, growth: float) -> None:
 
 @njit(cache=True)
 def log_probability(there: bool, given: float, present: float, alpha: float) -> float:
-    """Log probability that the attribute is present, or that it is absent."""
+    """Log probability that the attribute is present, or that it is absent; -inf for never."""
     # present <= given, sum for sum: rounding is monotonic. The bound is for damaged states.
     times = present if there else max(given - present, 0.0)
-    return log(times + alpha) - log(given + 2.0 * alpha)
+    return log(times + alpha) - log(given + 2.0 * alpha) if times + alpha > 0.0 else -inf
 
 
 @njit(cache=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import floor, isnan, log
+from math import floor, inf, isnan, log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,6 +102,28 @@ def add_terms(
 
 
 @njit(cache=True)
+def add_shares(bucket: Any, times: Any, known: int, s: Any, out: Any) -> None:
+    """`add_terms` of maximum likelihood, alpha 0: a token that a class never had is impossible.
+
+    A class without any token counts as all classes together.
+    """
+    everywhere = 0.0
+    for c in range(known):
+        everywhere += s.total[c]
+    for k in range(bucket.shape[0]):
+        at = s.slot[bucket[k]] if bucket[k] >= 0 else 0
+        if at == 0:
+            continue
+        anywhere = 0.0
+        for c in range(known):
+            anywhere += s.counts[at - 1, c]
+        for c in range(known):
+            some = s.total[c] > 0.0
+            n, total = s.counts[at - 1, c] if some else anywhere, s.total[c] if some else everywhere
+            out[c] += times[k] * (log(n) - log(total)) if n > 0.0 else -inf
+
+
+@njit(cache=True)
 def log_totals(known: int, alpha: float, s: Any, out: Any) -> None:
     """out float64 (C,): log of all token counts outside each class, smoothed."""
     # Sums from both sides: a difference of a large sum and its largest term has no digits left.
@@ -182,7 +204,9 @@ def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, 
         begin_complement(known, pseudo, s, work, rule)
     for k in range(bucket.shape[0]):
         one, n = bucket[k : k + 1], times[k : k + 1]
-        if rule == MULTINOMIAL:
+        if rule == MULTINOMIAL and alpha == 0.0:
+            add_shares(one, n, known, s, out[k])
+        elif rule == MULTINOMIAL:
             add_terms(one, n, known, pseudo, s, np.empty(0), work[0], out[k])
         else:
             add_complement_terms(one, n, known, pseudo, s, work, rule, out[k])
@@ -216,7 +240,9 @@ def progressive(
         tokens = slice(start[row[i]], start[row[i] + 1])
         if steps.op[i] != 1:
             pseudo = alpha * s.unit[0]
-            if rule == MULTINOMIAL:
+            if rule == MULTINOMIAL and alpha == 0.0:
+                add_shares(bucket[tokens], times[tokens], known, s, joint[k])
+            elif rule == MULTINOMIAL:
                 add_terms(bucket[tokens], times[tokens], known, pseudo, s, logs, work[0], joint[k])
             else:
                 if stale:

@@ -8,7 +8,7 @@ n tokens in all has at most sqrt(2n) levels as long as weights are 1.
 
 from __future__ import annotations
 
-from math import log, log1p
+from math import inf, log, log1p
 from typing import Any, NamedTuple
 
 from numba import njit
@@ -141,28 +141,36 @@ def count_unknown(bucket: Any, slot: Any) -> int:
 
 @njit(cache=True)
 def log_absent(count: float, texts: float, alpha: float) -> float:
-    """Log probability that a token of `count` texts is absent."""
+    """Log probability that a token of `count` texts is absent; -inf where it never was."""
     # Most counts are small, and many such terms are added: log1p keeps their digits.
     if 2.0 * count <= texts:
         return log1p(-(count + alpha) / (texts + 2.0 * alpha))
-    return log(max(texts - count, 0.0) + alpha) - log(texts + 2.0 * alpha)
+    rest = max(texts - count, 0.0) + alpha
+    return log(rest) - log(texts + 2.0 * alpha) if rest > 0.0 else -inf
 
 
 @njit(cache=True)
 def log_present(count: float, texts: float, alpha: float) -> float:
-    """Log probability that a token of `count` texts is present."""
-    return log(count + alpha) - log(texts + 2.0 * alpha)
+    """Log probability that a token of `count` texts is present; -inf where it never was."""
+    return log(count + alpha) - log(texts + 2.0 * alpha) if count + alpha > 0.0 else -inf
 
 
 @njit(cache=True)
 def log_all_absent(q: int, alpha: float, s: Any) -> Any:
-    """Log probability, by column q, that every known token is absent."""
+    """Log probability, by column q, that every known token is absent, but for the certain ones.
+
+    And how many are certain: never absent, which alpha = 0 makes impossible.
+    """
     rest = s.size[0]
-    total = 0.0
+    total, certain = 0.0, 0
     for k in range(s.levels[q]):
-        total += s.times[q, k] * log_absent(s.level[q, k], s.texts[q], alpha)
         rest -= s.times[q, k]
-    return total + rest * log_absent(0.0, s.texts[q], alpha)
+        term = log_absent(s.level[q, k], s.texts[q], alpha)
+        if term == -inf:
+            certain += s.times[q, k]
+        else:
+            total += s.times[q, k] * term
+    return total + rest * log_absent(0.0, s.texts[q], alpha), certain
 
 
 @njit(cache=True)
@@ -172,29 +180,42 @@ def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
         return
     for c in range(known):
         q = c + 1 if s.texts[c + 1] > 0.0 else 0  # a class without a text: as probable as anywhere
-        joint = out[c] + log_all_absent(q, alpha, s)
+        base, certain = log_all_absent(q, alpha, s)
+        joint = out[c] + base
         for k in range(bucket.shape[0]):
             at = s.slot[bucket[k]] - 1 if bucket[k] >= 0 else -1
             if at < 0 or (k > 0 and bucket[k] == bucket[k - 1]):
                 continue
             n = s.counts[at, q]
-            joint += log_present(n, s.texts[q], alpha) - log_absent(n, s.texts[q], alpha)
-        out[c] = joint
+            absent = log_absent(n, s.texts[q], alpha)
+            if absent == -inf:  # it is certain, and there: its log probability is 0
+                certain -= 1
+            else:
+                joint += log_present(n, s.texts[q], alpha) - absent
+        out[c] = joint if certain == 0 else -inf
 
 
 @njit(cache=True)
 def shares(
-    bucket: Any, known: int, alpha: float, s: Any, present: Any, absent: Any, base: Any
+    bucket: Any,
+    known: int,
+    alpha: float,
+    s: Any,
+    present: Any,
+    absent: Any,
+    base: Any,
+    certain: Any,
 ) -> None:
-    """Log probabilities of each token's presence and absence, and of the absence of all.
+    """Log probabilities of each token's presence and absence, and `log_all_absent`.
 
-    bucket int64 (k,): learned ones. present, absent float64 (k, C); base float64 (C,).
+    bucket int64 (k,): learned ones. present, absent float64 (k, C); base float64, certain int64
+    (C,).
     """
     if s.texts[0] <= 0.0:
         return
     for c in range(known):
         q = c + 1 if s.texts[c + 1] > 0.0 else 0
-        base[c] = log_all_absent(q, alpha * s.unit[0], s)
+        base[c], certain[c] = log_all_absent(q, alpha * s.unit[0], s)
         for k in range(bucket.shape[0]):
             n = s.counts[s.slot[bucket[k]] - 1, q]
             present[k, c] = log_present(n, s.texts[q], alpha * s.unit[0])
