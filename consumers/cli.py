@@ -157,5 +157,7 @@ def _end(error: Exception) -> NoReturn:
     else:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
-    typer.echo(f"headwater: {masked(line)}", err=True)
+    log = sys.modules.get("consumers.telemetry.log")  # only a service has one
+    if log is None or not log.ended(masked(line), code):
+        typer.echo(f"headwater: {masked(line)}", err=True)
     raise SystemExit(code)

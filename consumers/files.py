@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ LONGEST_INTEGER = 18  # digits; more do not fit 64 bits and are read as a float
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 _TRUTH = {"true": True, "false": False}
-_SEPARATORS = {";": "';'", "\t": "tab"}
+_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 
 Record = dict[str, object]
 Convert = Callable[[str], object]
@@ -164,9 +165,10 @@ def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> 
     if header is None:
         raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
     for separator, shown in _SEPARATORS.items():
-        if len(header) == 1 and separator in header[0]:
+        if sum(name.count(separator) for name in header) >= len(header):
             raise ConfigError(
-                f"{path}: looks {shown}-separated; only commas are read, so write it with commas"
+                f"{path}: the header looks {shown}-separated; only commas are read, so write the "
+                "file with commas"
             )
     for name in header:
         if not name or header.count(name) > 1:
@@ -265,12 +267,26 @@ def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
         except csv.Error as error:
             raise ConfigError(f"{path}: line {rows.line_num} is not CSV ({error})") from None
         except UnicodeDecodeError as error:
-            raise _not_utf8(path, f"after line {rows.line_num}", error) from None
+            raise _not_utf8(path, f"line {_undecodable(path)}", error) from None
+
+
+def _undecodable(path: Path) -> int:
+    """The first line that is not UTF-8: the reader decodes many lines at once."""
+    with _bytes(path) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 0
 
 
 def _not_utf8(path: Path, where: str, error: UnicodeDecodeError) -> ConfigError:
     byte = error.object[error.start]
-    return ConfigError(f"{path}: {where}: byte 0x{byte:02x} is not UTF-8; convert the file to it")
+    return ConfigError(
+        f"{path}: {where}: byte 0x{byte:02x} is not UTF-8; convert the file, for "
+        f"example with `iconv -f latin1 -t utf-8 {shlex.quote(path.name)}`"
+    )
 
 
 def _shortened(text: str | bytes) -> str:

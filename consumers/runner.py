@@ -174,6 +174,14 @@ class Runner:
                 "process has taken over while the log could not be reached; stop this one"
             )
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
+        if owner.fenced:
+            log.warning(
+                "shard %d of %s was run by process %s, which still runs: this process has taken it "
+                "over, and that one ends with exit code 3",
+                self._shard,
+                self._config.name,
+                owner.fenced,
+            )
         try:
             live = self._recover(owner, found)
             writer = SnapshotWriter(

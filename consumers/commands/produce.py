@@ -270,7 +270,9 @@ def _read_by(config: Path | None) -> Input | None:
 
 
 def _compare(config: Path | None, read: Input, topic: str, label_topic: str | None) -> None:
-    """Say where a topic is not the one the configuration reads."""
+    """Say where a topic is not the one the configuration reads; labels may also come alone."""
+    if topic == read.labels and label_topic is None:
+        return
     pairs: list[tuple[str, str, str | None]] = [("observations", topic, read.observations)]
     if label_topic is not None:
         pairs.append(("labels", label_topic, read.labels))

@@ -17,7 +17,7 @@ import msgspec
 
 from consumers.secrets import HIDDEN, redacted, secret_key
 
-__all__ = ["JsonLines", "Level", "Lines", "Style", "configure"]
+__all__ = ["JsonLines", "Level", "Lines", "Style", "configure", "ended"]
 
 Style = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -53,6 +53,18 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     # The client tells of every connection at INFO: worth reading only when looking for a fault.
     kafka = logging.INFO if level == "debug" else max(wanted, logging.WARNING)
     logging.getLogger("kafka").setLevel(kafka)
+
+
+def ended(line: str, code: int) -> bool:
+    """Log why the process ends, with its exit code, if the log is JSON; whether it is.
+
+    For people the command prints the line by itself, without time and level.
+    """
+    handlers = logging.getLogger().handlers
+    if not any(isinstance(handler.formatter, JsonLines) for handler in handlers):
+        return False
+    logging.getLogger("headwater").error("%s", line, extra={"exit_code": code})
+    return True
 
 
 class Lines(logging.Formatter):

@@ -52,6 +52,8 @@ class KafkaOwner:
         The partition a record goes to; TransportError where its topic is unknown.
     """
 
+    fenced = ""  # a broker does not tell which process an older owner is
+
     def __init__(
         self,
         options: KafkaOptions,

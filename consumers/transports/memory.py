@@ -168,6 +168,8 @@ class MemoryLog:
 class MemoryOwner:
     """The owner of a shard; made by `MemoryLog.owner`."""
 
+    fenced = ""  # it knows no other processes
+
     def __init__(
         self,
         store: _Store,

@@ -94,7 +94,16 @@ class Member(Protocol):
 
 
 class Owner(Protocol):
-    """The one process that consumes a shard's inputs and commits."""
+    """The one process that consumes a shard's inputs and commits.
+
+    Attributes
+    ----------
+    fenced
+        Number of the process on this machine that owned the shard and still runs; "" where there
+        is none, or the log cannot know.
+    """
+
+    fenced: str
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position. Called once, with every input."""

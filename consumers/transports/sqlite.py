@@ -7,10 +7,12 @@ raised by each new owner and checked inside the transaction of every commit.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 from consumers.errors import FencedError, TransportError
 from consumers.records import Fetched, Outgoing, Partition, Record
@@ -150,7 +152,15 @@ class SqliteLog:
 
 
 class SqliteOwner:
-    """The owner of a shard; made by `SqliteLog.owner`."""
+    """The owner of a shard; made by `SqliteLog.owner`.
+
+    Attributes
+    ----------
+    fenced
+        The process that owned the shard and still runs, such as "4711"; "" where there is none.
+    """
+
+    fenced = ""
 
     def __init__(
         self, database: Database, name: str, shard: int, inputs: Sequence[Partition]
@@ -160,8 +170,10 @@ class SqliteOwner:
         self._shard = shard
         self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
         self._positions: dict[Partition, int] = {}
-        self._epoch = database.next_epoch(name, shard)
+        self._epoch, held = database.next_epoch(name, shard, _process_name(os.getpid()))
         self.closed = False
+        if held and _runs(held):
+            self.fenced = held.split()[0]
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position."""
@@ -239,8 +251,34 @@ class SqliteOwner:
 
     def close(self) -> None:
         """Close the file; ownership ends with the next owner."""
-        self.closed = True
-        self._database.close()
+        if not self.closed:
+            self.closed = True
+            with suppress(TransportError):  # only a notice at the next start depends on it
+                self._database.release(self._name, self._shard, self._epoch)
+            self._database.close()
+
+
+def _process_name(number: int) -> str:
+    """A process by its number and, where the system tells, its start: numbers are used again."""
+    try:
+        started = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return str(number)
+    return f"{number} {started}"
+
+
+def _runs(process: str) -> bool:
+    """Whether it is another process, of this machine, that has not ended."""
+    number = int(process.split()[0])
+    if number == os.getpid():
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is somebody else's
+        pass
+    return _process_name(number) == process
 
 
 def _ends(database: Database, partitions: Sequence[Partition]) -> dict[Partition, int]:

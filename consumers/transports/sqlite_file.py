@@ -52,6 +52,13 @@ PRAGMA application_id = {_APPLICATION_ID};
 PRAGMA user_version = {_SCHEMA_VERSION};
 """
 
+_HOLDERS = """
+CREATE TABLE IF NOT EXISTS holders (
+    name TEXT NOT NULL, shard INTEGER NOT NULL, process TEXT NOT NULL,
+    PRIMARY KEY (name, shard)
+) WITHOUT ROWID
+"""
+
 _encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(tuple[Header, ...]).decode
 
@@ -301,14 +308,30 @@ class Database:
             ends[log] = end + len(fresh)
         return ends
 
-    def next_epoch(self, name: str, shard: int) -> int:
+    def next_epoch(self, name: str, shard: int, process: str) -> tuple[int, str]:
+        """Take a shard: its new epoch, and the process that held it and never closed it, or ""."""
         with self.transaction():
+            self._connection.execute(_HOLDERS)  # a file of an earlier version has no such table
             self._connection.execute(
                 "INSERT INTO owners VALUES (?, ?, 1) "
                 "ON CONFLICT (name, shard) DO UPDATE SET epoch = epoch + 1",
                 (name, shard),
             )
-            return self.epoch(name, shard)
+            found = self._connection.execute(
+                "SELECT process FROM holders WHERE name = ? AND shard = ?", (name, shard)
+            ).fetchone()
+            self._connection.execute(
+                "INSERT OR REPLACE INTO holders VALUES (?, ?, ?)", (name, shard, process)
+            )
+            return self.epoch(name, shard), "" if found is None else str(found[0])
+
+    def release(self, name: str, shard: int, epoch: int) -> None:
+        """The holder of this epoch has closed the shard; a later one stays."""
+        with self.transaction():
+            if self.epoch(name, shard) == epoch:
+                self._connection.execute(
+                    "DELETE FROM holders WHERE name = ? AND shard = ?", (name, shard)
+                )
 
     def epoch(self, name: str, shard: int) -> int:
         which = "SELECT epoch FROM owners WHERE name = ? AND shard = ?"

@@ -98,6 +98,11 @@ class Service:
         return Path(self._said.name).read_text(encoding="utf-8", errors="replace")
 
     @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether it still runs."""
         return self._process.poll() is None

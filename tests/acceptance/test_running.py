@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -171,11 +172,29 @@ def test_second_owner_fences_the_first_which_exits_3(feed: Feed, running: Servic
         ended = second.terminate()
 
     (line,) = re.findall(r"^headwater: .*", running.output, re.MULTILINE)
+    assert f"shard 0 of svc was run by process {running.pid}, which still runs" in second.output
     assert code == 3
     assert "another owner has taken it over" in line
     assert ended == 0
     offsets = [p["position"]["offset"] for p in feed.predictions()]
     assert offsets == list(range(2 * PAGES))
+
+
+def test_log_of_json_is_json_to_its_last_line(feed: Feed) -> None:
+    """Also the line that says why the process ends."""
+    feed.produce()
+    feed.edit("svc.toml", ("[http]", '[telemetry]\nlog = "json"\n[http]'))
+    with Service(feed.config) as first:
+        first.wait_until(lambda: '"message":"live at journal entry' in first.output)
+        first.wait_until(lambda: len(feed.predictions()) == PAGES)
+        feed("run", "svc.toml", "--drain")
+        code = first.wait()
+        lines = [json.loads(line) for line in first.output.splitlines()]
+
+    assert code == 3
+    assert lines[-1]["level"] == "error"
+    assert lines[-1]["exit_code"] == 3
+    assert "another owner has taken it over" in lines[-1]["message"]
 
 
 def test_changed_identity_exits_2_and_names_the_key_and_the_ways_on(

@@ -214,6 +214,7 @@ def test_topics_the_configuration_does_not_read_are_pointed_out(
     command = ["--config", str(config), "--label", "y", "--label-topic"]
 
     assert main(["produce", "obs", str(file), *command, "lab"]) == 0
+    assert main(["produce", "lab", str(file), "--config", str(config)]) == 0, "labels alone"
     assert capsys.readouterr().err == ""
     assert main(["produce", "abs", str(file), *command, "lob"]) == 0
     err = capsys.readouterr().err

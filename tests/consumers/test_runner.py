@@ -56,6 +56,8 @@ class Flaky:
 class FlakyOwner:
     """The owner of a `Flaky` log."""
 
+    fenced = ""
+
     def __init__(self, log: Flaky, owner) -> None:
         self._log, self._owner = log, owner
 

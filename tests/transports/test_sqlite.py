@@ -30,6 +30,17 @@ for number in range(20):
 log.close()
 """
 
+OWNER = """
+import sys
+from consumers.records import Partition
+from consumers.transports import open_log
+log = open_log(sys.argv[1])
+owner = log.owner("svc", 0, [Partition("feed", 0)])
+print(repr(owner.fenced), flush=True)
+sys.stdin.readline()
+log.close()
+"""
+
 FOLLOWER = """
 import sys
 from consumers.records import Partition
@@ -385,3 +396,23 @@ def test_file_that_has_lost_its_owners_fails_as_a_transport_does(log, path) -> N
 
     with pytest.raises(TransportError, match="no such table"):
         owner.confirm({})
+
+
+@pytest.mark.parametrize("end", ["none", "close", "kill"])
+def test_new_owner_knows_the_process_it_fences(log, path, end):
+    """Only one that still runs and has not closed the shard; never itself."""
+    command = [sys.executable, "-c", OWNER, f"sqlite:{path}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout.readline() == b"''\n", "nobody was there"
+        if end == "close":
+            first.communicate(b"\n")
+        elif end == "kill":
+            first.kill()
+            first.wait()
+
+        taken = log.owner("svc", 0, [FEED])
+        again = log.owner("svc", 0, [FEED])
+        first.kill()
+
+    assert taken.fenced == (str(first.pid) if end == "none" else "")
+    assert again.fenced == ""
