@@ -7,37 +7,37 @@ Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from consumers import journal
 from consumers.errors import TransportError
-from consumers.journal import Entry, Identity, Journaled, Merge, Reset, Roster
+from consumers.journal import Check, Entry, Identity, Journaled, Merge, Reset, Roster
 from consumers.lineup import Lineup
-from consumers.records import Batch, Partition
-from consumers.shard import Outcome, Shard
+from consumers.records import UNBOUNDED, Batch, Partition
+from consumers.shard import Before, Outcome, Shard
 from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
 from stream.schema import Field
 
 __all__ = ["Course", "Live", "Progress", "Sources", "course", "linked", "replay", "steps"]
 
-WINDOW = 100_000  # records read back in one go: so many may wait for those of another partition
+WINDOW = 100_000  # records read back by one call of the log
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The partitions a shard consumes, and its journal's."""
+    """The partitions a shard consumes, its journal's, and how many bytes are worked on at once."""
 
     inputs: tuple[Partition, ...]
     label_topics: frozenset[str]
     journal: Partition
     predictions_partitions: int
     largest_dead_letter: int | None = None
+    max_bytes: int = UNBOUNDED
 
 
 @dataclass(slots=True)
@@ -47,9 +47,9 @@ class Live:
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
     `entry` is entry 0, `identity` its hash, which every snapshot of this service carries;
     `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
-    is another here; `last` what came of the last entry replayed, where its outputs were written
-    after it and so may not have been; `chain` the hash of every bit said and scored so far;
-    `diverged` the first entry that a river model did not repeat.
+    is another here; `last` what came of the last entry replayed, piece by piece, where its outputs
+    were written after it and so may not have been; `chain` the hash of every bit said and scored
+    so far; `diverged` the first entry that a river model did not repeat.
     """
 
     shard: Shard
@@ -64,7 +64,7 @@ class Live:
     snapshot: int | None = None
     differs: str | None = None
     refused: tuple[str, ...] = ()
-    last: Outcome | None = None
+    last: Sequence[Outcome] = ()
     diverged: int | None = None
     news: tuple[str, ...] = ()
 
@@ -140,7 +140,9 @@ def replay(
 def steps(
     log: Log, found: Sources, live: Live, end: int, ahead: Course
 ) -> Iterator[tuple[Entry, Outcome]]:
-    """Each entry of the history up to `end` with what came of it; the shard has moved past it.
+    """Each entry of the history up to `end` with what came of it, the shard having moved past it.
+
+    An entry of more bytes than are worked on at once comes piece by piece.
 
     Raises
     ------
@@ -150,36 +152,46 @@ def steps(
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
         cut = ahead.without(window[0][1].seq) is not None
         passed = [] if cut else [entry for _, entry in window if isinstance(entry, Entry)]
-        with closing(_read_back(log, found, live.shard, passed)) as batches:
+        with closing(_Reader(log, found, live.shard, passed)) as reader:
             for at, entry in window:
                 if entry.seq != live.seq + 1:
                     raise TransportError(
                         f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
                         "entries are missing, the model cannot be rebuilt"
                     )
-                outcome = None
                 if cut or not isinstance(entry, Entry):
                     _pass_over(entry, live, cut)
                 else:
-                    outcome = _apply(entry, next(batches), live)
-                    live.last = outcome if entry.aside else None
+                    for outcome in _apply(entry, reader.pieces(entry), live):
+                        live.replayed += len(outcome.batch)
+                        yield entry, outcome
                 live.seq, live.position, live.now = entry.seq, at + 1, entry.now
-                if isinstance(entry, Entry) and outcome is not None:
-                    live.replayed += len(outcome.batch)
-                    yield entry, outcome
     live.position = max(live.position, end)
 
 
-def _apply(entry: Entry, batch: Batch, live: Live) -> Outcome:
-    journal.check(entry, batch)
-    ratio = entry.max_dead_letter_ratio
-    outcome = live.shard.process(
-        batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift
-    )
-    live.chain = linked(live.chain, outcome)
-    _check_chain(entry, live)
-    _move(entry, live)
-    return outcome
+def _apply(entry: Entry, pieces: Iterable[Batch], live: Live) -> Iterator[Outcome]:
+    """Process an entry, in as many pieces as it was read in; what came of each."""
+    check, before, last = Check(entry), Before(), list[Outcome]()
+    for batch in pieces:
+        whole = check.add(batch)
+        outcome = live.shard.process(
+            batch,
+            entry.now,
+            skips=entry.skips,
+            ratio=entry.max_dead_letter_ratio,
+            drift=None if before.parts else entry.drift,
+            before=before,
+            more=not whole,
+        )
+        if whole:
+            live.chain = linked(live.chain, outcome)
+            _check_chain(entry, live)
+            _move(entry, live)
+        if entry.aside:
+            last.append(outcome)
+        live.last = last
+        yield outcome
+    check.end()
 
 
 def _pass_over(entry: Entry | Reset | Roster, live: Live, cut: bool) -> None:
@@ -233,28 +245,59 @@ def _windows(
         yield window
 
 
-def _read_back(
-    log: Log, found: Sources, shard: Shard, window: Sequence[Entry]
-) -> Generator[Batch, None, None]:
-    """The batch of each entry; the next records are fetched while one is worked on."""
-    starts = {p: shard.positions[p] for p in found.inputs}
-    ends = dict(starts)
-    for entry in window:
-        ends |= _ends(entry)
-    moved = [p for p in found.inputs if ends[p] > starts[p]]
-    merged = Merge(found.inputs, found.label_topics)
-    with closing(log.read({p: starts[p] for p in moved}, {p: ends[p] for p in moved})) as read:
+class _Reader:
+    """The records of the entries of a window, read from the log as they are asked for.
+
+    What is read ahead is bounded in bytes, however the log serves its partitions, and so is a
+    piece.
+    """
+
+    def __init__(self, log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> None:
+        starts = {p: shard.positions[p] for p in found.inputs}
+        ends = dict(starts)
         for entry in window:
-            upto = _ends(entry)
-            while any(merged.position(p) < end for p, end in upto.items()):
-                fetched = next(read, None)
-                if fetched is None:
-                    break  # some are gone: what is left of them will not pass
-                merged.add([fetched])
-            batch = merged.split(upto).take(1 << 62, {}, now=entry.now, wait=False)
-            if batch is None:
+            ends |= _ends(entry)
+        moved = [p for p in found.inputs if ends[p] > starts[p]]
+        self._none = dict.fromkeys(found.inputs, 0)
+        self._max_bytes = found.max_bytes
+        self._merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
+        self._read = log.read(
+            {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
+        )
+        self._over = False  # there are no more records in the log
+
+    def pieces(self, entry: Entry) -> Iterator[Batch]:
+        """The records of an entry, in its order; the window's entries one after another."""
+        upto, merge = _ends(entry), self._merge
+        got = False
+        while True:
+            # Some may be gone: what is left of them will not pass.
+            lagging = not self._over and any(merge.position(p) < at for p, at in upto.items())
+            batch = None
+            if not lagging or merge.nbytes >= self._max_bytes:
+                batch = merge.take(
+                    UNBOUNDED,
+                    self._none | upto,
+                    now=entry.now,
+                    wait=lagging,
+                    max_bytes=self._max_bytes,
+                    before=upto,
+                )
+            if batch is not None:
+                got = True
+                yield batch
+            elif lagging:
+                fetched = next(self._read, None)
+                self._over = fetched is None
+                merge.add([] if fetched is None else [fetched])
+            elif got:
+                return
+            else:
                 raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
-            yield batch
+
+    def close(self) -> None:
+        """Let the log's reading go."""
+        self._read.close()
 
 
 def _ends(entry: Entry) -> dict[Partition, int]:

@@ -10,7 +10,6 @@ label, topic, partition); within a partition offsets are never reordered.
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -19,10 +18,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.checksum import RangeChecksum, checksum
 from consumers.errors import TransportError
-from consumers.records import Batch, Fetched, Outgoing, Partition, credible
+from consumers.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, credible
 
 __all__ = [
+    "Check",
     "Entry",
     "Identity",
     "Journaled",
@@ -30,7 +31,6 @@ __all__ = [
     "Range",
     "Reset",
     "Roster",
-    "check",
     "decode",
     "encode",
     "entry_of",
@@ -177,24 +177,48 @@ class Merge:
         Every input partition.
     labels
         The topics that hold labels: their records come after observations of the same time.
+    max_bytes
+        Bytes of records (see `Fetched.nbytes`) that all buffers may hold together.
+
+    Notes
+    -----
+    What is free is shared as by the dynamic thresholds of Choudhury and Hahne: a buffer is full
+    once it holds as much as is free. So one partition alone takes half of it, n busy ones take
+    1 / (n + 1) each, and there is always room for one that lags. A partition with an empty buffer
+    is never full: the merge may wait for its next record, and would wait for ever. Therefore all
+    buffers together pass the bound by at most one record a partition.
     """
 
-    def __init__(self, inputs: Sequence[Partition], labels: Collection[str]) -> None:
+    def __init__(
+        self,
+        inputs: Sequence[Partition],
+        labels: Collection[str],
+        max_bytes: int = UNBOUNDED,
+    ) -> None:
         order = sorted(inputs, key=lambda p: (p.topic in labels, p.topic, p.number))
         self._rank = {partition: rank for rank, partition in enumerate(order)}
         self._order = order
-        self._labels = labels
-        self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in order}
-        self._next: dict[Partition, int] = {}
+        self._max_bytes = max_bytes
+        self.seek({})
 
     def __len__(self) -> int:
         return sum(len(b) for b in self._buffers.values())
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the records in all buffers."""
+        return sum(self._sizes.values())
+
+    @property
+    def room(self) -> int:
+        """Bytes that the next poll may bring: half of what is free, but never nothing."""
+        return max(1, (self._max_bytes - self.nbytes) // 2)
+
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Forget what is buffered; each partition goes on at its position."""
         self._next = dict(positions)
-        for partition in self._order:
-            self._buffers[partition] = Fetched(partition, [], [], [], [])
+        self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in self._order}
+        self._sizes = dict.fromkeys(self._order, 0)
 
     def add(self, fetched: Iterable[Fetched]) -> None:
         """Buffer polled records."""
@@ -204,6 +228,7 @@ class Merge:
             buffer.timestamps += part.timestamps
             buffer.keys += part.keys
             buffer.values += part.values
+            self._sizes[part.partition] += part.nbytes
             if part.offsets:
                 self._next[part.partition] = part.offsets[-1] + 1
 
@@ -211,9 +236,14 @@ class Merge:
         """The offset after the last record of `partition` that was added."""
         return self._next.get(partition, 0)
 
-    def full(self, size: int) -> list[Partition]:
-        """Partitions with at least `size` buffered records."""
-        return [p for p, b in self._buffers.items() if len(b) >= size]
+    def full(self, size: int = UNBOUNDED) -> list[Partition]:
+        """Partitions with at least `size` buffered records, or as many bytes as are free."""
+        free = self._max_bytes - self.nbytes
+        return [
+            p
+            for p, buffer in self._buffers.items()
+            if len(buffer) >= size or (buffer.offsets and self._sizes[p] >= free)
+        ]
 
     def take(
         self,
@@ -222,6 +252,8 @@ class Merge:
         *,
         now: int = NO_CLOCK,
         wait: bool = True,
+        max_bytes: int = UNBOUNDED,
+        before: Mapping[Partition, int] | None = None,
     ) -> Batch | None:
         """The next records in order, removed from the buffers; None where there are none.
 
@@ -236,26 +268,37 @@ class Merge:
             The wall clock in ms that the entry will carry; without one every timestamp counts.
         wait
             False takes what is buffered, held or not: a partition kept the others too long.
+        max_bytes
+            At most so many; one record that is larger comes alone.
+        before
+            Only records before these offsets, and of these partitions; None: all.
         """
-        # No more than so many of one partition can be among the first: the others need no order.
-        parts = [b.head(max_records) for b in self._buffers.values() if b.offsets]
+        parts = self._heads(max_records, before)
         if not parts:
             return None
         order, source = merge(parts, [self._rank[b.partition] for b in parts], now)
         n = min(order.size, max_records)
         if wait:
             n = min(n, self._held(parts, order, source, ends))
+        if n and self.nbytes > max_bytes:
+            grown = np.concatenate([b.sizes() for b in parts])[order[:n]].cumsum()
+            n = max(1, int(np.searchsorted(grown, max_bytes, side="right")))
         if n == 0:
             return None
         return self._cut(parts, source[order[:n]])
 
-    def split(self, ends: Mapping[Partition, int]) -> Merge:
-        """A merge of the buffered records before `ends`, removed from here."""
-        out = Merge(self._order, self._labels)
-        for partition, end in ends.items():
-            buffer = self._buffers[partition]
-            out.add([buffer.shift(bisect_left(buffer.offsets, end))])
-        return out
+    def _heads(self, count: int, before: Mapping[Partition, int] | None) -> list[Fetched]:
+        """What may be taken of each buffer.
+
+        No more than `count` records of one partition can be among the first: the others need no
+        order.
+        """
+        buffers = [b for b in self._buffers.values() if b.offsets]
+        if before is None:
+            return [b.head(count) for b in buffers]
+        limits = (bisect_left(b.offsets, before.get(b.partition, 0)) for b in buffers)
+        heads = (b.head(min(count, limit)) for b, limit in zip(buffers, limits, strict=True))
+        return [head for head in heads if head.offsets]
 
     def _held(
         self,
@@ -279,6 +322,8 @@ class Merge:
         """A batch of the next records, which are of these parts: the first of each buffer."""
         counts = np.bincount(source, minlength=len(parts)).tolist()
         taken = [self._buffers[p.partition].shift(k) for p, k in zip(parts, counts, strict=True)]
+        for part in taken:
+            self._sizes[part.partition] -= part.nbytes
         order = np.empty(source.size, dtype=np.int64)
         order[np.argsort(source, kind="stable")] = np.arange(source.size)
         return batch_of(taken, order, source)
@@ -365,35 +410,62 @@ def entry_of(
     return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio, drift, aside)
 
 
-def check(entry: Entry, batch: Batch) -> None:
-    """Whether `batch`, read again, is what `entry` consumed.
+class Check:
+    """Whether records, read again, are those that an entry consumed.
 
-    Raises
-    ------
-    TransportError
-        The log has changed or lost records since.
+    Parameters
+    ----------
+    entry
+        It.
+
+    Notes
+    -----
+    An entry is usually read again as one batch; one that holds more than fits memory comes in
+    several.
     """
-    sums = _checksums(batch)
-    for r in entry.ranges:
-        partition = Partition(r.topic, r.partition)
-        count = batch.ranges.get(partition, (0, 0, 0))[2]
-        if count != r.count or sums.get(partition, 0) != r.crc32:
-            raise TransportError(
-                f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records with "
-                f"checksum {r.crc32:08x}, the log now gives {count}; its records have changed or "
-                "expired, and this model cannot be rebuilt from them"
-            )
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._left = sum(r.count for r in entry.ranges)
+        self._sums: dict[Partition, RangeChecksum] = {}
+
+    def add(self, batch: Batch) -> bool:
+        """The next records; True with the last of them, once all are seen to be the same.
+
+        Raises
+        ------
+        TransportError
+            The log has changed or lost records since.
+        """
+        self._left -= len(batch)
+        if not self._sums and not self._left:  # all at once
+            sums = _checksums(batch)
+            found = {p: (count, sums[p]) for p, (_, _, count) in batch.ranges.items()}
+        else:
+            for part in filter(len, batch.parts):
+                self._sums.setdefault(part.partition, RangeChecksum()).add(part)
+            if self._left > 0:
+                return False
+            found = {p: (s.count, s.value) for p, s in self._sums.items()}
+        self._compare(found)
+        return True
+
+    def end(self) -> None:
+        """There are no more records. TransportError where some are missing."""
+        if self._left > 0:
+            self._compare({p: (s.count, s.value) for p, s in self._sums.items()})
+
+    def _compare(self, found: Mapping[Partition, tuple[int, int]]) -> None:
+        for r in self._entry.ranges:
+            partition = Partition(r.topic, r.partition)
+            count, crc = found.get(partition, (0, 0))
+            if count != r.count or crc != r.crc32:
+                raise TransportError(
+                    f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records "
+                    f"with checksum {r.crc32:08x}, the log now gives {count}; its records have "
+                    "changed or expired, and this model cannot be rebuilt from them"
+                )
 
 
 def _checksums(batch: Batch) -> dict[Partition, int]:
-    """Of the records of each partition: where, when and what they are."""
-    out = {}
-    for part in filter(len, batch.parts):
-        crc = 0
-        for numbers in (part.offsets, part.timestamps):
-            crc = zlib.crc32(np.array(numbers, dtype=np.int64).tobytes(), crc)
-        for cells in (part.keys, part.values):
-            sizes = np.array([-1 if c is None else len(c) for c in cells], dtype=np.int64)
-            crc = zlib.crc32(b"".join(filter(None, cells)), zlib.crc32(sizes.tobytes(), crc))
-        out[part.partition] = crc
-    return out
+    return {part.partition: checksum(part) for part in filter(len, batch.parts)}

@@ -235,6 +235,8 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
     """Index in the batch to why that record is passed over."""
     out: dict[int, RecordError] = {}
     for topic, number, offset, reason in skips:
+        if Partition(topic, number) not in batch.partitions:
+            continue  # of another piece of the entry
         source = batch.partitions.index(Partition(topic, number))
         # None of them where compaction has taken the record since.
         for at in np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist():

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 __all__ = [
     "NEVER",
+    "RECORD_BYTES",
+    "UNBOUNDED",
     "Batch",
     "Fetched",
     "Header",
@@ -18,10 +20,13 @@ __all__ = [
     "Partition",
     "Record",
     "credible",
+    "record_bytes",
 ]
 
 CLOCK_SLACK_MS = 60_000  # how far a record's timestamp may run ahead of the wall clock
 NEVER = -(1 << 63)
+UNBOUNDED = 1 << 62  # bytes or records: no bound
+RECORD_BYTES = 128  # a record takes besides key and value: objects, and places in four lists
 
 Header = tuple[str, bytes]
 
@@ -82,6 +87,23 @@ class Fetched:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its records: what every bound on records in memory counts."""
+        cells = sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
+        return cells + RECORD_BYTES * len(self)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes of each record."""
+        pairs = zip(self.keys, self.values, strict=True)
+        return np.fromiter((record_bytes(k, v) for k, v in pairs), np.int64, len(self))
+
+    def within(self, max_bytes: int) -> int:
+        """How many of its first records have at most `max_bytes` together; one at least."""
+        if self.nbytes <= max_bytes:
+            return len(self)
+        return max(1, int(np.searchsorted(self.sizes().cumsum(), max_bytes, side="right")))
+
     def head(self, count: int) -> Fetched:
         """The first `count` records, or all of them."""
         if count >= len(self):
@@ -138,3 +160,8 @@ class Batch:
 def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
     """The timestamps, those more than a minute ahead of the clock `now` replaced by `NEVER`."""
     return np.where(timestamps > now + CLOCK_SLACK_MS, NEVER, timestamps)
+
+
+def record_bytes(key: bytes | None, value: bytes | None) -> int:
+    """Bytes of one record: key, value and the objects that hold them."""
+    return len(key or b"") + len(value or b"") + RECORD_BYTES

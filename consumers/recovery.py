@@ -68,6 +68,7 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
         labels,
         Partition(config.journal_topic, shard),
         topics[config.predictions_topic],
+        max_bytes=config.commit.max_bytes,
     )
 
 
@@ -114,9 +115,9 @@ def recover(
 def say_again(log: Log, live: Live) -> None:
     """Write the outputs of the last entry, where they come after it and its owner may have died
     in between; a snapshot comes after both."""
-    if live.last is not None:
-        log.append([*live.last.predictions(), *live.last.dead_letters()])
-    live.last = None
+    for outcome in live.last:
+        log.append([*outcome.predictions(), *outcome.dead_letters()])
+    live.last = ()
 
 
 def _ahead_of(config: Config, origin: Origin, found: Sources, live: Live) -> Course | None:

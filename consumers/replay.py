@@ -19,7 +19,7 @@ from consumers.events import DriftView, RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
 from consumers.lineup import configured
-from consumers.records import Batch, Fetched, Outgoing, Partition
+from consumers.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, record_bytes
 from consumers.shard import Shard
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema
@@ -71,7 +71,11 @@ def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard
 
 
 def batches(
-    feed: Iterable[Outgoing], observations: str, labels: list[str], size: int
+    feed: Iterable[Outgoing],
+    observations: str,
+    labels: list[str],
+    size: int,
+    max_bytes: int = UNBOUNDED,
 ) -> Iterator[Batch]:
     """The feed as one partition a topic, merged and cut as a service does.
 
@@ -83,34 +87,34 @@ def batches(
     """
     partitions = {topic: Partition(topic, 0) for topic in (observations, *labels)}
     merge = Merge(list(partitions.values()), labels)
-    for fetched in _moments(feed, partitions, size):
+    for fetched in _moments(feed, partitions, size, max_bytes):
         merge.add(fetched)
-        while len(merge) >= size:
-            yield _first(merge, size)
+        while len(merge) >= size or merge.nbytes >= max_bytes:
+            yield _first(merge, size, max_bytes)
     while len(merge):
-        yield _first(merge, size)
+        yield _first(merge, size, max_bytes)
 
 
-def _first(merge: Merge, size: int) -> Batch:
+def _first(merge: Merge, size: int, max_bytes: int) -> Batch:
     # Nothing that is still to come sorts before what is buffered: no need to hold back.
-    batch = merge.take(size, {}, wait=False)
+    batch = merge.take(size, {}, wait=False, max_bytes=max_bytes)
     assert batch is not None  # noqa: S101  it was not empty
     return batch
 
 
 def _moments(
-    feed: Iterable[Outgoing], partitions: dict[str, Partition], size: int
+    feed: Iterable[Outgoing], partitions: dict[str, Partition], size: int, max_bytes: int
 ) -> Iterator[list[Fetched]]:
-    """At least `size` records at a time, and all of one timestamp together."""
+    """At least `size` records or `max_bytes` at a time, and all of one timestamp together."""
     ends = dict.fromkeys(partitions, 0)
     columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
-    count, latest = 0, 0
+    count, latest, left = 0, 0, max_bytes
     for record in feed:
         timestamp = record.timestamp or 0
-        if count >= size and timestamp > latest:
+        if (count >= size or left <= 0) and timestamp > latest:
             yield list(columns.values())
             columns = {topic: Fetched(p, [], [], [], []) for topic, p in partitions.items()}
-            count = 0
+            count, left = 0, max_bytes
         column = columns[record.topic]
         column.offsets.append(ends[record.topic])
         column.timestamps.append(timestamp)
@@ -118,6 +122,7 @@ def _moments(
         column.values.append(record.value)
         ends[record.topic] += 1
         count += 1
+        left -= record_bytes(record.key, record.value)
         latest = timestamp
     yield list(columns.values())
 

@@ -268,7 +268,7 @@ class Runner:
         writer: SnapshotWriter,
         guard: CrashGuard,
     ) -> None:
-        merge = Merge(found.inputs, found.label_topics)
+        merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
         due = _Due(self._config, live)
@@ -277,7 +277,8 @@ class Runner:
         absent = AbsentFields(live.shard.spec)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
-            size = guard.limit(self._config.commit.max_records)
+            most = live.shard.records_within(found.max_bytes)
+            size = guard.limit(min(self._config.commit.max_records, most))
             batch, clock = self._gather(owner, merge, live, size)
             self._telemetry.ends(owner.ends())
             self.board.reached(owner.ends())
@@ -326,15 +327,23 @@ class Runner:
                 max_records=size,
                 timeout=0.02 if waiting else IDLE_SECONDS,
                 skip=merge.full(2 * size),
+                max_bytes=merge.room,
             )
             self._turn()
             merge.add(fetched)
             now = time.monotonic()
             if fetched:  # a backlog takes its time: only silence counts as waiting
                 held = now + self._config.input.max_wait_ms / 1000
-            if len(merge) >= size or now >= deadline or not fetched:
+            enough = len(merge) >= size or merge.nbytes >= self._config.commit.max_bytes
+            if enough or now >= deadline or not fetched:
                 clock = max(_now(), live.now)
-                batch = merge.take(size, owner.ends(), now=clock, wait=now < held)
+                batch = merge.take(
+                    size,
+                    owner.ends(),
+                    now=clock,
+                    wait=now < held,
+                    max_bytes=self._config.commit.max_bytes,
+                )
                 if batch is not None or not len(merge):
                     return batch, clock
         return None, live.now

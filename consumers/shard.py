@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import inf
 from typing import Any
@@ -33,12 +34,13 @@ from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
+from stream.evaluate.result import joined
 from stream.evaluate.roster import Contestant, Roster
 from stream.join import LabelJoin
 from stream.schema import LONGEST_LABEL
 from stream.state import State
 
-__all__ = ["Outcome", "Shard", "Spec"]
+__all__ = ["Before", "Outcome", "Shard", "Spec"]
 
 LABEL_REFUSED = {
     "label_kind": "is of another kind than the first one, or none: expected text of at most "
@@ -51,6 +53,42 @@ def _refusal(label: object, reason: Reason) -> RecordError:
     """Why a label is a dead letter."""
     why = LABEL_REFUSED.get(reason, "was refused")
     return RecordError(reason, f"label {label!r} {why}")
+
+
+def _early(result: Result, at: list[int]) -> list[Early]:
+    """Early labels that were refused when their observation came."""
+    return [
+        Early(at[r.event], given_back(r.origin), _refusal(r.label, r.reason))
+        for r in result.refused
+    ]
+
+
+# Bytes a prediction may take at most, in memory or on the wire, besides texts of its own record.
+PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
+CLASS_BYTES = 32  # of each class: posteriors, and what they are sorted and scored by
+PAIR_BYTES = 64  # of each label or feature told, besides its name
+
+
+@dataclass(slots=True)
+class Before:
+    """What came of the pieces of an entry that were processed before this one.
+
+    Parameters
+    ----------
+    parts
+        Their results.
+    events
+        How many events they had.
+    """
+
+    parts: list[Result] = field(default_factory=list)
+    events: int = 0
+
+    def add(self, result: Result, events: int) -> None:
+        """One piece more."""
+        alarms = [alarm._replace(at=alarm.at + self.events) for alarm in result.alarms]
+        self.parts.append(replace(result, alarms=alarms, explanations=None))
+        self.events += events
 
 
 class Shard:
@@ -160,6 +198,18 @@ class Shard:
         """What to `process` the next batch with, where not all is watched as configured."""
         return None if self._alarms.rule == self.spec.drift else self.spec.drift.to_json()
 
+    def records_within(self, max_bytes: int) -> int:
+        """How many records may be processed at once, for predictions of so many bytes at most."""
+        spec, labels = self.spec, self._machine.join.labels.values
+        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * (1 + len(self._roster.names))
+        if labels:
+            longest = max(len(str(label).encode()) for label in labels)
+            each += min(spec.top, len(labels)) * (longest + PAIR_BYTES)
+        if spec.explain and spec.schema.fields:
+            longest = max(len(f.name.encode()) for f in spec.schema.fields)
+            each += spec.explain * (longest + PAIR_BYTES)
+        return max(1, max_bytes // each)
+
     def process(
         self,
         batch: Batch,
@@ -168,6 +218,8 @@ class Shard:
         skips: Collection[Skip] = (),
         ratio: float | None = None,
         drift: Mapping[str, Any] | None = None,
+        before: Before | None = None,
+        more: bool = False,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -183,6 +235,10 @@ class Shard:
             `max_dead_letter_ratio` as journaled; None: the configured one.
         drift
             What is watched from this batch on, as journaled; None: what was before it.
+        before
+            The earlier pieces, where an entry is processed in several; this one is added.
+        more
+            Whether another piece follows: the digest, of the whole entry, comes with the last one.
         """
         if drift is not None:
             self._alarms.watch(drift)
@@ -190,23 +246,22 @@ class Shard:
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         kind = np.array(is_label, dtype=bool)[batch.source]
         events, at, (rows, raw), rejected = self._decode(
-            batch, kind.tolist(), self._times(batch, now), skipped(batch, skips)
+            batch, kind.tolist(), self._times(batch, now, more), skipped(batch, skips)
         )
         events.origin = lambda event: kept(batch, at[event])
         learned_before = self._counts["learned"]
-        before = Counter(self._machine.join.outcomes)
+        counted = Counter(self._machine.join.outcomes)
         explain, features = self.spec.explain > 0, self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
             rejected[at[event]] = _refusal(events.labels[event], reason)
-        early = [
-            Early(at[r.event], given_back(r.origin), _refusal(r.label, r.reason))
-            for r in result.refused
-        ]
+        early = _early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
         self._dead.update(label.error.reason for label in early)
-        labels = self._machine.join.outcomes - before
+        labels = self._machine.join.outcomes - counted
+        entry = before or Before()
+        entry.add(result, len(events.ids))
         return Outcome(
             self.spec,
             batch,
@@ -216,7 +271,7 @@ class Shard:
             learned_before,
             rejected,
             labels,
-            self._digest(result),
+            b"" if more else self._digest(entry),
             {name: self._lineup.type(name) for name in self._lineup.challengers},
             self._alarms.tell(result.alarms, batch, at, events.times),
             [
@@ -226,7 +281,9 @@ class Shard:
             early,
         )
 
-    def _digest(self, result: Result) -> bytes:
+    def _digest(self, entry: Before) -> bytes:
+        one = len(entry.parts) == 1
+        result = entry.parts[0] if one else joined(entry.parts, list(self._machine.join.labels))
         made = result.predictions
         digest = blake2b(digest_size=8)
         for part in (made.proba, made.known, result.said, result.learned_before):
@@ -239,14 +296,17 @@ class Shard:
             digest.update(repr(tuple(alarm)).encode())
         return digest.digest()
 
-    def _times(self, batch: Batch, now: int) -> list[int]:
-        """Stream time at each record: a timestamp in the future does not move it."""
+    def _times(self, batch: Batch, now: int, more: bool) -> list[int]:
+        """Stream time at each record: a timestamp in the future does not move it.
+
+        Before the first that is not, it is the clock's; that begins it only once the entry ends.
+        """
         told = credible(batch.timestamps, now)
         if told.size and self.stream_time is not None:
             told[0] = max(int(told[0]), self.stream_time)
         times = np.maximum.accumulate(told)
         out: list[int] = np.where(times == NEVER, now, times).tolist()
-        if out:
+        if out and not (more and times[-1] == NEVER):
             self.stream_time = out[-1]
         return out
 

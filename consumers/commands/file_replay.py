@@ -201,7 +201,13 @@ class _Run:
         records = looked = 0
         began = time.perf_counter()
         with Meter("records replayed", self.total) as meter:
-            cut = batches(feed, config.input.observations, sorted(shard.spec.label_topics), size)
+            cut = batches(
+                feed,
+                config.input.observations,
+                sorted(shard.spec.label_topics),
+                size,
+                config.commit.max_bytes,
+            )
             for batch in cut:
                 # The clock of a file is its newest record, as in consumers.replay.
                 drift = shard.drift_change  # only of the first is there anything to say

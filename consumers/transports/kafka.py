@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -20,6 +20,7 @@ from consumers.transports.kafka_owner import KafkaOwner
 from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
 from consumers.transports.kafka_reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["KafkaLog"]
 
@@ -112,9 +113,16 @@ class KafkaLog:
         return self._offsets(partitions, ask)
 
     def read(
-        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
     ) -> Generator[Fetched, None, None]:
-        """Committed records of each partition from its start up to its end, in chunks."""
+        """Committed records of each partition from its start up to its end, in chunks.
+
+        `demand` is asked before each fetch: all that one brings is given.
+        """
         wanted = {TopicPartition(*p): p for p in starts if starts[p] < ends[p]}
         if not wanted:
             return
@@ -127,19 +135,24 @@ class KafkaLog:
             for part, position in positions.items():
                 consumer.seek(part, position)
             moved = time.monotonic()
+            assigned = set(positions)
             while positions:
+                full = {TopicPartition(*partition) for partition in demand.full()}
+                # Where what the caller waits for is not there, it gets the rest and finds that out.
+                if (now := positions.keys() - full or set(positions)) != assigned:
+                    _assign(consumer, positions, now - assigned, now)
+                    assigned = now
                 for part, chunks in consumer.poll(500, max_records=_ALL).items():
                     for chunk in chunks:
                         wished = chunk.shift(bisect_left(chunk.offsets, ends[wanted[part]]))
                         if wished.offsets:
                             yield wished
                 # By position, not by record: it also passes markers and aborted records.
-                reached = consumer.positions(positions)
-                if reached != positions:
+                reached = consumer.positions(assigned)
+                if any(at > positions[part] for part, at in reached.items()):
                     moved = time.monotonic()
-                positions = {p: at for p, at in reached.items() if at < ends[wanted[p]]}
-                if len(positions) < len(reached):
-                    consumer.assign(list(positions))  # not pause, see kafka_inputs.py
+                positions |= reached
+                positions = {p: at for p, at in positions.items() if at < ends[wanted[p]]}
                 if time.monotonic() - moved > patience:
                     part, position = next(iter(positions.items()))
                     raise TransportError(
@@ -272,6 +285,18 @@ class KafkaLog:
         return self._placement.choose(
             record, self._partitions.get(record.topic) or self._count(record.topic)
         )
+
+
+def _assign(
+    consumer: Any,
+    positions: Mapping[TopicPartition, int],
+    back: Collection[TopicPartition],
+    parts: Collection[TopicPartition],
+) -> None:
+    """Let the client fetch `parts` only; those that come `back` go on where they were."""
+    consumer.assign([part for part in positions if part in parts])  # no pause: kafka_inputs.py
+    for part in back:
+        consumer.seek(part, positions[part])
 
 
 def _close_consumer(consumer: Any) -> None:

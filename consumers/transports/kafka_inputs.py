@@ -20,7 +20,7 @@ from consumers.records import Fetched, Partition
 
 __all__ = ["KafkaInputs"]
 
-_HELD = 4_000  # records of a skipped input, and those of one poll, before it is unassigned
+_HELD_BYTES = 4 * 2**20  # of skipped inputs, before they are unassigned
 _STABLE_SECONDS = 0.2  # at least this long between two questions where committed records end
 
 
@@ -66,13 +66,18 @@ class KafkaInputs:
         self._assign(set(parts))
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition]
+        self, *, max_records: int, timeout: float, skip: Collection[Partition], max_bytes: int
     ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        """Records from the inputs but those of `skip`; empty when none came within `timeout`.
+
+        What a poll of the client brings beyond `max_bytes`, or of skipped inputs, is held for
+        later: at most what one fetch brought and `_HELD_BYTES`.
+        """
         skipped = {TopicPartition(*partition) for partition in skip}
         deadline = time.monotonic() + timeout
-        while not (served := self._serve(max_records, skipped)):
-            full = {part for part in skipped if sum(map(len, self._held[part])) >= _HELD}
+        while not (served := self._serve(max_records, max_bytes, skipped)):
+            held = sum(chunk.nbytes for part in skipped for chunk in self._held[part])
+            full = {part for part in skipped if self._held[part] and held >= _HELD_BYTES}
             self._assign(self._inputs.keys() - full)
             left = max(0.0, deadline - time.monotonic())
             polled = self._consumer.poll(timeout_ms=int(left * 1000), max_records=max_records)
@@ -84,16 +89,22 @@ class KafkaInputs:
                 break
         return served
 
-    def _serve(self, max_records: int, skipped: Collection[TopicPartition]) -> list[Fetched]:
+    def _serve(
+        self, max_records: int, max_bytes: int, skipped: Collection[TopicPartition]
+    ) -> list[Fetched]:
         """What is held of the inputs that are wanted."""
         served = []
-        for part, held in self._held.items():
-            while held and max_records and part not in skipped:
-                whole = len(held[0]) <= max_records
-                chunk = held.popleft() if whole else held[0].shift(max_records)
+        wanted = [part for part, held in self._held.items() if held and part not in skipped]
+        for part in wanted:
+            held = self._held[part]
+            while held and max_records > 0 and max_bytes > 0:
+                count = min(max_records, held[0].within(max_bytes))
+                chunk = held.popleft() if count == len(held[0]) else held[0].shift(count)
                 self._next[part] = chunk.offsets[-1] + 1
-                max_records -= len(chunk)
+                max_records -= count
+                max_bytes -= chunk.nbytes
                 served.append(chunk)
+            self._held[part] = self._held.pop(part)  # last next time: none is served last for ever
         return served
 
     def _assign(self, parts: set[TopicPartition]) -> None:

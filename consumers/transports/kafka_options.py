@@ -105,6 +105,8 @@ _DEFAULTS: dict[str, Any] = {
     "bootstrap_timeout_ms": 5_000,  # a wrong address is told soon
     "request_timeout_ms": 10_000,
     "retry_backoff_ms": 20,  # the client sleeps this long on its I/O thread, also between commits
+    # Of one broker's answer: three of them may be in memory, one raw, one as records, one coming.
+    "fetch_max_bytes": 16 * 2**20,
     # Below the transaction's timeout, so that a record which cannot be delivered fails first.
     "delivery_timeout_ms": 20_000,
     "transaction_timeout_ms": 30_000,  # how long a killed owner holds back readers at most

@@ -23,7 +23,7 @@ from kafka.structs import OffsetAndMetadata
 
 from consumers.errors import FencedError, HeadwaterError, TransportError
 from consumers.failpoints import reach
-from consumers.records import Fetched, Outgoing, Partition
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition
 from consumers.transports.kafka_errors import CONNECT, explain, explained, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
@@ -92,7 +92,12 @@ class KafkaOwner:
             self._inputs.seek(positions)
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs but those of `skip`; empty when none came within `timeout`.
 
@@ -100,7 +105,9 @@ class KafkaOwner:
         which is one more reason why the owner is dead then.
         """
         with self._guarded("poll the inputs"):
-            return self._inputs.poll(max_records=max_records, timeout=timeout, skip=skip)
+            return self._inputs.poll(
+                max_records=max_records, timeout=timeout, skip=skip, max_bytes=max_bytes
+            )
 
     def ends(self) -> dict[Partition, int]:
         """The newest known end of each input; of one that has no more to give, where the caller is.

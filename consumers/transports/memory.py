@@ -12,12 +12,14 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from threading import Condition, Lock
 
 from consumers.errors import FencedError, TransportError
-from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["MemoryLog", "MemoryOwner"]
 
 _CHUNK = 1000  # records a chunk of `read`
+_CHUNK_BYTES = 4 * 2**20  # and bytes, but for one record that is larger
 
 
 class _Store:
@@ -108,15 +110,24 @@ class MemoryLog:
         return found
 
     def read(
-        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
     ) -> Generator[Fetched, None, None]:
         """Records of each partition from its start up to its end, in chunks."""
         positions = {partition: starts[partition] for partition in ends}
+        full = demand.full()
         while positions:
+            if all(partition in full for partition in positions):
+                full = ()  # what the caller waits for is not there: it will find that out
             for partition, position in list(positions.items()):
                 stop = min(position + _CHUNK, ends[partition])
                 if position >= stop:
                     del positions[partition]
+                    continue
+                if partition in full:
                     continue
                 with self._store.changed:
                     chunk = self._store.records(partition)[position:stop]
@@ -125,8 +136,10 @@ class MemoryLog:
                         f"expected records of {partition} up to offset {ends[partition]} in "
                         f"{self._store.url}, it ends at {position}: give an end within the log"
                     )
-                positions[partition] = chunk[-1].offset + 1
-                yield _columns(partition, chunk)
+                found = _columns(partition, chunk, min(demand.room, _CHUNK_BYTES))
+                positions[partition] = found.offsets[-1] + 1
+                yield found
+                full = demand.full()
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
         """Records as they come, for ever."""
@@ -192,22 +205,31 @@ class MemoryOwner:
         self._positions = {partition: positions[partition] for partition in self._inputs}
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
         wanted = [partition for partition in self._inputs if partition not in skip]
         with self._store.changed:
             self._store.changed.wait_for(lambda: self._behind(wanted), timeout)
             fetched = []
-            left = max_records
             for place, partition in enumerate(wanted):
+                if max_records <= 0 or max_bytes <= 0:
+                    break
+                shares = len(wanted) - place
+                share, some = (-(-left // shares) for left in (max_records, max_bytes))
                 position = self._positions[partition]
-                share = -(-left // (len(wanted) - place))
                 chunk = self._store.records(partition)[position : position + share]
                 if chunk:
-                    self._positions[partition] = chunk[-1].offset + 1
-                    left -= len(chunk)
-                    fetched.append(_columns(partition, chunk))
+                    found = _columns(partition, chunk, some)
+                    self._positions[partition] = found.offsets[-1] + 1
+                    max_records -= len(found)
+                    max_bytes -= found.nbytes
+                    fetched.append(found)
             self._inputs.rotate(-1)
         return fetched
 
@@ -259,11 +281,12 @@ class MemoryOwner:
         """Nothing to release: ownership ends with the next owner."""
 
 
-def _columns(partition: Partition, chunk: Sequence[Record]) -> Fetched:
-    return Fetched(
+def _columns(partition: Partition, chunk: Sequence[Record], max_bytes: int) -> Fetched:
+    found = Fetched(
         partition,
         [record.offset for record in chunk],
         [record.timestamp for record in chunk],
         [record.key for record in chunk],
         [record.value for record in chunk],
     )
+    return found.head(found.within(max_bytes))

@@ -13,9 +13,32 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
 
-__all__ = ["Log", "Member", "Owner"]
+__all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
+
+
+class Demand(Protocol):
+    """What the caller of `Log.read` can take next; asked before each chunk."""
+
+    @property
+    def room(self) -> int:
+        """Bytes of the next chunk, at most."""
+
+    def full(self) -> Collection[Partition]:
+        """Partitions to pass over for now; one of the others has records left."""
+
+
+class _Any:
+    """Whatever there is."""
+
+    room = UNBOUNDED
+
+    def full(self) -> Collection[Partition]:
+        return ()
+
+
+ANY: Demand = _Any()
 
 
 class Log(Protocol):
@@ -37,14 +60,24 @@ class Log(Protocol):
         """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
 
     def read(
-        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
     ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
         Whoever stops before the last one closes it or lets go of it: it may hold a connection.
 
         Chunks of one partition come in order; partitions interleave. Ends when every partition
-        has reached its end. `starts` and `ends` have the same keys.
+        has reached its end. `starts` and `ends` have the same keys. A chunk is a few MiB at most,
+        but for one record that is larger; Kafka gives all that a fetch brought.
+
+        Parameters
+        ----------
+        demand
+            What the caller can take.
         """
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
@@ -109,12 +142,18 @@ class Owner(Protocol):
         """Start polling each input at its position. Called once, with every input."""
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs, as they lie; empty when none came within `timeout` seconds.
 
         A partition's records come in offset order and are never repeated or left out. Those of
-        `skip`, of which the caller has enough for now, are left for a later call.
+        `skip`, of which the caller has enough for now, are left for a later call. They have at
+        most `max_bytes` together (`Fetched.nbytes`), but for the last of them.
         """
 
     def ends(self) -> dict[Partition, int]:

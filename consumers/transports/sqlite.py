@@ -15,12 +15,14 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from consumers.errors import FencedError, TransportError
-from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
+from consumers.transports.protocol import ANY, Demand
 from consumers.transports.sqlite_file import Database
 
 __all__ = ["SqliteLog", "SqliteOwner"]
 
 _CHUNK = 1000  # records a chunk of `read` and `follow`
+_CHUNK_BYTES = 4 * 2**20  # and bytes, but for one record that is larger
 _LONGEST_PAUSE = 0.05  # seconds between two looks for news
 
 
@@ -87,7 +89,11 @@ class SqliteLog:
         }
 
     def read(
-        self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
     ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
@@ -97,13 +103,19 @@ class SqliteLog:
             The log ends before the end that was asked for.
         """
         positions = {partition: starts[partition] for partition in ends}
+        full = demand.full()
         while positions:
+            if all(partition in full for partition in positions):
+                full = ()  # what the caller waits for is not there: it will find that out
             for partition, position in list(positions.items()):
                 left = ends[partition] - position
                 if left <= 0:
                     del positions[partition]
                     continue
-                chunk = self._database.fetch(partition, position, min(left, _CHUNK))
+                if partition in full:
+                    continue
+                some = min(demand.room, _CHUNK_BYTES)
+                chunk = self._database.fetch(partition, position, min(left, _CHUNK), some)
                 if chunk is None:
                     raise TransportError(
                         f"expected records of {partition} up to offset {ends[partition]} in "
@@ -111,6 +123,7 @@ class SqliteLog:
                     )
                 positions[partition] = chunk.offsets[-1] + 1
                 yield chunk
+                full = demand.full()
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
         """Committed records as they come, for ever."""
@@ -118,7 +131,9 @@ class SqliteLog:
         while True:
             quiet = True
             for partition, position in list(positions.items()):
-                for record in self._database.fetch_records(partition, position, _CHUNK):
+                for record in self._database.fetch_records(
+                    partition, position, _CHUNK, _CHUNK_BYTES
+                ):
                     quiet = False
                     positions[partition] = record.offset + 1
                     yield record
@@ -180,13 +195,18 @@ class SqliteOwner:
         self._positions = {partition: positions[partition] for partition in self._inputs}
 
     def poll(
-        self, *, max_records: int, timeout: float, skip: Collection[Partition] = ()
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
         deadline = time.monotonic() + timeout
         pause = 0.002
         seen = self._database.news()
-        fetched = self._fetch(max_records, skip)
+        fetched = self._fetch(max_records, max_bytes, skip)
         while not fetched:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -196,20 +216,24 @@ class SqliteOwner:
             news = self._database.news()
             if news != seen:
                 seen = news
-                fetched = self._fetch(max_records, skip)
+                fetched = self._fetch(max_records, max_bytes, skip)
         return fetched
 
-    def _fetch(self, max_records: int, skip: Collection[Partition]) -> list[Fetched]:
+    def _fetch(
+        self, max_records: int, max_bytes: int, skip: Collection[Partition]
+    ) -> list[Fetched]:
         """An even share from each input; what one has not, the next ones may use."""
         wanted = [partition for partition in self._inputs if partition not in skip]
         fetched = []
-        left = max_records
         for place, partition in enumerate(wanted):
-            share = -(-left // (len(wanted) - place))
-            chunk = self._database.fetch(partition, self._positions[partition], share)
+            if max_records <= 0 or max_bytes <= 0:
+                break
+            share, some = (-(-left // (len(wanted) - place)) for left in (max_records, max_bytes))
+            chunk = self._database.fetch(partition, self._positions[partition], share, some)
             if chunk is not None:
                 self._positions[partition] = chunk.offsets[-1] + 1
-                left -= len(chunk)
+                max_records -= len(chunk)
+                max_bytes -= chunk.nbytes
                 fetched.append(chunk)
         self._inputs.rotate(-1)
         return fetched

@@ -12,13 +12,13 @@ import os.path
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
 
 from consumers.errors import TransportError
-from consumers.records import Fetched, Header, Outgoing, Partition, Record
+from consumers.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
 __all__ = ["Database", "Row"]
@@ -240,42 +240,56 @@ class Database:
             ).fetchone()
         return self.end(log) if row is None else int(row[0]) - base
 
-    def fetch(self, partition: Partition, start: int, limit: int) -> Fetched | None:
-        """At most `limit` records from `start` on; None where there are none."""
+    def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
+        """Records from `start` on, at most `limit` and `max_bytes` but one at least; None where
+        there are none."""
         first, last = self._range(partition, start)
-        with self._faults():
-            rows = self._connection.execute(
-                f"SELECT id & {_OFFSET_MASK}, timestamp, key, value FROM records "  # noqa: S608
-                "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
-                (first, last, limit),
-            ).fetchall()
+        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
+        # Row by row: a thousand at once could be a gigabyte.
+        with (
+            self._faults(),
+            closing(
+                self._connection.execute(
+                    f"SELECT id & {_OFFSET_MASK}, timestamp, key, value FROM records "  # noqa: S608
+                    "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+                    (first, last, limit),
+                )
+            ) as found,
+        ):
+            for row in found:
+                max_bytes -= record_bytes(row[2], row[3])
+                if max_bytes < 0 and rows:
+                    break
+                rows.append(row)
         if not rows:
             return None
         offsets, timestamps, keys, values = zip(*rows, strict=True)
         return Fetched(partition, list(offsets), list(timestamps), list(keys), list(values))
 
-    def fetch_records(self, partition: Partition, start: int, limit: int) -> list[Record]:
+    def fetch_records(
+        self, partition: Partition, start: int, limit: int, max_bytes: int
+    ) -> list[Record]:
         """The same, whole: with headers."""
         first, last = self._range(partition, start)
-        with self._faults():
-            rows = self._connection.execute(
-                "SELECT id, timestamp, key, value, headers FROM records "
-                "WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
-                (first, last, limit),
-            ).fetchall()
         topic, number = partition
-        return [
-            Record(
-                topic,
-                number,
-                identity & _OFFSET_MASK,
-                timestamp,
-                key,
-                value,
-                _decode_headers(headers) if headers else (),
-            )
-            for identity, timestamp, key, value, headers in rows
-        ]
+        records: list[Record] = []
+        with (
+            self._faults(),
+            closing(
+                self._connection.execute(
+                    f"SELECT id & {_OFFSET_MASK}, timestamp, key, value, headers "  # noqa: S608
+                    "FROM records WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?",
+                    (first, last, limit),
+                )
+            ) as found,
+        ):
+            for offset, timestamp, key, value, headers in found:
+                max_bytes -= record_bytes(key, value) + len(headers or b"")
+                if max_bytes < 0 and records:
+                    break
+                told = _decode_headers(headers) if headers else ()
+                records.append(Record(topic, number, offset, timestamp, key, value, told))
+        return records
 
     def _range(self, partition: Partition, start: int) -> tuple[int, int]:
         base = self.log(partition) << _OFFSET_BITS

@@ -123,6 +123,7 @@ max_wait_ms = 60000
 type = "GaussianNB"
 [commit]
 max_records = {max_records}
+max_bytes = {max_bytes}
 max_delay_ms = 20
 [snapshots]
 every_records = {every_records}
@@ -140,11 +141,11 @@ def config(
     max_records: int = 50,
     every_records: int = 300,
     more: str = "",
+    max_bytes: int = 2**24,
 ) -> Config:
     """A configuration whose snapshots lie under `directory`."""
-    return parse(
-        config_text(transport, features, max_records, every_records, more), directory=directory
-    )
+    text = config_text(transport, features, max_records, every_records, more, max_bytes)
+    return parse(text, directory=directory)
 
 
 def config_text(
@@ -153,6 +154,7 @@ def config_text(
     max_records: int = 50,
     every_records: int = 300,
     more: str = "",
+    max_bytes: int = 2**24,
 ) -> str:
     """The same as TOML."""
     return CONFIG.format(
@@ -161,6 +163,7 @@ def config_text(
         max_records=max_records,
         every_records=every_records,
         more=more,
+        max_bytes=max_bytes,
     )
 
 

@@ -25,8 +25,8 @@ def test_replay_leaves_nothing_half_read(ran, window, monkeypatch) -> None:
     opened = []
     read = ran.log.read
 
-    def noted(starts, ends):
-        found = read(starts, ends)
+    def noted(starts, ends, **more):
+        found = read(starts, ends, **more)
         if any(topic == "obs" for topic, _ in starts):
             opened.append(found)
         return found

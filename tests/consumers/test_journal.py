@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from consumers import journal
 from consumers.errors import TransportError
-from consumers.journal import Entry, Identity, Merge, Range, check, entry_of
+from consumers.journal import Check, Entry, Identity, Merge, Range, entry_of
 from consumers.records import Batch, Fetched, Partition
 from tests.oracles_merge import merge_heads
 
@@ -223,8 +223,8 @@ def test_order_inside_an_entry_is_found_again_from_its_ranges_alone(take) -> Non
     whole.add([fetched(p, records) for p, records in logs.items()])
 
     for entry, batch in entries:
-        part = whole.split({Partition(r.topic, r.partition): r.end for r in entry.ranges})
-        again = part.take(1 << 62, {}, wait=False)
+        before = {Partition(r.topic, r.partition): r.end for r in entry.ranges}
+        again = whole.take(1 << 62, {}, wait=False, before=before)
         assert again is not None
         assert heads(again) == heads(batch)
         assert (again.keys, again.values) == (batch.keys, batch.values)
@@ -237,6 +237,14 @@ def small() -> tuple[Entry, list[Fetched]]:
     parts = [fetched(P0, [(0, 10), (2, 20), (6, 30)]), fetched(ANSWERS, [(4, 15), (5, 25)])]
     batch = taken(parts)
     return entry_of(batch, {P0: 0, ANSWERS: 3}, seq=1, now=5, said=(3, 0)), parts
+
+
+def check(entry: Entry, *batches: Batch) -> None:
+    """What a replay does with what it has read."""
+    found = Check(entry)
+    for batch in batches:
+        found.add(batch)
+    found.end()
 
 
 def taken(parts: list[Fetched]) -> Batch:

@@ -38,11 +38,11 @@ class Trimmed:
         """Where each begins now."""
         return {p: self.firsts.get(p, 0) for p in partitions}
 
-    def read(self, starts, ends):
+    def read(self, starts, ends, **more):
         """As the broker: an offset that is gone is an error."""
         for p, start in starts.items():
             assert start >= self.firsts.get(p, 0) or start >= ends[p], f"{p} {start} is gone"
-        return self._log.read(starts, ends)
+        return self._log.read(starts, ends, **more)
 
 
 def base_of(service) -> SnapshotStore:

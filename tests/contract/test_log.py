@@ -276,3 +276,30 @@ def test_unknown_topic_is_named_in_one_line(log, unique, use: Callable[..., obje
 
     assert unique in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_read_leaves_out_what_is_not_demanded_yet(log, make_topic) -> None:
+    """And brings it, whole and in order, once it is; chunks are small where little is asked for."""
+    topic = make_topic("large", 2)
+    log.append(
+        [Outgoing(topic, None, b"%d" % i + b"x" * 5_000, None, (), i % 2) for i in range(60)]
+    )
+    parts = [Partition(topic, 0), Partition(topic, 1)]
+    taken: dict[Partition, list[bytes | None]] = {p: [] for p in parts}
+
+    class First:
+        """Partition 0 waits until all of partition 1 is there."""
+
+        room = 6_000
+
+        def full(self) -> list[Partition]:
+            return parts[:1] if len(taken[parts[1]]) < 30 else []
+
+    ends = log.end_offsets(parts)
+    for chunk in log.read(log.beginning_offsets(parts), ends, demand=First()):
+        assert chunk.partition == parts[1] or len(taken[parts[1]]) == 30
+        taken[chunk.partition] += chunk.values
+
+    for partition, found in taken.items():
+        numbers = [int((value or b"").rstrip(b"x")) for value in found]
+        assert numbers == list(range(partition.number, 60, 2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from itertools import pairwise
@@ -390,3 +391,27 @@ def test_log_lets_go_of_owners_that_have_ended(log, own, source) -> None:
     own(source)
 
     assert len(getattr(log, "_owners", [])) <= 1
+
+
+@pytest.mark.parametrize("most", [1, 700, 5_000])
+def test_poll_yields_no_more_bytes_than_asked(log, own, make_topic, most) -> None:
+    """Of all inputs together, but for the last record; and none is lost."""
+    topic = make_topic("in", 2)
+    rng = random.Random(most)
+    sizes = [rng.choice([0, 10, 300, 3_000, 40_000]) for _ in range(120)]
+    records = [
+        Outgoing(topic, b"%d" % i, b"x" * size, partition=i % 2) for i, size in enumerate(sizes)
+    ]
+    log.append(records)
+    owner = own(Partition(topic, 0), Partition(topic, 1))
+    found = []
+    deadline = time.monotonic() + 60
+    while len(found) < len(records) and time.monotonic() < deadline:
+        chunks = owner.poll(max_records=50, timeout=0.2, max_bytes=most)
+        if chunks:
+            assert sum(chunk.nbytes for chunk in chunks) - chunks[-1].sizes()[-1] < most
+        found += [int(key) for chunk in chunks for key in chunk.keys]
+
+    assert sorted(found) == list(range(len(records)))
+    for parity in (0, 1):
+        assert [i for i in found if i % 2 == parity] == list(range(parity, len(records), 2))
