@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from consumers.errors import ConfigError
@@ -62,6 +63,9 @@ _PRODUCER: dict[str, type] = {
     "compression_type": str,
     "max_request_size": int,
 }
+_MAY_BE_ZERO = frozenset(
+    ["fetch_min_bytes", "linger_ms", "reconnect_backoff_ms", "retry_backoff_ms"]
+)
 # Ours, never passed on to a client.
 _OURS: dict[str, type] = {"replication_factor": int, "retention_ms": int, "insecure": bool}
 _ALL = _EVERY_CLIENT | _CONSUMER | _PRODUCER | _OURS
@@ -226,6 +230,9 @@ def _check(name: str, value: object) -> None:
         kind = {int: "a whole number", str: "text", bool: "true or false"}[expected]
         came = "text" if isinstance(value, str) else f"a {type(value).__name__}"
         raise ConfigError(f"[kafka] {name}: expected {kind}, got {came}; correct it")
+    least = 0 if name in _MAY_BE_ZERO else 1
+    if isinstance(value, int) and expected is int and name not in _OURS and value < least:
+        raise ConfigError(f"[kafka] {name}: expected {least} or more, got {value}; correct it")
 
 
 def _among(name: str, value: object, known: Sequence[str]) -> None:
@@ -317,12 +324,47 @@ def _check_certificates(options: Mapping[str, object]) -> None:
             ) from None
 
 
+# Sum of options, how it must compare, to which option, and why. The last two the client asks for.
+_TIMEOUT_RULES = (
+    (
+        ("delivery_timeout_ms",),
+        "less than",
+        "transaction_timeout_ms",
+        "a record that cannot be delivered must fail before the broker aborts its transaction",
+    ),
+    (
+        ("linger_ms", "request_timeout_ms"),
+        "at most",
+        "delivery_timeout_ms",
+        "a record is sent at least once within it",
+    ),
+    (
+        ("fetch_max_wait_ms",),
+        "less than",
+        "request_timeout_ms",
+        "the broker answers an empty fetch only then",
+    ),
+    (
+        ("request_timeout_ms",),
+        "less than",
+        "connections_max_idle_ms",
+        "a connection that waits for an answer is not idle",
+    ),
+)
+
+
 def _check_timeouts(options: Mapping[str, object]) -> None:
-    """A record that cannot be delivered must fail before the broker aborts its transaction."""
-    names = ("delivery_timeout_ms", "transaction_timeout_ms")
-    delivery, transaction = (options.get(name) for name in names)
-    if isinstance(delivery, int) and isinstance(transaction, int) and delivery >= transaction:
+    """How the timeouts must compare: as they take effect, given or by default."""
+    clients: dict[str, Any] = KafkaConsumer.DEFAULT_CONFIG | KafkaProducer.DEFAULT_CONFIG
+    effective = clients | _DEFAULTS | dict(options)
+    for summed, relation, other, why in _TIMEOUT_RULES:
+        limit, came = effective[other], sum(effective[name] for name in summed)
+        if came < limit or (came == limit and relation == "at most"):
+            continue
+        shown = " + ".join(summed)
+        unset = [f"{name} {effective[name]}" for name in (*summed, other) if name not in options]
+        defaults = f" (by default {', '.join(unset)})" if unset else ""
         raise ConfigError(
-            f"[kafka] delivery_timeout_ms: expected less than transaction_timeout_ms "
-            f"({transaction}), got {delivery}; lower it"
+            f"[kafka] {shown}: expected {relation} {other} ({limit}), got {came}{defaults}: {why}; "
+            f"lower {summed[-1]} or raise {other}"
         )

@@ -59,9 +59,14 @@ class Handed:
         return next((error for error in found if type(error) is not KafkaError), found[0])
 
     @property
+    def base_offset(self) -> int:
+        """The offset of the first of them, once they are written; negative where it is unknown."""
+        return int(self._future.value[0])
+
+    @property
     def last_offset(self) -> int:
         """The offset of the last of them, once they are written."""
-        return int(self._future.value[0]) + self.count - 1
+        return self.base_offset + self.count - 1
 
 
 class BatchProducer(KafkaProducer):  # type: ignore[misc]
@@ -144,7 +149,8 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
 
     A failed record does not fail its transaction in this client: the commit would succeed
     without it. And the commit of a transaction that the broker has timed out returns normally:
-    only the future of a batch tells.
+    only the future of a batch tells. Nor does success prove it: where the broker answers that it
+    holds the batch already (DUPLICATE_SEQUENCE_NUMBER), the client reports success at offset -1.
     """
     producer.flush(seconds)
     reach("after_flush")
@@ -155,6 +161,11 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
             raise TransportError(
                 "expected Kafka to acknowledge every record, one is still unanswered; see whether "
                 "the broker is up, then start again"
+            )
+        if future.base_offset < 0:
+            raise TransportError(
+                "expected the offset of every record, Kafka answered that it holds one of them "
+                "already and not where: whether it was written once is unknown; start again"
             )
 
 

@@ -15,8 +15,9 @@ from uuid import uuid4
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
-from kafka.errors import KafkaTimeoutError
+from kafka.errors import DuplicateSequenceNumberError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+from kafka.producer.sender import Sender
 
 from consumers.errors import ConfigError, FencedError, TransportError
 from consumers.records import Outgoing, Partition
@@ -90,7 +91,9 @@ def test_commit_the_broker_has_timed_out_writes_nothing(
     make, topics, name, stalled, kafka_bootstrap, monkeypatch
 ):
     """A stall longer than the transaction's timeout is an error, never a commit that was none."""
-    log = make(transaction_timeout_ms=1000)
+    log = make()
+    # Refused as an option, beside the other timeouts: so the test need not wait for them.
+    log._options._given["transaction_timeout_ms"] = 1000
     owner = owned(log, name, topics.source)
     admin = KafkaAdminClient(bootstrap_servers=kafka_bootstrap)
     transaction, calls = f"{name}.0", []
@@ -174,6 +177,32 @@ def test_commit_that_never_returns_is_given_up(make, topics, name):
     assert took.seconds < 10
     with pytest.raises(TransportError, match="take ownership again"):
         commit(owner, topics, b"again")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("which", ["the outputs", "the entry"])
+def test_batch_the_broker_claims_to_hold_already_fails_the_commit(
+    make, topics, name, which, monkeypatch
+):
+    """DUPLICATE_SEQUENCE_NUMBER: the client calls it success, at offset -1."""
+    owner = owned(make(), name, topics.source)
+    spoilt = topics.out if which == "the outputs" else topics.journal
+    original = Sender._complete_batch
+
+    def complete(sender, batch, answer):
+        if batch.topic_partition == TopicPartition(*spoilt):
+            answer.error_code, answer.base_offset = DuplicateSequenceNumberError.errno, -1
+        original(sender, batch, answer)
+
+    monkeypatch.setattr(Sender, "_complete_batch", complete)
+    with pytest.raises(TransportError, match="whether it was written once is unknown"):
+        commit(owner, topics, b"doubtful")
+    monkeypatch.undo()
+    successor = owned(make(), name, topics.source)
+    at = commit(successor, topics, b"certain")
+
+    assert next(make().read({topics.journal: at}, {topics.journal: at + 1})).offsets == [at]
+    until(lambda: visible(make(), topics.out) == [b"certain"])
 
 
 @pytest.mark.parametrize("failure", [None, KafkaTimeoutError("expired")])

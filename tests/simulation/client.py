@@ -5,6 +5,7 @@ makes. Its lies, by the names of the notes:
 
 P2  a transaction that the broker has timed out is committed without a word
 P4  a batch that was not delivered fails its future, and nothing else
+P24 a batch that the broker says it holds already is a success at offset -1
 
 Without them the client is as it should be: then the first failure fails the transaction. That
 offsets are taken from somebody who is no member any more (P3) is the broker's way, no lie of it.
@@ -20,6 +21,7 @@ from typing import Any
 from kafka import TopicPartition
 from kafka.errors import (
     CommitFailedError,
+    DuplicateSequenceNumberError,
     IllegalStateError,
     InvalidProducerEpochError,
     KafkaConnectionError,
@@ -34,7 +36,7 @@ from tests.simulation.weather import HungError, Weather
 
 __all__ = ["LIES", "Admin", "Consumer", "Producer"]
 
-LIES = frozenset({"P2", "P4"})
+LIES = frozenset({"P2", "P4", "P24"})
 
 
 class Admin:
@@ -152,11 +154,15 @@ class _Handed:
     def __init__(self, part: TopicPartition, records: Sequence[Outgoing]) -> None:
         self.part, self.count = part, len(records)
         self.records = [(r.timestamp or 0, r.key, r.value, tuple(r.headers)) for r in records]
-        self.is_done, self.last_offset = False, -1
+        self.is_done, self.base_offset = False, -1
         self.exception: Exception | None = None
 
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.count - 1
+
     def written(self, base: int) -> None:
-        self.is_done, self.last_offset = True, base + self.count - 1
+        self.is_done, self.base_offset = True, base
 
     def failed(self, error: Exception) -> None:
         self.is_done, self.exception = True, error
@@ -224,6 +230,12 @@ class Producer:
         self._started = True
         if self._weather.happens("unacknowledged"):
             self._unlucky(batch, KafkaTimeoutError("nobody answered"))
+        elif self._weather.happens("answered_twice"):
+            # Sent again because no answer came; DUPLICATE_SEQUENCE_NUMBER tells no offset.
+            if "P24" in self._lies:
+                batch.written(-1)
+            else:
+                self._unlucky(batch, DuplicateSequenceNumberError("it is there already"))
         else:
             batch.written(base)
 

@@ -19,6 +19,7 @@ STORMY: Mapping[str, float] = {
     "no_metadata": 0.0002,
     "undelivered": 0.002,
     "unacknowledged": 0.002,
+    "answered_twice": 0.002,
     "offsets_refused": 0.004,
     "commit_late": 0.005,
     "commit_unanswered": 0.01,

@@ -46,7 +46,12 @@ COMMITS = 50
 DELAY = 30
 PARTITIONS = 2
 FEATURES = tuple(sorted(phishing(1)[0][0]))
-OPTIONS = {"transaction_timeout_ms": 3_000, "delivery_timeout_ms": 2_500, "linger_ms": 0}
+OPTIONS = {
+    "transaction_timeout_ms": 3_000,
+    "delivery_timeout_ms": 2_500,
+    "request_timeout_ms": 2_000,
+    "linger_ms": 0,
+}
 TRANSPORT = "kafka://simulated:9092"
 INPUTS = {"obs": PARTITIONS, "ans": 1}
 OUTPUTS = {"svc-predictions": PARTITIONS, "svc-dead-letters": 1}

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaConfigurationError
+from kafka.producer.record_accumulator import RecordAccumulator
 
 from consumers.errors import ConfigError
 from consumers.secrets import Secret
@@ -90,9 +95,34 @@ def test_fixed_option_is_refused_by_its_name(name: str) -> None:
         ({**SASL, "insecure": 1}, "insecure: expected true or false, got a int"),
         ({**SASL, "ssl_cafile": "nowhere/ca.pem"}, "ssl_cafile cannot be read (No such file"),
         ({"security_protocol": "SSL", "ssl_keyfile": "k.pem"}, "ssl_certfile is missing"),
+        ({"linger_ms": -1}, "linger_ms: expected 0 or more, got -1"),
+        ({"request_timeout_ms": 0}, "request_timeout_ms: expected 1 or more, got 0"),
         (
-            {"delivery_timeout_ms": 9000, "transaction_timeout_ms": 9000},
-            "expected less than transaction_timeout_ms (9000), got 9000",
+            {"delivery_timeout_ms": 12_000, "transaction_timeout_ms": 12_000},
+            "delivery_timeout_ms: expected less than transaction_timeout_ms (12000), got 12000: a",
+        ),
+        (
+            {"delivery_timeout_ms": 60_000},
+            "less than transaction_timeout_ms (30000), got 60000 (by default "
+            "transaction_timeout_ms 30000)",
+        ),
+        (
+            {"transaction_timeout_ms": 10_000},
+            "less than transaction_timeout_ms (10000), got 20000 (by default "
+            "delivery_timeout_ms 20000)",
+        ),
+        (
+            {"request_timeout_ms": 40_000},
+            "linger_ms + request_timeout_ms: expected at most delivery_timeout_ms (20000), got "
+            "40005 (by default linger_ms 5, delivery_timeout_ms 20000)",
+        ),
+        (
+            {"fetch_max_wait_ms": 10_000},
+            "less than request_timeout_ms (10000), got 10000 (by default request_timeout_ms",
+        ),
+        (
+            {"connections_max_idle_ms": 5_000},
+            "less than connections_max_idle_ms (5000), got 10000 (by default request_timeout_ms",
         ),
     ],
 )
@@ -102,6 +132,44 @@ def test_insecure_or_incomplete_security_is_refused(options: dict[str, Any], tol
 
     assert told in message
     assert "battery" not in message
+
+
+TIMEOUTS = ["delivery", "transaction", "request"]
+EDGES = [1, 499, 500, 501, 9_995, 10_000, 10_005, 19_995, 20_000, 29_999, 30_000, 540_000, 600_000]
+timeouts = st.fixed_dictionaries(
+    {},
+    optional={f"{name}_timeout_ms": st.sampled_from(EDGES) for name in TIMEOUTS}
+    | {"max_block_ms": st.sampled_from(EDGES), "linger_ms": st.sampled_from([0, 1, 5, 10_000])}
+    | {name: st.sampled_from(EDGES) for name in ("fetch_max_wait_ms", "connections_max_idle_ms")},
+)
+
+
+@hypothesis_settings(max_examples=500)
+@given(timeouts)
+def test_timeouts_are_compared_as_they_take_effect(options: dict[str, int]) -> None:
+    """Accepted exactly where every client has what exactly once and the client itself ask for."""
+    plain = KafkaOptions(["127.0.0.1:1"], {})
+    producer = KafkaProducer.DEFAULT_CONFIG | plain.producer("x.0") | options
+    consumer = KafkaConsumer.DEFAULT_CONFIG | plain.consumer() | options
+    sound = producer["delivery_timeout_ms"] < producer["transaction_timeout_ms"]
+    sound &= consumer["fetch_max_wait_ms"] < consumer["request_timeout_ms"]
+    sound &= consumer["request_timeout_ms"] < consumer["connections_max_idle_ms"]
+    try:  # the client's own check of the three that remain
+        RecordAccumulator(
+            **{
+                name: producer[name]
+                for name in RecordAccumulator.DEFAULT_CONFIG
+                if name in producer
+            }
+        )
+    except KafkaConfigurationError:
+        sound = False
+
+    if not sound:
+        assert "expected " in problem(options)
+        return
+    made = KafkaOptions(["127.0.0.1:1"], options)
+    assert options.items() <= (made.producer("x.0") | made.consumer()).items()
 
 
 @pytest.mark.parametrize(
