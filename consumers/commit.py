@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from consumers import journal
 from consumers.events import LATEST, Committed, Said
 from consumers.history import Live, Sources, linked
+from consumers.outcome import Skip
 from consumers.poison import CrashGuard
 from consumers.records import Batch, Outgoing, Partition
 from consumers.shard import Outcome
@@ -29,6 +30,8 @@ def advance(
     now: int,
     guard: CrashGuard,
     aside: Callable[[Sequence[Outgoing]], None] | None = None,
+    *,
+    skips: Sequence[Skip] = (),
 ) -> Committed:
     """Process a batch and commit what came of it; `live` has moved past it afterwards.
 
@@ -37,9 +40,11 @@ def advance(
     now
         The clock in ms that the batch was ordered by; journaled, never before the entry before.
     guard
-        Remembers what is in hand, and knows what must be passed over.
+        Remembers what is in hand.
     aside
         Writes the outputs once the entry is committed, outside of its transaction; None: in it.
+    skips
+        Records that are passed over.
 
     Raises
     ------
@@ -47,7 +52,7 @@ def advance(
         From the owner. The shard in memory is then ahead of the log and must be dropped.
     """
     firsts = dict(live.shard.positions)
-    skips = guard.begin(live.seq + 1, batch)
+    guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
     drift = live.shard.drift_change
     try:
         outcome = live.shard.process(batch, now, skips=skips, drift=drift)

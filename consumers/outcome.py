@@ -240,5 +240,6 @@ def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
         source = batch.partitions.index(Partition(topic, number))
         # None of them where compaction has taken the record since.
         for at in np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist():
-            out[at] = RecordError(reason, "the process died each time it had this record in hand")  # type: ignore[arg-type]
+            why = "a child process died each time it had this record in hand"
+            out[at] = RecordError(reason, why)  # type: ignore[arg-type]
     return out

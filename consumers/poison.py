@@ -1,182 +1,287 @@
-"""A record that kills the process is found by halving, and passed over.
+"""A record that kills the process is found by trial in child processes, and passed over.
 
 A segmentation fault or a kill for memory leaves no exception to catch, and recovery would meet the
 same record for ever. So a small file beside the snapshots says which records are in hand while they
 are processed: not while they are committed, for a broker must never be mistaken for a bad record,
 and without fsync, for it must outlive the process, not the machine. A start that finds it knows
-that the last one died at it. At the third such start in a row commits are halved, once a death,
-until one record is alone in hand; if it kills once more, its entry carries it in `skips`, it
-becomes a dead letter (`crash_poison`), and the service goes on. An exception is no death.
+that the last one died with them in hand.
+
+Such deaths only raise suspicion: whoever kills a service often enough kills it with some record in
+hand. From the third one on, the records are first run in child processes of this one (`Court`). The
+shortest prefix that dies is found by halving; its last record is then alone, and is condemned only
+if its child dies three times in a row while, each time, a child without it lives. Where the child
+was ended by SIGKILL, which anybody may have sent, it takes twelve times. The journal entry carries
+a condemned record in `skips`, it becomes a dead letter (`crash_poison`), and the service goes on.
+A death of the service itself condemns nothing, and an exception is no death.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Literal, Protocol
 
 import msgspec
 
-from consumers.outcome import Skip
-from consumers.records import Batch, Partition
+from consumers.records import Partition
 
-__all__ = ["CrashGuard"]
+__all__ = ["Court", "CrashGuard", "Fate", "Memo", "Note"]
 
 NAME = "inflight.json"
-STARTS = 3  # that found the same entry: two may be an operator's, or a machine's short of memory
+STARTS = 3  # that died in a row with the same records in hand: then these are tried
+TRIALS = 3  # children that die of a record, each beside one that lives without it
+TRIALS_OUTSIDE = 12  # the same where SIGKILL ended one: it may have come from anywhere
+VERSION = 2  # before, the deaths of the service alone condemned: such a file means nothing now
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What came of some records in a child process.
+
+    `end`: it lived (also where they raised an exception), died, or it is unclear, which condemns
+    nobody; `how` it died or why it is unclear; `outside`: something else may have killed it.
+    """
+
+    end: Literal["lived", "died", "unclear"]
+    how: str = ""
+    outside: bool = False
+
+
+class Court(Protocol):
+    """Runs records in child processes, each from the state as it is now."""
+
+    def run(self, count: int, *, without_first: bool = False) -> Fate:
+        """Run the first `count` of the records; the first of them passed over, if asked."""
+
+
+class Memo(Protocol):
+    """A few bytes that outlive the process."""
+
+    def read(self) -> bytes:
+        """What was written last; empty for nothing."""
+
+    def write(self, data: bytes) -> None:
+        """Replace it; not at once, so that a death in the midst of it leaves less."""
+
+    def close(self) -> None:
+        """Let the file go; what it says stays."""
+
+
+class Note:
+    """A file in the shard's snapshot directory.
+
+    Parameters
+    ----------
+    directory
+        Made when missing.
+
+    Notes
+    -----
+    Where it cannot be written, nothing is remembered and the service runs on. A host that starts
+    without the directory of the one before begins to count afresh.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file: int | None = None
+        with suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(directory / NAME, flags, 0o600)
+
+    def read(self) -> bytes:
+        """What it says; empty where it cannot be read."""
+        if self._file is not None:
+            with suppress(OSError):
+                return os.pread(self._file, os.fstat(self._file).st_size, 0)
+        return b""
+
+    def write(self, data: bytes) -> None:
+        """Replace what it says."""
+        if self._file is not None:
+            with suppress(OSError):
+                os.ftruncate(self._file, 0)
+                os.pwrite(self._file, data, 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
 
 class _Marker(msgspec.Struct):
     """What was in hand, and what was known by then.
 
-    `seq` is the entry's number, `size` its records, `first` the first of them, `ends` where each
-    partition's end; `processing` false: it is done. `deaths` before, `limit` of a commit while the
-    hunt is on (0: none), `until` where it ends, `condemned` records to pass over.
+    `ends`: where the records end in each partition; `doing` says whether they were processed,
+    tried in a child process, or neither any more; `deaths` of the service before, and `until`
+    where the records in hand at any of them end.
     """
 
-    seq: int
-    size: int
-    first: tuple[str, int, int]
+    version: int
     ends: list[tuple[str, int, int]]
-    processing: bool
+    doing: Literal["processing", "trying", "nothing"]
     deaths: int
-    limit: int
     until: list[tuple[str, int, int]]
-    condemned: list[Skip]
 
 
 class CrashGuard:
-    """Remembers what is in hand, and what the process has died of.
+    """Remembers what is in hand, and has suspects tried.
 
     Parameters
     ----------
-    directory
-        Of the shard's snapshots; made when missing.
+    memo
+        Where it remembers.
     seq
         Number of the next entry.
+    positions
+        Where the journal ends, in each partition.
 
     Attributes
     ----------
     story : str
         What it found at this start, for the log; empty where nothing died.
-
-    Notes
-    -----
-    Where the directory cannot be written, nothing is remembered and the service runs on. A host
-    that starts without the directory of the one before begins to count anew.
+    findings : list of str
+        What came of trials since, for the log.
     """
 
-    def __init__(self, directory: Path, seq: int) -> None:
-        self._deaths, self._limit = 0, 0
+    def __init__(self, memo: Memo, seq: int, positions: Mapping[Partition, int]) -> None:
+        self._memo = memo
+        self._deaths = 0
         self._until: dict[Partition, int] = {}
-        self._condemned: list[Skip] = []
-        self._file: int | None = None
         self.story = ""
-        with suppress(OSError):
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(directory / NAME, flags, 0o600)
-        self._marker = self._read()
-        if self._marker is not None:
-            self._look(self._marker, seq)
+        self.findings: list[str] = []
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            found = msgspec.json.decode(memo.read(), type=_Marker)
+            if found.version == VERSION:
+                self._look(found, seq, positions)
 
-    def limit(self, max_records: int) -> int:
-        """How many records the next commit may hold."""
-        return min(max_records, self._limit or max_records)
+    @property
+    def suspicious(self) -> bool:
+        """Whether the next records are to be tried first."""
+        return self._deaths >= STARTS
 
-    def begin(self, seq: int, batch: Batch) -> list[Skip]:
-        """Say what is in hand from now on; which of it must be passed over."""
-        first = batch.partitions[int(batch.source[0])]
-        ends = [(*partition, end) for partition, (_, end, _) in batch.ranges.items()]
-        self._marker = _Marker(
-            seq,
-            len(batch),
-            (*first, int(batch.offsets[0])),
-            ends,
-            True,
-            self._deaths,
-            self._limit,
-            _listed(self._until),
-            self._condemned,
-        )
-        self._write(self._marker)
-        return [skip for skip in self._condemned if _holds(batch, skip)]
+    def begin(self, ends: Mapping[Partition, int]) -> None:
+        """Remember which records are in hand from now on, by where they end."""
+        self._remember("processing", ends)
 
     def done(self) -> None:
-        """It is processed: a death from now on is not the records' fault."""
-        if self._marker is None:
-            return
-        self._marker.processing = False
-        self._write(self._marker if self._deaths or self._condemned else None)
+        """They are processed: a death from now on is not the records' fault."""
+        if self._deaths:
+            self._remember("nothing", {})
+        else:
+            self._memo.write(b"")
 
     def committed(self, positions: Mapping[Partition, int]) -> None:
-        """The entry is in the journal: what lies behind it is no longer suspected."""
-        if not self._deaths and not self._condemned:
-            return
-        self._condemned = [
-            skip for skip in self._condemned if positions.get(Partition(*skip[:2]), 0) <= skip[2]
-        ]
-        if all(positions.get(partition, 0) >= end for partition, end in self._until.items()):
-            self._deaths, self._limit, self._until = 0, 0, {}
-        if not self._deaths and not self._condemned:
-            self._write(None)
+        """The entry is in the journal: what lies before `positions` is no longer suspected."""
+        if self._deaths and _passed(self._until, positions):
+            self._deaths, self._until = 0, {}
+            self._memo.write(b"")
+
+    def examine(
+        self, size: int, hold: Callable[[], AbstractContextManager[Court]]
+    ) -> Iterator[tuple[int, bool]]:
+        """The next `size` records in pieces: how many, and whether that one is condemned.
+
+        The caller commits each piece before it asks for the next one.
+
+        Parameters
+        ----------
+        hold
+            Opens a court for the records that are left, on the state as it is then.
+        """
+        most = size
+        while size:
+            if not self.suspicious:
+                yield size, False
+                return
+            self._remember("trying", {})
+            with hold() as court:
+                count, condemned, then = self._verdict(court, min(most, size))
+            self._remember("nothing", {})
+            yield count, condemned
+            size, most = size - count, then or size
 
     def close(self) -> None:
         """Let the file go; what it says stays."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self._memo.close()
 
-    def _look(self, found: _Marker, seq: int) -> None:
+    def _verdict(self, court: Court, size: int) -> tuple[int, bool, int]:
+        """How many records to take next, whether that one is condemned, how many to try then."""
+        if size == 1:
+            return 1, self._condemned(court), 0
+        fate = court.run(size)
+        lived, died = 0, size
+        while fate.end == "died" and died - lived > 1:
+            middle = (lived + died) // 2
+            fate = court.run(middle)
+            if fate.end == "lived":
+                lived, fate = middle, Fate("died")  # as the longer one has
+            elif fate.end == "died":
+                died = middle
+        if fate.end == "unclear":
+            self.findings.append(f"records could not be tried in a child process: {fate.how}")
+        if fate.end != "died":
+            return size, False, 0
+        if lived:
+            return lived, False, 1
+        return 1, self._condemned(court), 0
+
+    def _condemned(self, court: Court) -> bool:
+        """Whether the first record kills, and nothing but it does."""
+        needed, deaths = TRIALS, 0
+        while deaths < needed:
+            fate = court.run(1)
+            if fate.end == "lived":
+                return False
+            beside = fate if fate.end == "unclear" else court.run(1, without_first=True)
+            if beside.end != "lived":
+                why = beside.how if beside.end == "unclear" else "a child without it dies as well"
+                self.findings.append(f"a record could not be tried in a child process: {why}")
+                return False
+            deaths += 1
+            needed = TRIALS_OUTSIDE if fate.outside else needed
+        self.findings.append(
+            f"{deaths} of {deaths} child processes died of one record ({fate.how}), and as many "
+            "without it lived: it becomes a dead letter (crash_poison)"
+        )
+        return True
+
+    def _look(self, found: _Marker, seq: int, positions: Mapping[Partition, int]) -> None:
         """Learn from the last start's end."""
-        if found.processing and found.seq != seq:
-            return  # of another owner: the journal has gone on without it
-        self._deaths, self._limit = found.deaths, found.limit
-        self._until = {Partition(t, n): end for t, n, end in found.until}
-        self._condemned = list(found.condemned)
-        if not found.processing:
-            return
+        ends, until = _ends(found.ends), _ends(found.until)
+        if found.deaths and not _passed(until, positions):
+            self._deaths, self._until = found.deaths, until
+        if found.doing == "trying":
+            # Nothing of the records ran in that process: somebody else killed it. One start goes
+            # without a trial, lest a service that is killed again and again never gets anywhere.
+            self._deaths = min(self._deaths, STARTS - 1)
+        if found.doing != "processing" or _passed(ends, positions):
+            return  # or another owner has gone on with them
         self._deaths += 1
         times = "once" if self._deaths == 1 else f"{self._deaths} times"
         self.story = f"the process died {times} while it had journal entry {seq} in hand"
-        for t, n, end in found.ends:
-            self._until[Partition(t, n)] = max(end, self._until.get(Partition(t, n), 0))
-        if self._deaths < STARTS:
-            return
-        if found.size > 1:
-            self._limit = found.size // 2
-            self.story += f"; commits of {self._limit} records until the one at fault is found"
-            return
-        topic, number, offset = found.first
-        self._limit = 0
-        self._condemned.append((topic, number, offset, "crash_poison"))
-        where = f"{Partition(topic, number)} offset {offset}"
-        self.story += f", at last with {where} alone, which becomes a dead letter (crash_poison)"
+        for partition, end in ends.items():
+            self._until[partition] = max(end, self._until.get(partition, 0))
+        if self.suspicious:
+            self.story += "; its records are tried in child processes first"
+        self._remember("nothing", {})
 
-    def _read(self) -> _Marker | None:
-        if self._file is None:
-            return None
-        try:
-            data = os.pread(self._file, os.fstat(self._file).st_size, 0)
-            return msgspec.json.decode(data, type=_Marker)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            return None  # empty: nothing was in hand
-
-    def _write(self, marker: _Marker | None) -> None:
-        if self._file is None:
-            return
-        with suppress(OSError):
-            os.ftruncate(self._file, 0)
-            if marker is not None:
-                os.pwrite(self._file, msgspec.json.encode(marker), 0)
+    def _remember(
+        self, doing: Literal["processing", "trying", "nothing"], ends: Mapping[Partition, int]
+    ) -> None:
+        until = _listed(self._until)
+        marker = _Marker(VERSION, _listed(ends), doing, self._deaths, until)
+        self._memo.write(msgspec.json.encode(marker))
 
 
-def _holds(batch: Batch, skip: Skip) -> bool:
-    topic, number, offset, _ = skip
-    first, end, _ = batch.ranges.get(Partition(topic, number), (0, 0, 0))
-    return first <= offset < end
+def _passed(ends: Mapping[Partition, int], positions: Mapping[Partition, int]) -> bool:
+    return all(positions.get(partition, 0) >= end for partition, end in ends.items())
 
 
 def _listed(ends: Mapping[Partition, int]) -> list[tuple[str, int, int]]:
     return [(*partition, end) for partition, end in ends.items()]
+
+
+def _ends(listed: list[tuple[str, int, int]]) -> dict[Partition, int]:
+    return {Partition(topic, number): end for topic, number, end in listed}

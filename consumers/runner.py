@@ -28,7 +28,7 @@ from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.journal import Merge
 from consumers.models import unused
-from consumers.poison import CrashGuard
+from consumers.poison import CrashGuard, Note
 from consumers.records import Batch, Partition
 from consumers.recovery import about_of, recover, sources
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
@@ -36,6 +36,7 @@ from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
+from consumers.trial import Trials, pieces
 from consumers.web.app import Health
 from consumers.web.board import Board
 
@@ -187,7 +188,8 @@ class Runner:
             writer = SnapshotWriter(
                 self.store.of(live.identity), self._snapshot_done, self._snapshot_failed
             )
-            guard = CrashGuard(self.store.of(live.identity).directory, live.seq + 1)
+            directory = self.store.of(live.identity).directory
+            guard = CrashGuard(Note(directory), live.seq + 1, live.shard.positions)
             if guard.story:
                 log.warning("%s", guard.story)
             try:
@@ -274,11 +276,12 @@ class Runner:
         due = _Due(self._config, live)
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
+        trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)
-            size = guard.limit(min(self._config.commit.max_records, most))
+            size = min(self._config.commit.max_records, most)
             batch, clock = self._gather(owner, merge, live, size)
             self._telemetry.ends(owner.ends())
             self.board.reached(owner.ends())
@@ -292,17 +295,16 @@ class Runner:
                     owner.confirm(live.shard.positions)
                     confirmed = time.monotonic()
                 continue
-            started = time.perf_counter()
-            event = advance(owner, live, found, batch, clock, guard, aside)
-            event = replace(event, seconds=time.perf_counter() - started)
-            self._view = live.shard.view()
-            self._health = _health(self._view)
-            self._telemetry.record(event)
-            self.board.committed(event, self._view)
-            self._narrator.committed(event, self._view)
-            self._narrator.absent(absent.look(batch))
-            if self._on_commit is not None:
-                self._on_commit(event, self._view)
+            if guard.suspicious:
+                self._health = Health("starting", "records are tried in child processes first")
+            for piece, skips in pieces(batch, clock, live, guard, trials):
+                _report(guard.findings)
+                if self._stop.is_set():
+                    break
+                started = time.perf_counter()
+                event = advance(owner, live, found, piece, clock, guard, aside, skips=skips)
+                self._committed_one(replace(event, seconds=time.perf_counter() - started), live)
+                self._narrator.absent(absent.look(piece))
             if due(len(batch)):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
@@ -310,6 +312,27 @@ class Runner:
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
+
+    def _trials(self, found: Sources, live: Live) -> Trials:
+        """What suspects are tried by."""
+        return Trials(
+            self._config,
+            found,
+            self.store.of(live.identity).directory,
+            seconds=self._max_idle,
+            turn=self._turn,
+            stopping=self._stop.is_set,
+        )
+
+    def _committed_one(self, event: Committed, live: Live) -> None:
+        """Report a commit, now that it is true."""
+        self._view = live.shard.view()
+        self._health = _health(self._view)
+        self._telemetry.record(event)
+        self.board.committed(event, self._view)
+        self._narrator.committed(event, self._view)
+        if self._on_commit is not None:
+            self._on_commit(event, self._view)
 
     def _gather(
         self, owner: Owner, merge: Merge, live: Live, size: int
@@ -411,6 +434,12 @@ def _health(view: ShardView) -> Health:
         f"nothing is learned: {view.recent_dead_letters:,} of the last 1,000 records were dead "
         "letters; see their reasons, or raise [output] max_dead_letter_ratio",
     )
+
+
+def _report(findings: list[str]) -> None:
+    """Log what came of trials, once."""
+    while findings:
+        log.warning("%s", findings.pop(0))
 
 
 def _now() -> int:

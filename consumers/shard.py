@@ -7,7 +7,8 @@ inside, so a record that cannot be decoded is an outcome too: a dead letter, nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import inf
@@ -158,6 +159,21 @@ class Shard:
         """The models whose state may not be saved: with one of them none of the shard is."""
         everyone = self._roster.contestants()
         return [c.name or self.spec.model for c in everyone if not c.machine.learner.can_save]
+
+    @contextmanager
+    def pickling(self) -> Iterator[None]:
+        """Have `to_state` save models of river too, whatever is trusted: for a process of our own
+        that is handed the state directly.
+        """
+        found = [c.machine.learner for c in self._roster.contestants()]
+        unsaved = [x for x in found if isinstance(x, RiverClassifier) and not x.trust_pickle]
+        for learner in unsaved:
+            learner.trust_pickle = True
+        try:
+            yield
+        finally:
+            for learner in unsaved:
+                learner.trust_pickle = False
 
     @property
     def repeatable(self) -> bool:

@@ -24,8 +24,8 @@ checks
 CONSUMERS = """
 errors secrets failpoints config records checksum files feed events alarms models lineup codecs
 outcome shard assembly journal transports compiled snapshots history roster recovery partitioning
-travel poison commit telemetry web runner fleet standby ownership replay plot report demo commands
-cli __main__
+travel poison trial commit telemetry web runner fleet standby ownership replay plot report demo
+commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70

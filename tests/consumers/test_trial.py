@@ -1,0 +1,170 @@
+"""Records in child processes: every way to die is seen, and what is no death is none."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from consumers import trial
+from consumers.assembly import shard_of
+from consumers.config import Config
+from consumers.history import Live
+from consumers.journal import Identity
+from consumers.recovery import sources
+from consumers.trial import Trials, _load
+from tests.consumers.deadly import TRIAL
+from tests.consumers.feeds import NOW, fill, phishing
+from tests.consumers.test_poison import AB, fed
+
+RIVER = "river:naive_bayes.GaussianNB"
+EVERYTHING = f"""
+[labels]
+max_pending = 150
+[decision]
+reject = 0.3
+[output]
+top = 1
+[promotion]
+rule = "e_value"
+[[challenger]]
+name = "near"
+type = "KNNClassifier"
+window = 20
+[[challenger]]
+name = "stream"
+type = "{RIVER}"
+[[drift.detectors]]
+on = "error"
+type = "ADWIN"
+action = "challenger"
+"""
+
+
+def begun(service, config: Config) -> Live:
+    """The shard before its first record."""
+    found = sources(config, service.log)
+    schema = config.declared_schema
+    assert schema is not None
+    shard = shard_of(config, schema, label_field=None, label_topics=found.label_topics)
+    shard.positions = dict.fromkeys(found.inputs, 0)
+    entry = Identity(config.name, 0, {}, [], [], "born")
+    return Live(shard, 0, 0, 0, "mark", schema.fields, entry)
+
+
+@pytest.fixture
+def court(make_service, monkeypatch):
+    """Opens a court over four records of which the third observation is deadly once learned."""
+    service = make_service()
+    fed(service, 4, {2})
+    config = service.config(features=AB)
+    model = config.model.model_copy(update={"type": RIVER})
+    config = config.model_copy(update={"model": model})
+    monkeypatch.setattr(trial, "COMMAND", [sys.executable, "-m", "tests.consumers.deadly", TRIAL])
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    found = sources(config, service.log)
+    turns = []
+
+    @contextmanager
+    def opened(by: str, seconds: float = 60.0, stopping=lambda: False) -> Iterator[object]:
+        monkeypatch.setenv("DEADLY_BY", by)
+        parts = list(
+            service.log.read(dict.fromkeys(found.inputs, 0), service.log.end_offsets(found.inputs))
+        )
+        trials = Trials(
+            config,
+            found,
+            service.directory,
+            seconds=seconds,
+            turn=lambda: turns.append(time.monotonic()),
+            stopping=stopping,
+        )
+        live = begun(service, config)
+        before = live.shard.view()
+        with trials.of(live, parts, NOW + 1_000) as process:
+            yield process
+        assert turns
+        assert live.shard.view().observations == before.observations == 0
+        assert list(service.directory.iterdir()) == []
+
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("by", "how", "outside"),
+    [
+        ("SIGSEGV", "SIGSEGV", False),
+        ("SIGKILL", "SIGKILL", True),
+        ("exit", "exit code 0", False),
+        ("hang", "did not return within 1 s", False),
+        ("sleep", "did not return within 1 s", False),
+        ("memory", "more memory than there is", False),
+    ],
+)
+def test_record_that_ends_or_stops_its_process_is_seen(court, by, how, outside) -> None:
+    """With what comes before it the third label kills; without it, or passed over, all live."""
+    with court(by, 1.0 if "within" in how else 60.0) as process:
+        died, lived, passed = process.run(6), process.run(5), process.run(1, without_first=True)
+
+    assert (died.end, died.outside) == ("died", outside)
+    assert how in died.how
+    assert (lived.end, passed.end) == ("lived", "lived")
+
+
+def test_exception_is_no_death(court) -> None:
+    """It will stop the service with its message."""
+    with court("raise") as process:
+        assert process.run(8).end == "lived"
+
+
+def test_too_little_memory_for_two_states_says_nothing(court) -> None:
+    """The child would die of the state's second copy, not of the record."""
+    with court("crowded") as process:
+        fate = process.run(8)
+
+    assert fate.end == "unclear"
+    assert "fewer than 256 MiB are free" in fate.how
+
+
+def test_process_that_ends_or_is_not_wanted_any_more_says_nothing(court, monkeypatch) -> None:
+    """Nobody is condemned by it, and nothing waits for it."""
+    with court("SIGSEGV", stopping=lambda: True) as process:
+        assert process.run(8).end == "unclear"
+    monkeypatch.setattr(trial, "COMMAND", [sys.executable, "-c", "import sys; sys.exit(1)"])
+    with court("SIGSEGV") as process:
+        first, second = process.run(8), process.run(1)
+
+    assert (first.end, second.end) == ("unclear", "unclear")
+    assert "has ended" in first.how
+
+
+def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path) -> None:
+    """Bit for bit, whatever the shard holds: rivals of river that no snapshot holds, too."""
+    service = make_service()
+    fill(service.log, phishing(200))
+    service.run(more=EVERYTHING)
+    live = service.rebuilt(more=EVERYTHING)
+    config = service.config(more=EVERYTHING)
+    trials = Trials(
+        config,
+        sources(config, service.log),
+        tmp_path,
+        seconds=1,
+        turn=lambda: None,
+        stopping=lambda: False,
+    )
+    with trials._file() as file:
+        trials._write(file, live, [], 7)
+        file.seek(0)
+        case, shard = _load(file)
+
+    assert live.shard.unsaved == ["stream"]
+    with live.shard.pickling():
+        assert shard.fingerprint() == live.shard.fingerprint()
+    assert repr(replace(shard.spec, trusted=frozenset())) == repr(live.shard.spec)
+    assert (case.now, case.parts) == (7, [])
