@@ -8,7 +8,7 @@ from importlib.metadata import version
 from consumers.config import Config
 from consumers.errors import ConfigError
 from consumers.lineup import trusted
-from consumers.models import build, classes_that_fit, correcting, explained, spoken
+from consumers.models import build, classes_that_fit, correcting, explained, limited, spoken
 from consumers.shard import Shard, Spec
 from stream.drift import DriftRule
 from stream.join import RULES
@@ -30,6 +30,11 @@ def shard_of(
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
+    # Refused values decide what is learned: a journal keeps the bound it was begun with.
+    first = join_rules == 1
+    classes = (
+        classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
+    )
     spec = Spec(
         name=config.name,
         model=spoken(config.model.type),
@@ -47,7 +52,7 @@ def shard_of(
         max_pending=config.labels.max_pending,
         max_pending_bytes=config.labels.max_pending_bytes,
         horizon=config.labels.horizon_ms,
-        max_classes=classes_that_fit(config.model, learner),
+        max_classes=classes,
         join_rules=join_rules,
         corrections=correcting(config.labels.corrections, learner),
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,

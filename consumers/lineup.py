@@ -19,6 +19,7 @@ from consumers.config.load import message
 from consumers.errors import ConfigError
 from consumers.models import challenging
 from stream.base import Learner
+from stream.schema import Schema
 
 __all__ = ["RIVER_ONLY", "Lineup", "challenger_block", "configured", "trusted"]
 
@@ -80,7 +81,12 @@ class Lineup:
         return spoken(self.challengers[name]["type"])
 
     def learner(
-        self, name: str, trusted: Collection[str], classes: int, corrections: bool
+        self,
+        name: str,
+        trusted: Collection[str],
+        classes: int,
+        corrections: bool,
+        schema: Schema | None = None,
     ) -> Learner:
         """The empty learner of a challenger.
 
@@ -88,7 +94,7 @@ class Lineup:
         ----------
         trusted
             Whose state may be a pickle.
-        classes, corrections
+        classes, corrections, schema
             See `consumers.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
@@ -103,7 +109,7 @@ class Lineup:
                 f"{'.'.join(map(str, found['loc']))}: {message(found)}; run the version that "
                 "journaled it, and remove its block there"
             ) from None
-        return challenging(challenger, classes, corrections)
+        return challenging(challenger, classes, corrections, schema)
 
 
 def configured(config: Config) -> Lineup:

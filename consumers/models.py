@@ -28,6 +28,7 @@ __all__ = [
     "correcting",
     "explainable",
     "explained",
+    "limited",
     "spoken",
     "unused",
 ]
@@ -91,8 +92,16 @@ def build(model: Trained) -> Learner:
     return learner
 
 
-def challenging(challenger: Challenger, classes: int, corrections: bool) -> Learner:
+def challenging(
+    challenger: Challenger, classes: int, corrections: bool, schema: Schema | None = None
+) -> Learner:
     """The empty learner of a [[challenger]] to a model of so many classes.
+
+    Parameters
+    ----------
+    schema
+        The fields, by which its memory is bounded; None: it is not, as in journals that were
+        begun before there was such a bound.
 
     Raises
     ------
@@ -100,6 +109,8 @@ def challenging(challenger: Challenger, classes: int, corrections: bool) -> Lear
         It cannot be built, hold them, or take labels back where that is asked.
     """
     learner = build(challenger)
+    if schema is not None:
+        _limit(challenger, learner, classes, schema)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:
         raise ConfigError(
@@ -139,8 +150,43 @@ def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
             raise SchemaError(f"{where}: {message(detail)}") from None
 
 
+def _limit(challenger: Challenger, learner: Learner, classes: int, schema: Schema) -> None:
+    """Bound its memory; where nothing is configured, by as many GiB as its classes need."""
+    given = challenger.max_state_bytes
+    for most in [given] if given is not None else [2**30 << n for n in range(11)]:
+        try:
+            fit = build(challenger).limit(most, schema, classes)
+        except SchemaError:
+            fit = 0
+        if fit == classes:
+            learner.limit(most, schema, classes)
+            return
+    raise ConfigError(
+        f"{_where(challenger)}: max_state_bytes = {most:,} is too little for the {classes} classes "
+        "of [model] on these fields; raise or remove it"
+    )
+
+
+def limited(model: Model, learner: Learner, schema: Schema) -> int:
+    """Bound the memory of a learner; how many classes `max_classes` and `max_state_bytes` allow.
+
+    Raises
+    ------
+    ConfigError
+        Two classes do not fit.
+    """
+    try:
+        return learner.limit(
+            model.max_state_bytes, schema, min(model.max_classes, learner.max_classes)
+        )
+    except SchemaError as error:
+        raise ConfigError(
+            f"[model] max_state_bytes = {model.max_state_bytes:,} is too little: {error}; raise it"
+        ) from None
+
+
 def classes_that_fit(model: Model, learner: Learner) -> int:
-    """How many classes `max_classes` and `max_state_bytes` allow together."""
+    """How many classes fit by the first rules, which bounded nothing but tables of tokens."""
     size = int(getattr(learner, "bytes_per_class", 0))
     if not size:
         return min(model.max_classes, learner.max_classes)

@@ -204,7 +204,9 @@ class Shard:
             roster.dismiss(name)
         for name in lineup.challengers:
             if name not in roster.names:
-                learner = lineup.learner(name, spec.trusted, spec.max_classes, spec.corrections)
+                fields = None if spec.join_rules == 1 else spec.schema
+                bounds = (spec.max_classes, spec.corrections, fields)
+                learner = lineup.learner(name, spec.trusted, *bounds)
                 roster.enroll(name, learner, self._counts["learned"])
         roster.threshold = inf if lineup.threshold is None else lineup.threshold
         self._lineup, self.given_up = lineup, []

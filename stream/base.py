@@ -20,7 +20,7 @@ from stream.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.explain import Explanation, LinearView
 from stream.predictions import Predictions
-from stream.schema import KINDS, Dictionary, Kind, Label
+from stream.schema import KINDS, Dictionary, Kind, Label, Schema
 from stream.state import State
 
 __all__ = ["Learner", "Predictions"]
@@ -54,6 +54,7 @@ class Learner(base.Classifier, abc.ABC):
     strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     can_save: bool = True
+    _limited: tuple[int, Schema, int] | None = None
     added: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
 
@@ -197,12 +198,14 @@ class Learner(base.Classifier, abc.ABC):
     def to_state(self) -> State:
         """The whole state, as a copy. O(bytes)."""
         inner = self._export().copy()
-        header = {
+        header: dict[str, Any] = {
             "learner": type(self).__name__,
             "parameters": self._told(),
             "classes": self.classes,
             "inner": dict(inner.header),
         }
+        if self._classes.overflow:  # left out where it is 0: so it was before it was saved
+            header["classes_refused"] = self._classes.overflow
         return State(header, inner.arrays)
 
     def load_state(self, state: State) -> Self:
@@ -228,7 +231,7 @@ class Learner(base.Classifier, abc.ABC):
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
                 )
         try:
-            self._classes = Dictionary(MAX_CLASSES, header["classes"])
+            self._classes = self._classes.renewed(header["classes"], _refused(header))
             self._restore(State(header["inner"], state.arrays))
         except (KeyError, TypeError) as error:
             raise StateError(f"the state of this {name} is damaged: {error!r}") from None
@@ -241,8 +244,42 @@ class Learner(base.Classifier, abc.ABC):
         return {name: value for name, value in told.items() if name not in as_before}
 
     def fingerprint(self) -> str:
-        """SHA-256 of the state, parameters included."""
-        return self.to_state().fingerprint()
+        """SHA-256 of the state, parameters included.
+
+        The count of refused classes is left out: a refused record changes nothing.
+        """
+        return self._fingerprint(self.to_state())
+
+    @staticmethod
+    def _fingerprint(state: State) -> str:
+        header = {k: v for k, v in state.header.items() if k != "classes_refused"}
+        return State(header, state.arrays).fingerprint()
+
+    def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
+        """Never take more bytes for the state, whatever is learned; before anything is.
+
+        Parameters
+        ----------
+        max_bytes
+            By a formula over shapes and texts, which is the same on every machine: beyond it
+            values are refused and counted in `overflows`.
+        schema
+            The fields there will be.
+        max_classes
+            How many classes there may be.
+
+        Returns
+        -------
+        int
+            How many classes fit, at most `max_classes`: no more may be learned.
+
+        Raises
+        ------
+        SchemaError
+            Two classes do not fit.
+        """
+        self._limited = (max_bytes, schema, max_classes)
+        return max_classes
 
     def compile_kernels(self) -> None:
         """Compile what this learner runs, on a throw-away copy."""
@@ -255,7 +292,10 @@ class Learner(base.Classifier, abc.ABC):
 
         `proven`: learning works, for records of this stream have been learned.
         """
-        return self.clone()
+        out = self.clone()
+        if self._limited is not None:
+            out.limit(*self._limited)
+        return out
 
     # What not every family can do.
 
@@ -368,6 +408,14 @@ class Learner(base.Classifier, abc.ABC):
             self._classes.overflow += 1
             raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
         return np.array([self._classes.add(value) for value in labels], dtype=np.int64)
+
+
+def _refused(header: Mapping[str, Any]) -> int:
+    """How many classes were refused, of a state's header."""
+    refused = header.get("classes_refused", 0)
+    if type(refused) is not int or refused < 0:
+        raise StateError(f"expected how many classes were refused, got {refused!r}")
+    return refused
 
 
 def _plain(value: Any) -> Any:

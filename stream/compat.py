@@ -241,7 +241,7 @@ class RiverClassifier(Learner):
 
     def fingerprint(self) -> str:
         """SHA-256 of the state, also where it may not be saved."""
-        return super().to_state().fingerprint()
+        return self._fingerprint(super().to_state())
 
     def _export(self) -> State:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite, isnan, nan
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 
@@ -20,6 +20,8 @@ __all__ = [
     "HEAVIEST",
     "KINDS",
     "LARGEST",
+    "NAMES_ROOM",
+    "PER_NAME",
     "Dictionary",
     "Field",
     "Kind",
@@ -41,6 +43,10 @@ LONGEST_LABEL = 512  # characters
 # Weighted squares of such numbers, 2**53 of them, stay below the largest double.
 LARGEST = 1e100
 HEAVIEST = 2.0**53
+
+# Bytes. What a name takes beside its characters: a Python object and its place in a dictionary.
+PER_NAME = 200
+NAMES_ROOM = 2**26  # the names of features, or of anything of which there are as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ class Dictionary:
     ----------
     bound
         How many values it holds. One more is refused and counted in `overflow`.
+    room
+        How many bytes its texts may count together, by `text_bytes` and `PER_NAME` each.
 
     Examples
     --------
@@ -112,22 +120,33 @@ class Dictionary:
     (0, 1, 0, -1, 1)
     """
 
-    __slots__ = ("bound", "codes", "overflow", "values")
+    __slots__ = ("bound", "bytes", "codes", "overflow", "room", "values")
 
-    def __init__(self, bound: int, values: Iterable[Hashable] = ()) -> None:
-        self.bound = bound
+    def __init__(
+        self, bound: int, values: Iterable[Hashable] = (), *, room: int = NAMES_ROOM
+    ) -> None:
+        self.bound, self.room = bound, room
         self.overflow = 0
         self.values: list[Any] = list(values)
         self.codes: dict[Any, int] = {v: i for i, v in enumerate(self.values)}
+        self.bytes = sum(map(_cost, self.values))
+
+    def renewed(self, values: Iterable[Hashable], overflow: int = 0) -> Self:
+        """One of the same bounds that holds these values instead."""
+        out = type(self)(self.bound, values, room=self.room)
+        out.overflow = overflow
+        return out
 
     def add(self, value: Hashable) -> int:
         """The code of `value`, a new one if it has none; -1 where the bound is reached."""
         code = self.codes.get(value)
         if code is not None:
             return code
-        if len(self.values) >= self.bound:
+        cost = _cost(value)
+        if len(self.values) >= self.bound or self.bytes + cost > self.room:
             self.overflow += 1
             return -1
+        self.bytes += cost
         self.codes[value] = len(self.values)
         self.values.append(value)
         return len(self.values) - 1
@@ -135,6 +154,7 @@ class Dictionary:
     def remove(self, value: Hashable) -> None:
         """Forget `value`; the codes after its own fall by one. O(len)."""
         self.values.remove(value)
+        self.bytes -= _cost(value)
         self.codes = {v: i for i, v in enumerate(self.values)}
 
     def __len__(self) -> int:
@@ -145,6 +165,10 @@ class Dictionary:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.values)
+
+
+def _cost(value: Hashable) -> int:
+    return PER_NAME + text_bytes(value) if isinstance(value, str) else 0
 
 
 def number(name: str, value: Any) -> float:

@@ -66,21 +66,25 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build, challenging, classes_that_fit, correcting, explained
+    from consumers.models import build, challenging, correcting, explained, limited
     from stream.errors import StreamError
+    from stream.schema import Schema
 
     try:
         learner = build(config.model)
         explained(config.output.explain, learner, config.model)
         correcting(config.labels.corrections, learner)
+        schema = config.declared_schema
+        classes = limited(config.model, learner, schema or Schema(()))
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))
     else:
         report.fine("model", config.model.type)
-        classes = classes_that_fit(config.model, learner)
+        if classes < config.model.max_classes:
+            report.note("model", f"max_state_bytes has room for {classes} classes")
         for challenger in config.challenger:
             try:
-                challenging(challenger, classes, config.labels.corrections)
+                challenging(challenger, classes, config.labels.corrections, schema)
             except (HeadwaterError, StreamError) as e:
                 report.wrong("challenger", str(e))
             else:

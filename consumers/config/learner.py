@@ -140,8 +140,11 @@ class Model(Trained):
     )
     max_state_bytes: Size = Field(
         default=2**30,
-        description="Memory the model may take, in bytes or as `512MiB`; checked at start. 1 GiB: "
-        "fits a small server beside the rest.",
+        description="Memory the model may take, in bytes or as `512MiB`. The tables of as many "
+        "classes as fit are reserved; beyond the rest new categories and tokens are not learned, "
+        "and counted in `headwater_overflow_total`. A journal begun before this was so goes on "
+        "without it; models of river cannot be bounded. 1 GiB: fits a small server beside the "
+        "rest.",
     )
 
 
@@ -158,8 +161,8 @@ class Challenger(Trained):
     )
     max_state_bytes: Size | None = Field(
         default=None,
-        description="Memory it may take, in bytes or as `512MiB`; checked at start. None: what it "
-        "needs for as many classes as `[model]` takes, for it must follow the model.",
+        description="Memory it may take, in bytes or as `512MiB`, as for `[model]`. None: 1 GiB, "
+        "or more where as many classes as `[model]` takes need it, for it must follow the model.",
     )
 
 

@@ -18,7 +18,7 @@ from stream.bayes.classifier import (
     check_priors,
     left_after,
 )
-from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.token_sets import TokenSetPart
 from stream.block import Block, Floats, Rows
@@ -26,7 +26,7 @@ from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.explain import LinearView
 from stream.parameters import number
 from stream.rows import conflicts
-from stream.schema import Dictionary, Kind, Label
+from stream.schema import Dictionary, Kind, Label, Schema
 from stream.state import State
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
@@ -63,6 +63,10 @@ class BernoulliPart(Part):
         p = np.full(s.given.shape, np.nan)
         np.divide(s.present + alpha, s.given + 2.0 * alpha, out=p, where=s.given > 0)
         return list(p.tolist())
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of trials and successes."""
+        return 2 * 8 * classes * len(schema.numeric)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
@@ -143,10 +147,10 @@ class BernoulliPart(Part):
         return classes * len(self._features)
 
     def export(self) -> State:
-        return State({"features": self.features}, self.trials._asdict())
+        return State(named(self._features), self.trials._asdict())
 
     def restore(self, state: State, classes: int) -> None:
-        features = Dictionary(MAX_FEATURES, state.header["features"])
+        features = restored(self._features, state)
         given, present = (state.array(k, np.float64, 2) for k in ("given", "present"))
         unit = state.array("unit", np.float64, 1)
         shape = (classes, len(features))

@@ -23,12 +23,13 @@ from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
-from stream.schema import Label
+from stream.schema import Label, Schema
 from stream.state import State
 
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
 
 Ints = NDArray[np.int64]
+ROOM = 3  # tables at least double, and are copied then
 
 
 class CategoricalPart(Part):
@@ -64,6 +65,19 @@ class CategoricalPart(Part):
     def _smoothing(self) -> Smoothing:
         """As of the features that are known now."""
         return self._given._replace(start=self._categories.share_start)
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of the weight of every field, and of given domains."""
+        given = self._categories.given
+        return 8 * ROOM * classes * (len(schema.categorical) + given)
+
+    def grows(self, schema: Schema) -> bool:
+        """By the values of fields without a domain."""
+        return self._categories.open_in(schema)
+
+    def limit(self, room: int, classes: int) -> None:
+        """A value takes its text, and a count a class."""
+        self._categories.limit(room, 8 * ROOM * classes)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = rows_used(block)

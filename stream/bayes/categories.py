@@ -15,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.classifier import BayesClassifier
-from stream.bayes.columns import MAX_FEATURES
+from stream.bayes.columns import MAX_FEATURES, named, restored
 from stream.block import Block, Rows
 from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.parameters import mapping, shown
 from stream.rows import Objects
-from stream.schema import Dictionary, Kind, category
+from stream.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
 from stream.state import State, pack, unpack
 
 __all__ = [
     "LARGEST_DOMAIN",
+    "LONGEST_VALUE",
     "Categories",
     "CategoryClassifier",
     "Coded",
@@ -36,6 +37,7 @@ __all__ = [
 MAX_VALUES = 2**20  # over all features without a domain
 LARGEST_DOMAIN = 4096  # values of one feature
 LONGEST_VALUE = 512  # characters
+VALUES_ROOM = 2**28  # bytes of all values without a domain, where nothing else is said
 
 MISSING, UNKNOWN = -1, -2
 
@@ -105,6 +107,8 @@ class Categories:
         self.domain = np.zeros(0, dtype=np.int64)
         self.refused = 0
         self._held = 0  # values of features without a domain
+        self._bytes = 0  # of these
+        self._room, self._per_value = VALUES_ROOM, PER_NAME
 
     def values(self, column: int) -> list[str]:
         """The values of a feature in the order of their codes."""
@@ -161,7 +165,9 @@ class Categories:
             return UNKNOWN
         codes[value] = len(codes) - 1  # None is one of them
         self.sizes[column] += 1
-        self._held += 1
+        if not self.domain[column]:
+            self._held += 1
+            self._bytes += self._per_value + text_bytes(value)
         return codes[value]
 
     def refuses(self, name: str, value: str) -> bool:
@@ -170,6 +176,7 @@ class Categories:
             return self._bars(name, value) or len(self.features) >= self.features.bound
         size = int(self.sizes[self.features.codes[name]])
         full = size >= LARGEST_DOMAIN or self._held >= MAX_VALUES
+        full = full or self._bytes + self._per_value + text_bytes(value) > self._room
         return full and name not in self._domains
 
     def _bars(self, name: str, value: str) -> bool:
@@ -195,15 +202,18 @@ class Categories:
     def remove(self, column: int, code: int) -> None:
         """Forget a value; the codes after its own fall by one. O(values)."""
         values = self.values(column)
-        del values[code]
+        gone = values.pop(code)
         self._codes[column] = _numbered(values)
         self.sizes[column] -= 1
         self._held -= 1
+        self._bytes -= self._per_value + text_bytes(gone)
 
     def remove_feature(self, column: int) -> None:
         """Forget a feature; later ones move up. O(features)."""
         self.features.remove(self.features.values[column])
-        self._held -= 0 if self.domain[column] else int(self.sizes[column])
+        if not self.domain[column]:
+            self._held -= int(self.sizes[column])
+            self._bytes -= self._weight(column)
         del self._codes[column]
         self.sizes = np.delete(self.sizes, column)
         self.domain = np.delete(self.domain, column)
@@ -223,7 +233,7 @@ class Categories:
         """The state: features in the header, their values packed."""
         values = [v for column in range(len(self._codes)) for v in self.values(column)]
         arrays = {**pack(values), "sizes": self.sizes, "refused": np.array([self.refused])}
-        return State({"features": list(self.features)}, arrays)
+        return State(named(self.features), arrays)
 
     def restore(self, state: State) -> None:
         """Take the state over, having checked it."""
@@ -238,7 +248,7 @@ class Categories:
             values = unpack({"lengths": lengths, "bytes": data})
         except UnicodeDecodeError as error:
             raise StateError(f"expected the values as UTF-8, got {error.reason}") from None
-        self.features = Dictionary(self.features.bound, names)
+        self.features = restored(self.features, state)
         ends = np.cumsum(sizes).tolist()
         self._codes = [
             _numbered(values[end - size : end])
@@ -252,6 +262,27 @@ class Categories:
         starts = [self._share_at.get(name, -1) for name in names]
         self.share_start = np.array(starts, dtype=np.int64)
         self._held = int(sizes[self.domain == 0].sum())
+        self._bytes = sum(self._weight(k) for k in np.flatnonzero(self.domain == 0).tolist())
+
+    @property
+    def given(self) -> int:
+        """How many values the given domains have."""
+        return sum(map(len, self._domains.values()))
+
+    def open_in(self, schema: Schema) -> bool:
+        """Whether values of a field of the schema are learned."""
+        return any(name not in self._domains for name in schema.categorical)
+
+    def limit(self, room: int, per_value: int) -> None:
+        """Hold learned values of at most so many bytes, `per_value` beside the text of each.
+
+        Before anything was learned; given domains count for nothing.
+        """
+        self._room, self._per_value = room, PER_NAME + per_value
+
+    def _weight(self, column: int) -> int:
+        """The bytes that the values of a feature count."""
+        return sum(self._per_value + text_bytes(value) for value in self.values(column))
 
     def _columns(self, rows: Rows) -> Ints:
         codes = self.features.codes

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import abc
 import copy
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from math import exp, fsum, inf, log, log1p
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,12 @@ from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.explain import PRIOR, Explanation
 from stream.parameters import mapping, number
-from stream.schema import Label
+from stream.schema import Field, Kind, Label, Schema
 from stream.state import State
 
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
 
+LEAST_ROOM = 4096  # bytes: a part that has values has room for some
 LOWEST = -1e300  # an impossible term, where terms are subtracted
 
 
@@ -62,6 +64,34 @@ class BayesClassifier(Learner, abc.ABC):
     @property
     def _growth(self) -> float:
         return 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
+
+    def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
+        """See `Learner.limit`. Tables are reserved first, values have what is left."""
+        schema = self._taken(schema)
+        growing = [part for part in self._parts if part.grows(schema)]
+        most = max_bytes - max_bytes // 4 if growing else max_bytes
+
+        def tables(classes: int) -> int:
+            return sum(part.tables(schema, classes) for part in self._parts) + 8 * classes
+
+        fit = bisect_right(range(max_classes + 1), most, key=tables) - 1
+        least = tables(2)
+        if growing:
+            least = max(least * 4 // 3 + 1, least + LEAST_ROOM * len(growing))
+        if fit < 2 or max_bytes < least:
+            raise SchemaError(
+                f"two classes need {least:,} bytes on these fields, and {max_bytes:,} are allowed"
+            )
+        room = (max_bytes - tables(fit)) // max(len(growing), 1)
+        for part in growing:
+            part.limit(room, fit)
+        return super().limit(max_bytes, schema, fit)
+
+    def _taken(self, schema: Schema) -> Schema:
+        """The fields as the parts are given them."""
+        kinds: dict[str, str] = {"numeric": self.numbers, "binary": self.truths}
+        fields = (Field(f.name, cast("Kind", kinds.get(f.kind, f.kind))) for f in schema.fields)
+        return Schema(tuple(fields))
 
     def prepare(self, rows: Rows) -> Rows:
         """Encode what would otherwise be encoded at each step. Pure."""

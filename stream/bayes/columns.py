@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import Block, Rows, learning
+from stream.errors import StateError
 from stream.schema import Dictionary
+from stream.state import State
 
-__all__ = ["MAX_FEATURES", "admit", "find"]
+__all__ = ["MAX_FEATURES", "admit", "find", "named", "restored"]
 
 MAX_FEATURES = 65536
 
@@ -49,6 +53,28 @@ def admit(features: Dictionary, block: Block) -> Columns:
             if column[j] < 0:  # counted once a record, as one-record calls do
                 features.overflow += int(np.count_nonzero(present[:, k])) - 1
     return _ordered(column)
+
+
+def named(features: Dictionary) -> dict[str, Any]:
+    """Names of features, and how many were refused, as the header of a state."""
+    # Left out where it is 0: so were all of them before they were saved.
+    refused = {"features_refused": features.overflow} if features.overflow else {}
+    return {"features": list(features), **refused}
+
+
+def restored(features: Dictionary, state: State) -> Dictionary:
+    """The dictionary of a header that `named` made.
+
+    Raises
+    ------
+    StateError
+        It is damaged.
+    """
+    names, refused = state.header["features"], state.header.get("features_refused", 0)
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not texts or len(set(names)) != len(names) or type(refused) is not int or refused < 0:
+        raise StateError("expected the names of features, each once, and how many were refused")
+    return features.renewed(names, refused)
 
 
 def _ordered(column: NDArray[np.int64]) -> Columns:

@@ -13,10 +13,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.bayes.categories import LONGEST_VALUE
 from stream.bayes.covariance import Covariance, CovariancePart, Settings
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.errors import StateError
+from stream.schema import Schema
 from stream.state import State
 
 __all__ = ["MAX_CELLS", "ConditionalPart"]
@@ -79,6 +81,11 @@ class ConditionalPart(Part):
     def overflows(self) -> dict[str, int]:
         return {**self._class.overflows, "gaussians": self._refused}
 
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of the class, and as much again of each cell."""
+        texts = 4 * LONGEST_VALUE * len(schema.categorical)
+        return (1 + MAX_CELLS) * (self._class.tables(schema, classes) + 8 * classes + texts)
+
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         of_class = np.zeros_like(joint)
         self._class.execute(block, steps, classes, of_class)
@@ -113,7 +120,8 @@ class ConditionalPart(Part):
             yield key, np.array(at, dtype=np.int64)
 
     def _admit(self, key: Key) -> bool:
-        if key not in self._cells and len(self._cells) < MAX_CELLS:
+        long = any(len(value) > LONGEST_VALUE for _, value in key)
+        if key not in self._cells and len(self._cells) < MAX_CELLS and not long:
             self._cells[key] = _Cell(CovariancePart(*self._of))
         return key in self._cells
 

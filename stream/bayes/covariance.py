@@ -7,6 +7,7 @@ to date after each change. What reads sums of products takes it from the factor'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import comoments as kernels
 from stream.bayes._kernels import factor as factors
 from stream.bayes.classifier import left_after
-from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.moments import (
     Comoments,
     Room,
@@ -29,7 +30,7 @@ from stream.bayes.moments import (
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import NotSupportedError, StateError
-from stream.schema import LARGEST, Dictionary
+from stream.schema import LARGEST, Dictionary, Schema
 from stream.state import State
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
@@ -78,6 +79,12 @@ class CovariancePart(Part):
     def overflows(self) -> dict[str, int]:
         """Features refused at the bound; records that were not learned for their gaps."""
         return {"features": self._features.overflow, "incomplete": int(self.moments.passed[0])}
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of its moments, and the room it works in."""
+        d = min(len(schema.numeric), self._features.bound)
+        shapes = [*self._shapes(classes, d), (d, 1 if self._diagonal else d), (20, d)]
+        return 8 * sum(prod(shape) for shape in shapes)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
@@ -363,10 +370,10 @@ class CovariancePart(Part):
             kernels.update(own, x, 0)
 
     def export(self) -> State:
-        return State({"features": self.features}, self.moments._asdict())
+        return State(named(self._features), self.moments._asdict())
 
     def restore(self, state: State, classes: int) -> None:
-        features = Dictionary(self._features.bound, state.header["features"])
+        features = restored(self._features, state)
         d = len(features)
         kinds: dict[str, Any] = dict.fromkeys(("passed", "rebuilt"), np.int64)
         shapes = self._shapes(classes, d) + [(d,)] * 6 + [(1,)] * 3

@@ -112,8 +112,7 @@ class Fields:
         rising = isinstance(names, list) and names == sorted(set(names))
         if not rising or weight.size != len(names) or not (weight > 0).all():
             raise StateError("expected the names of fields in rising order, and their weights")
-        self.known = Dictionary(MAX_FEATURES, names)
-        self.known.overflow = int(state.header["overflow"])
+        self.known = self.known.renewed(names, int(state.header["overflow"]))
         self._weight = weight
 
 

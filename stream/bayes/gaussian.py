@@ -14,14 +14,14 @@ from stream.base import Predictions
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels import gaussian_undo
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
-from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.lanes import Moments, cells, height, packed, unpacked
 from stream.bayes.moments import too_far
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
 from stream.parameters import number, one_of
-from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label
+from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
 from stream.state import State
 
 __all__ = ["GaussianNB", "GaussianPart"]
@@ -60,6 +60,10 @@ class GaussianPart(Part):
     @property
     def overflows(self) -> dict[str, int]:
         return {"features": self._features.overflow}
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of its cells, a line of lanes for every eight features."""
+        return 8 * LANES * height(classes) * -(-len(schema.numeric) // LANES)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, s, x = self._lanes(block, classes)
@@ -214,10 +218,10 @@ class GaussianPart(Part):
         return 2 * classes * len(self._features)
 
     def export(self) -> State:
-        return State({"features": self.features}, self.moments._asdict())
+        return State(named(self._features), self.moments._asdict())
 
     def restore(self, state: State, classes: int) -> None:
-        features = Dictionary(MAX_FEATURES, state.header["features"])
+        features = restored(self._features, state)
         loaded = [
             state.array(name, np.float64, 2 if name in ("n", "mean", "m2") else 1)
             for name in Moments._fields

@@ -26,13 +26,14 @@ from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
 from stream.parameters import whole
-from stream.schema import Label
+from stream.schema import PER_NAME, Label, Schema
 from stream.state import State
 
 __all__ = ["CategoricalBayes", "JointPart"]
 
 MAX_FEATURES = 64
 MOST_CELLS = 2**24
+ROOM = 3  # tables at least double, and are copied then
 
 Ints = NDArray[np.int64]
 Table = dict[Label, dict[tuple[str, ...], float]]
@@ -73,6 +74,20 @@ class JointPart(Part):
     def _smoothing(self) -> Smoothing:
         """As of the features that are known now."""
         return self._given._replace(start=self._categories.share_start)
+
+    def grows(self, schema: Schema) -> bool:
+        """By the values that come together, given domains or not."""
+        return bool(schema.categorical)
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of given domains."""
+        return PER_NAME * self._categories.given
+
+    def limit(self, room: int, classes: int) -> None:
+        """Three quarters for cells, the rest for the values themselves."""
+        cell = ROOM * (4 * MAX_FEATURES + 8 * classes) + 64
+        self._limit = min(self._limit, max(room * 3 // 4 // cell, 1))
+        self._categories.limit(room // 4, 0)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = rows_used(block)

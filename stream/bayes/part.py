@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from stream.block import Block, Floats, Rows
 from stream.errors import InvalidRecordError
+from stream.schema import Schema
 from stream.state import State
 
 __all__ = ["Amount", "Part", "Steps", "Term"]
@@ -106,6 +107,21 @@ class Part(abc.ABC):
     @abc.abstractmethod
     def restore(self, state: State, classes: int) -> None:
         """Take the state over, having checked it. StateError, KeyError, TypeError: damaged."""
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Bytes its tables take at most for the fields of a schema and so many classes, but for
+        what `limit` bounds."""
+        return 0
+
+    def grows(self, schema: Schema) -> bool:
+        """Whether the values of these fields, and not only their number, make it larger."""
+        return False
+
+    def limit(self, room: int, classes: int) -> None:  # noqa: B027  most have nothing to limit
+        """Take at most so many bytes for values, with a place for each of so many classes.
+
+        Called before anything is learned, where `grows`.
+        """
 
     @property
     def features(self) -> list[str]:

@@ -16,6 +16,7 @@ from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
+from stream.schema import Schema
 from stream.state import State
 from stream.text import BUCKETS, bucket
 
@@ -63,6 +64,10 @@ class TokenSetPart(Part):
     def prepare(self, rows: Rows) -> Rows:
         """Replace each text by its buckets, so that it is read once."""
         return hashed_texts(rows)
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of all buckets, where there are texts."""
+        return 8 * BUCKETS * (classes + 2) if schema.text else 0
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         if learning(block).size:

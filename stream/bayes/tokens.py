@@ -26,6 +26,7 @@ from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import InvalidRecordError, StateError
+from stream.schema import Schema
 from stream.state import State, pack, unpack
 from stream.text import BUCKETS, bucket
 from stream.text.vocabulary import Vocabulary
@@ -34,6 +35,8 @@ __all__ = ["TokenPart", "Vocabularies"]
 
 Vocabularies = Literal["hashed", "exact"]
 ONE = np.zeros(1, dtype=np.int64)
+ROOM = 3  # tables at least double, and are copied then
+TOKENS_ROOM = 2**28  # bytes of the tokens that are kept by name
 
 
 class TokenPart(Part):
@@ -64,7 +67,9 @@ class TokenPart(Part):
         rule: int = kernels.MULTINOMIAL,
     ) -> None:
         self._alpha, self._numbers, self._rule = alpha, numbers, rule
-        self._vocabulary = Vocabulary(max_tokens) if vocabulary == "exact" else None
+        self._vocabulary: Vocabulary | None = None
+        if vocabulary == "exact":
+            self._vocabulary = Vocabulary(max_tokens, room=TOKENS_ROOM)
         self.texts, self.counted = Fields(), Fields()
         self.counts = Counts(
             np.zeros(0),
@@ -111,6 +116,25 @@ class TokenPart(Part):
         if self._vocabulary is None:
             return int(self.counts.slot[bucket(token)])
         return self._vocabulary.codes.get(token, -1) + 1
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of all buckets, where there are texts; else of one a count."""
+        if self._vocabulary is not None:
+            return 0
+        counts = len(schema.numeric) if self._numbers else 0
+        used = BUCKETS if schema.text else 2 * counts
+        return 8 * used * classes + 4 * BUCKETS if used else 0
+
+    def grows(self, schema: Schema) -> bool:
+        """Where tokens are kept by name."""
+        return self._vocabulary is not None
+
+    def limit(self, room: int, classes: int) -> None:
+        """By the number of tokens, for whose counts there is room, and by their bytes."""
+        if self._vocabulary is not None:
+            tokens = room // 2 // (8 * ROOM * classes)
+            self._vocabulary.bound = min(self._vocabulary.bound, tokens)
+            self._vocabulary.room = room // 2
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = block.row, np.arange(len(block))
@@ -298,7 +322,7 @@ class TokenPart(Part):
             learned = state.array("bucket", np.int64, 1)
             slots = BUCKETS
         else:
-            self._vocabulary = _restored(self._vocabulary.bound, state)
+            self._vocabulary = _restored(self._vocabulary, state)
             learned = np.arange(len(self._vocabulary))
             slots = learned.size
         d = learned.size
@@ -313,7 +337,7 @@ class TokenPart(Part):
         self.counts = Counts(total, np.ascontiguousarray(count.T), slot, size, cut, unit)
 
 
-def _restored(bound: int, state: State) -> Vocabulary:
+def _restored(empty: Vocabulary, state: State) -> Vocabulary:
     """The vocabulary of an exported part, coded in the order of its tokens."""
     lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
     if (lengths < 0).any() or int(lengths.sum()) != data.size:
@@ -322,11 +346,10 @@ def _restored(bound: int, state: State) -> Vocabulary:
         values = unpack({"lengths": lengths, "bytes": data})
     except UnicodeDecodeError as error:
         raise StateError(f"the tokens are damaged: {error}") from None
-    out = Vocabulary(bound, values)
+    bound = empty.bound
     if len(values) > bound or any(str(a) >= str(b) for a, b in pairwise(values)):
         raise StateError(f"expected at most {bound} tokens in rising order, got others")
-    out.overflow = int(state.header["overflow"])
-    return out
+    return empty.renewed(values, int(state.header["overflow"]))
 
 
 def _negative(rows: Rows, i: int) -> InvalidRecordError:

@@ -6,16 +6,21 @@ last one left the window: the table holds at most twice what the window holds, a
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import numpy as np
 
 from stream.block import Floats
 from stream.errors import StateError
 from stream.neighbors._kernels.window import Ints
 from stream.rows import Objects
+from stream.schema import PER_NAME, text_bytes
 from stream.state import State, pack, unpack
 
 __all__ = ["Categories"]
 
+LONGEST = 128  # bytes; of a longer category its hash is kept, for only equality counts
+PER_CATEGORY = LONGEST + PER_NAME  # bytes that one takes at most
 STRANGER = -2.0  # the code of a category that no record has
 SPARE = 1024
 
@@ -31,14 +36,15 @@ class Categories:
     def add(self, values: Objects) -> None:
         """Give the categories among these values (None: missing) a code."""
         for value in dict.fromkeys(values.ravel().tolist()):
-            if value is not None and value not in self._codes:
-                self._codes[value] = self._next
+            if value is not None and (name := known_by(value)) not in self._codes:
+                self._codes[name] = self._next
                 self._next += 1
 
     def encode(self, values: Objects) -> Floats:
         """Their codes, NaN where missing."""
         get = self._codes.get
-        flat = [np.nan if v is None else get(v, STRANGER) for v in values.ravel().tolist()]
+        every = values.ravel().tolist()
+        flat = [np.nan if v is None else get(known_by(v), STRANGER) for v in every]
         return np.array(flat, dtype=np.float64).reshape(values.shape)
 
     def translate(self, cells: Floats, other: Categories) -> Floats:
@@ -82,4 +88,18 @@ class Categories:
             values = unpack({"lengths": lengths, "bytes": data})
         except UnicodeDecodeError as error:
             raise StateError(f"the categories of the window are damaged: {error}") from None
-        return cls([value for value in values if value is not None])
+        return cls([known_by(value) for value in values if value is not None])
+
+
+def known_by(value: str) -> str:
+    """What a category is kept as: itself, or its hash where it is long.
+
+    Examples
+    --------
+    >>> known_by("red"), len(known_by("x" * 10**6))
+    ('red', 65)
+    """
+    if text_bytes(value) <= LONGEST:
+        return value
+    hashed = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=32)
+    return f"#{hashed.hexdigest()}"

@@ -18,12 +18,13 @@ from stream.neighbors._kernels import search as kernels
 from stream.neighbors._kernels import window as window_kernels
 from stream.neighbors._kernels.search import COSINE, HAMMING, Query
 from stream.neighbors._kernels.window import LANES, Ints
+from stream.neighbors.categories import PER_CATEGORY
 from stream.neighbors.distances import METRICS, SCALES, WEIGHTS, exponent, log_volume, rule
 from stream.neighbors.memory import MAX_WINDOW, Memory
 from stream.neighbors.window import Id, Neighbor
 from stream.parameters import one_of, whole
 from stream.rows import conflicts
-from stream.schema import HEAVIEST, Kind, Label
+from stream.schema import HEAVIEST, Kind, Label, Schema
 from stream.state import State
 
 __all__ = ["KNNClassifier", "Neighbor"]
@@ -155,6 +156,17 @@ class KNNClassifier(Learner):
     def overflows(self) -> dict[str, int]:
         """What was refused at a bound, by the bound's name."""
         return {**super().overflows, "features": self._memory.features.overflow}
+
+    def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
+        """See `Learner.limit`. What it holds is bounded by the window and the fields."""
+        cells = len(schema.numeric) + len(schema.categorical)
+        needed = self.window * (12 * (cells + 8) + 2 * PER_CATEGORY * len(schema.categorical))
+        if needed > max_bytes:
+            raise SchemaError(
+                f"{self.window:,} records of these fields need {needed:,} bytes, and "
+                f"{max_bytes:,} are allowed"
+            )
+        return super().limit(max_bytes, schema, max_classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows with a number where categories are known, or the other way round."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stream.bayes.columns import MAX_FEATURES, admit, find
+from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import InvalidRecordError
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
@@ -172,13 +172,14 @@ class Memory:
         cells = records.arrays["cells"].copy()
         cells[nominal] = np.where(np.isnan(codes), 0.0, codes)
         records = State(records.header, {**records.arrays, "cells": cells})
-        names = State({"features": list(self.features)})
+        names = State(named(self.features))
         return State.join({"names": names, "records": records, "categories": categories})
 
     @classmethod
     def restored(cls, state: State, size: int, classes: int) -> Memory:
         """The memory that `export` gave. StateError, KeyError, TypeError: damaged."""
-        out = cls(size, state.nested("names").header["features"])
+        out = cls(size)
+        out.features = restored(out.features, state.nested("names"))
         records, features = state.nested("records"), len(out.features)
         out.window = SlidingWindow.restored(records, size, features, classes)
         nominal = out.arrays.nominal == 1

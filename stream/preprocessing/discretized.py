@@ -18,7 +18,8 @@ from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.explain import Explanation, LinearView
 from stream.preprocessing.discretizer import Discretizer
-from stream.schema import Dictionary, Label
+from stream.preprocessing.sketch import ENTRIES
+from stream.schema import Dictionary, Field, Label, Schema
 from stream.state import State
 
 __all__ = ["Discretized"]
@@ -120,6 +121,16 @@ class Discretized(Learner):
         """Truth values as categories and, where edges are fixed, numbers as bins. Pure."""
         rows = rows.recast(truths="categorical")
         return rows if self.discretizer.learns else self._binned(rows)
+
+    def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
+        """See `Learner.limit`. A sketch of every number is reserved; its bins are categories."""
+        sketches = 2 * 32 * ENTRIES * len(schema.numeric)
+        binned = (
+            Field(f.name, "text" if f.kind == "text" else "categorical") for f in schema.fields
+        )
+        fit = self.learner.limit(max_bytes - sketches, Schema(tuple(binned)), max_classes)
+        super().limit(max_bytes, schema, max_classes)
+        return fit
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows the learner cannot take, and why."""

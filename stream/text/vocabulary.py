@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.schema import Dictionary
+from stream.schema import PER_NAME, Dictionary, text_bytes
 from stream.text.hashing import MAX_TOKENS
 from stream.text.tokens import tokens
 
@@ -37,6 +37,7 @@ class Vocabulary(Dictionary):
     def remove(self, value: Any) -> None:
         """Forget a token; the last one gets its code. O(1)."""
         code, last = self.codes.pop(value), self.values.pop()
+        self.bytes -= PER_NAME + text_bytes(value)
         if last != value:
             self.values[code] = last
             self.codes[last] = code

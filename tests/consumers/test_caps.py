@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from consumers.config import infer, schema_of
+from consumers.assembly import shard_of
+from consumers.config import infer, parse, schema_of
 from consumers.config.sections import LONGEST_NAME
 from consumers.errors import ConfigError
-from consumers.lineup import Lineup
+from consumers.lineup import Lineup, configured
 from consumers.records import Record
+from consumers.shard import Shard
 from stream import BernoulliNB, CategoricalNB, MultinomialNB, Schema
-from tests.consumers.feeds import NOW, batch, seen, shard, told
+from tests.consumers.feeds import NOW, batch, config_text, seen, shard, told
 
 MIB = 1 << 20
 
@@ -149,6 +151,70 @@ def test_a_challenger_lets_no_observation_of_the_model_go() -> None:
     assert 0 < alone.view().pending < 9
     assert beside.view().pending == alone.view().pending
     assert beside.view().labels == alone.view().labels
+
+
+def bounded(max_bytes: str, kind: str, rules: int = 2, more: str = "") -> Shard:
+    """A shard of the default model whose memory is configured."""
+    text = config_text("memory:x", ["x"]).replace(
+        '"GaussianNB"', f'"auto"\nmax_state_bytes = {max_bytes}'
+    )
+    config = parse(text.replace('x = "numeric"', f'x = "{kind}"') + more)
+    fields = config.declared_schema
+    assert fields is not None
+    topics = frozenset({"ans"})
+    out = shard_of(config, fields, label_field=None, label_topics=topics, join_rules=rules)
+    out.line_up(configured(config))
+    return out
+
+
+def hostile(n: int) -> list[Record]:
+    """Observations of categories that are all different and long, with labels."""
+    records = []
+    for i in range(n):
+        records += [seen(f"{i}", i, x=f"{i}" + "c" * 500), told(f"{i}", f"y{i % 200}", i)]
+    return records
+
+
+def test_default_model_keeps_to_max_state_bytes() -> None:
+    """Hostile categories of many classes: beyond the bound values are refused, and counted."""
+    machine = bounded('"4MiB"', "categorical")
+    free = bounded('"4MiB"', "categorical", rules=1)
+    for each in (machine, free):
+        records = hostile(2000)
+        for at in range(0, len(records), 500):
+            each.process(batch(records[at : at + 500]), NOW)
+
+    def taken(shard: Shard) -> int:
+        return sum(a.nbytes for a in shard.learner.to_state().arrays.values())
+
+    assert machine.view().learned == free.view().learned == 2000
+    assert taken(machine) < 4 << 20 < taken(free)
+    assert machine.view().overflows["values"] > 1000
+    assert free.view().overflows["values"] == 0
+
+
+def test_challenger_keeps_to_max_state_bytes() -> None:
+    """Its own, and where it has none as many GiB as the classes of [model] need."""
+    rival = '\n[[challenger]]\nname = "rival"\ntype = "CategoricalNB"\n'
+    machine = bounded('"4MiB"', "categorical", more=rival + 'max_state_bytes = "3MiB"')
+    beside = bounded('"4MiB"', "categorical", more=rival)
+
+    def most(shard: Shard) -> int:
+        [_, challenger] = shard._roster.contestants()
+        assert challenger.machine.learner._limited is not None
+        return challenger.machine.learner._limited[0]
+
+    assert (most(machine), most(beside)) == (3 << 20, 1 << 30)
+    with pytest.raises(ConfigError, match="rival: CategoricalNB: max_state_bytes = 1,000 is too"):
+        bounded('"4MiB"', "categorical", more=rival + "max_state_bytes = 1000")
+
+
+def test_memory_that_holds_no_two_classes_is_refused_with_what_is_needed() -> None:
+    """The default model with a text needs 8 MiB a class."""
+    with pytest.raises(
+        ConfigError, match=r"max_state_bytes = 1,048,576 is too little: two classes"
+    ):
+        bounded('"1MiB"', "text")
 
 
 def test_inferred_fields_are_bounded_in_number_and_in_their_names() -> None:
