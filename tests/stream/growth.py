@@ -133,7 +133,9 @@ def grown_join(seed: int, events: int, rules: int = 2) -> tuple[int, int]:
             plan = Plan(origin=lambda _: rng.randbytes(rng.choice([10, 1000, 30_000])))
             letter = rng.choice(LETTERS)
             id_ = f"{rng.randrange(events)}" + letter * rng.choice([0, 20, 500])
-            label: Any = rng.choice([7, f"y{rng.randrange(100)}" + letter * 400, "a"])
+            label: Any = f"y{rng.randrange(60)}" + rng.choice(LETTERS[:1] * 9 + LETTERS) * 400
+            if rng.random() < 0.02:
+                label = 7
             size, what = rng.choice([0, 100, 5_000]), rng.random()
             if what < 0.4:
                 join.answer(plan, event=0, id=id_, label=label, w=1.0, time=at)
