@@ -26,6 +26,7 @@ __all__ = [
     "RecordTooLargeError",
     "SnapshotError",
     "TransportError",
+    "UnreadableCodecError",
 ]
 
 DeadLetterReason = Literal[
@@ -67,6 +68,10 @@ class TransportError(HeadwaterError):
 
 class RecordTooLargeError(TransportError):
     """The topic does not take a record as large as this one."""
+
+
+class UnreadableCodecError(TransportError):
+    """Records are compressed in a way that this installation cannot read."""
 
 
 class FencedError(HeadwaterError):

@@ -22,7 +22,13 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.commit import advance
 from consumers.config import Config
 from consumers.config.units import duration_ms
-from consumers.errors import FencedError, RecordTooLargeError, SnapshotError, TransportError
+from consumers.errors import (
+    FencedError,
+    RecordTooLargeError,
+    SnapshotError,
+    TransportError,
+    UnreadableCodecError,
+)
 from consumers.events import Committed, ShardView
 from consumers.failpoints import reach
 from consumers.history import Live, Sources
@@ -143,6 +149,9 @@ class Runner:
             except FencedError as error:
                 self._health = Health("dead", str(error))
                 raise
+            except UnreadableCodecError as error:
+                self._wait_for_a_restart(error)
+                return self._view
             except TransportError as error:
                 cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
                 if cut:  # only a dead letter can be too large: it is its input and headers besides
@@ -155,6 +164,20 @@ class Runner:
                 log.warning("%s; starting over from the journal in %.1f s", error, pause)
                 self._health = Health("starting", str(error))
                 self._stop.wait(pause)
+
+    def _wait_for_a_restart(self, error: UnreadableCodecError) -> None:
+        """Not ready until stopped: what can read the records is loaded at a start only.
+
+        To end would have a supervisor start it again and again, each time to read up to the same
+        batch. A run with an end has nobody who would look.
+        """
+        if self._drain:
+            self._health = Health("dead", str(error))
+            raise error
+        log.error("%s; waiting, not ready, until it is restarted", error)
+        self._health = Health("starting", str(error))
+        self._stop.wait()
+        self._health = Health("stopped")
 
     def _committed(self) -> int | None:
         return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.commands.transport import is_absent
-from consumers.errors import ConfigError, HeadwaterError
+from consumers.errors import ConfigError, HeadwaterError, UnreadableCodecError
 from consumers.secrets import masked
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from consumers.transports.protocol import Log
 
 __all__ = ["check"]
+
+PROBED = 10  # newest records of each input partition: the very last may be a marker
 
 
 @dataclass(slots=True)
@@ -128,6 +130,23 @@ def _check_sources(config: Config, report: Report) -> None:
             report.note("features", left)
 
 
+def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
+    """Whether the oldest and the newest records of each input can be read here."""
+    from consumers.records import Partition
+
+    for topic in config.input_topics:
+        parts = [Partition(topic, n) for n in range(topics.get(topic, 0))]
+        try:
+            begins, ends = log.beginning_offsets(parts), log.end_offsets(parts)
+            newest = {p: max(begins[p], ends[p] - PROBED) for p in parts}
+            for _ in log.read(begins, {p: min(begins[p] + 1, ends[p]) for p in parts}):
+                pass
+            for _ in log.read(newest, ends):
+                pass
+        except UnreadableCodecError as error:
+            report.wrong("codec", str(error))
+
+
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Whether the journal, where there is one, is of this very service."""
     from consumers.records import Partition
@@ -202,6 +221,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
             if all(topic in topics for topic in config.topics.values()):
                 for objection in objections(config, log):
                     report.wrong("shards", objection)
+            _check_codecs(config, log, topics, report)
             try:
                 _check_journal(config, log, topics, report)
             except HeadwaterError as e:

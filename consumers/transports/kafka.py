@@ -28,6 +28,7 @@ _CHUNK = 5_000  # records a poll of `follow`
 # All that was fetched: then the client asks for the next records of all partitions, while these are
 # worked on, and never for those of one alone that is at its end and keeps the broker waiting.
 _ALL = 1 << 30
+_NAMED = 4  # partitions by name in a message
 _APPENDED = 2_000  # records in flight in `append`: more only burden the garbage collector
 _LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
 
@@ -128,7 +129,7 @@ class KafkaLog:
             return
         self._expect(list(wanted.values()))
         patience = 3 * self._options.seconds("request_timeout_ms")
-        doing = "read " + ", ".join(map(str, wanted.values()))
+        doing = _reading(list(wanted.values()))
         with self._explained(doing), self._consumer() as consumer:
             consumer.assign(list(wanted))
             positions = {part: starts[partition] for part, partition in wanted.items()}
@@ -297,6 +298,13 @@ def _assign(
     consumer.assign([part for part in positions if part in parts])  # no pause: kafka_inputs.py
     for part in back:
         consumer.seek(part, positions[part])
+
+
+def _reading(partitions: Sequence[Partition]) -> str:
+    """What a read is about, in one line."""
+    named = ", ".join(map(str, partitions[:_NAMED]))
+    more = len(partitions) - _NAMED
+    return f"read {named} and {more} more partitions" if more > 0 else f"read {named}"
 
 
 def _close_consumer(consumer: Any) -> None:

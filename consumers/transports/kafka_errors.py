@@ -20,7 +20,9 @@ from consumers.errors import (
     HeadwaterError,
     RecordTooLargeError,
     TransportError,
+    UnreadableCodecError,
 )
+from consumers.transports.kafka_codecs import remedy
 
 __all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 
@@ -119,10 +121,12 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             f"could not {doing} at Kafka {where}: a timestamp is further ahead than the topic "
             "takes; raise its message.timestamp.after.max.ms"
         )
-    if isinstance(error, errors.KafkaConfigurationError | errors.UnsupportedCodecError):
+    if isinstance(error, errors.UnsupportedCodecError):
+        return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(told)}")
+    if isinstance(error, errors.KafkaConfigurationError):
         return ConfigError(f"[kafka] {told}; correct it")
     if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
-        # A certificate that cannot be read, a mechanism or codec whose library is not there.
+        # A certificate that cannot be read, a mechanism whose library is not there.
         return ConfigError(f"[kafka] the client cannot be set up ({told}); correct it")
     if isinstance(error, errors.RetriableError):
         return TransportError(

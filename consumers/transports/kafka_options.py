@@ -17,6 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from consumers.errors import ConfigError
+from consumers.transports.kafka_codecs import CODECS, lacking
 
 __all__ = ["KafkaOptions"]
 
@@ -117,7 +118,7 @@ _DEFAULTS: dict[str, Any] = {
     "max_block_ms": 20_000,
     "linger_ms": 5,
     "batch_size": 256 * 1024,  # a commit of 2,000 predictions in one or two requests
-    # No compression: gzip is all the standard library has, and it costs more than the bytes do.
+    # No compression: predictions are few bytes, and compressing them costs more than it saves.
     "compression_type": None,
     "max_request_size": 8 * 2**20,
     "replication_factor": -1,  # the broker's default
@@ -160,6 +161,7 @@ class KafkaOptions:
         if protocol.endswith("SSL"):
             _check_certificates(options)
         _check_timeouts(options)
+        _check_compression(options.get("compression_type"))
         self.servers = list(servers)
         self._given: dict[str, Any] = dict(options)
 
@@ -367,4 +369,16 @@ def _check_timeouts(options: Mapping[str, object]) -> None:
         raise ConfigError(
             f"[kafka] {shown}: expected {relation} {other} ({limit}), got {came}{defaults}: {why}; "
             f"lower {summed[-1]} or raise {other}"
+        )
+
+
+def _check_compression(codec: object) -> None:
+    """That a commit can be compressed as asked: the client notices when it is made."""
+    if codec is None:
+        return
+    _among("compression_type", codec, CODECS)
+    package = lacking().get(str(codec))
+    if package is not None:
+        raise ConfigError(
+            f"[kafka] compression_type {codec}: its library is not installed; pip install {package}"
         )

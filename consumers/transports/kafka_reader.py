@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
-from kafka.errors import CorruptRecordError
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel
 
 from consumers.records import Fetched, Partition
@@ -137,7 +137,11 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                 if self._unwanted(batch):
                     self.next_fetch_offset = batch.next_offset
                     continue
-            found = columns(batch)
+            try:
+                found = columns(batch)
+            except UnsupportedCodecError as error:
+                where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
+                raise UnsupportedCodecError(f"{error} ({where})") from None
             self.bytes_read += batch.size_in_bytes
             before = bisect_left(found[0], self.fetch_offset)
             if before:  # a fetch gives whole batches

@@ -25,7 +25,8 @@ from consumers.transports.kafka_reader import _PartitionColumns
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20
-GZIP = 1
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+CODES = st.sampled_from([0, GZIP, SNAPPY, LZ4, ZSTD])
 
 texts = st.one_of(st.none(), st.binary(max_size=300))
 records_of_a_partition = st.lists(
@@ -67,14 +68,14 @@ def batches(records: Sequence[Outgoing], compression: int = 0, size: int = 2**18
 
 
 @settings(max_examples=80, deadline=None)
-@given(records_of_a_partition, st.sampled_from([0, GZIP]), st.integers(61, 2000))
+@given(records_of_a_partition, CODES, st.integers(61, 2000))
 def test_batches_are_those_the_client_builds(records, compression, size) -> None:
     """Same bytes, same cuts, whatever keys, values, headers and clocks."""
     assert batches(records, compression, size) == list(appended(records, compression, size))
 
 
 @settings(max_examples=80, deadline=None)
-@given(records_of_a_partition, st.sampled_from([0, GZIP]), st.booleans())
+@given(records_of_a_partition, CODES, st.booleans())
 def test_columns_are_the_records_the_client_reads(records, compression, appends) -> None:
     """Also where the broker has set the time."""
     for data in batches(records, compression):
