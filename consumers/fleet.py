@@ -54,6 +54,8 @@ class Fleet:
         Their numbers.
     drain
         Whether to end at the present end of the inputs.
+    new_journal
+        See `Runner`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Fleet:
         shards: Sequence[int],
         *,
         drain: bool = False,
+        new_journal: bool = False,
     ) -> None:
         self._stop = stop
         self._logs = ExitStack()
@@ -71,7 +74,9 @@ class Fleet:
         for number in shards:
             log = opened()
             self._logs.callback(log.close)
-            self._runners[number] = Runner(config, log, stop, shard=number, drain=drain)
+            self._runners[number] = Runner(
+                config, log, stop, shard=number, drain=drain, new_journal=new_journal
+            )
         self._error: BaseException | None = None
         self.registry = CollectorRegistry()
         self.registry.register(Union(lambda: [r.registry for r in self._runners.values()]))

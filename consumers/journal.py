@@ -50,6 +50,7 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
     that no snapshot of another one is ever taken for its own. `join` numbers the rules by which
     labels meet observations, see `stream.join`: a journal keeps those it was begun with.
+    `replaces` is what was left of an earlier run where it was begun in spite of that.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     born: str
     merge: int = MERGE_VERSION
     join: int = FIRST_JOIN_RULES
+    replaces: list[str] = []
 
     @property
     def seq(self) -> int:

@@ -35,12 +35,26 @@ GRACE_SECONDS = 8.0  # a silent member is dead after 6: by then the group knows 
 class _Run:
     """A shard that this process runs, in a thread with a log of its own."""
 
-    def __init__(self, config: Config, opened: Callable[[], Log], shard: int, standby: Standby):
+    def __init__(
+        self,
+        config: Config,
+        opened: Callable[[], Log],
+        shard: int,
+        standby: Standby,
+        new_journal: bool,
+    ):
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._standby, self._log = standby, opened()
         # Waited for in the shard's own thread, behind its fence: a long replay holds nobody up.
-        self.runner = Runner(config, self._log, self.stop, shard=shard, warm=standby.release)
+        self.runner = Runner(
+            config,
+            self._log,
+            self.stop,
+            shard=shard,
+            warm=standby.release,
+            new_journal=new_journal,
+        )
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard}")
         self.thread.start()
 
@@ -67,11 +81,20 @@ class Shared:
         This process in the group; closed at the end.
     stop
         Set it to end after the commits in hand.
+    new_journal
+        See `Runner`; once a shard.
     """
 
     def __init__(
-        self, config: Config, opened: Callable[[], Log], member: Member, stop: threading.Event
+        self,
+        config: Config,
+        opened: Callable[[], Log],
+        member: Member,
+        stop: threading.Event,
+        *,
+        new_journal: bool = False,
     ) -> None:
+        self._begin = set(range(config.scale.shards)) if new_journal else set[int]()
         self._config, self._opened, self._member, self._stop = config, opened, member, stop
         self._standbys = {n: self._follow(n) for n in range(config.scale.shards)}
         self._runs: dict[int, _Run] = {}
@@ -128,7 +151,8 @@ class Shared:
         standby = self._standbys.pop(shard)
         followed = "from the start" if standby.seq is None else f"behind entry {standby.seq}"
         log.info("shard %d is ours, taken over %s", shard, followed)
-        self._runs[shard] = _Run(self._config, self._opened, shard, standby)
+        self._runs[shard] = _Run(self._config, self._opened, shard, standby, shard in self._begin)
+        self._begin.discard(shard)
 
     def _ended(self, shard: int, run: _Run) -> None:
         """A run is over: because it was told so, because it was fenced, or by a fault."""

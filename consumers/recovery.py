@@ -10,7 +10,7 @@ There is no undo code: whatever went wrong, the shard in memory is dropped, this
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from consumers import journal
 from consumers.assembly import shard_of
@@ -27,6 +27,7 @@ from consumers.snapshots.format import About
 from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
+from consumers.traces import check_first_start, traces
 from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.join import RULES
@@ -35,12 +36,22 @@ from stream.schema import Field, Schema
 __all__ = [
     "about_of",
     "identity_in",
+    "inputs_of",
     "rebuild",
     "recover",
     "say_again",
     "schema_from",
     "sources",
 ]
+
+
+def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Partition, ...]:
+    """The partitions of the inputs that belong to a shard."""
+    return tuple(
+        Partition(t, n)
+        for t in config.input_topics
+        for n in range(shard, topics[t], config.scale.shards)
+    )
 
 
 def sources(config: Config, log: Log, shard: int = 0) -> Sources:
@@ -60,11 +71,7 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
         )
     labels = frozenset(config.input_topics[1:])
     return Sources(
-        tuple(
-            Partition(t, n)
-            for t in config.input_topics
-            for n in range(shard, topics[t], config.scale.shards)
-        ),
+        inputs_of(config, topics, shard),
         labels,
         Partition(config.journal_topic, shard),
         topics[config.predictions_topic],
@@ -82,6 +89,7 @@ def recover(
     now: int,
     progress: Progress = lambda done, total: None,
     warm: Live | None = None,
+    new_journal: bool = False,
 ) -> Live:
     """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
 
@@ -93,12 +101,22 @@ def recover(
         Called with the records replayed and the records to replay.
     warm
         A shard that has followed the journal: it is gone on from, where that is possible.
+    new_journal
+        Whether an empty journal is begun although the service has run before.
+
+    Raises
+    ------
+    ConfigError
+        The journal is empty, and the service has run before.
     """
     end = log.end_offsets([found.journal])[found.journal]
-    # On Kafka an aborted first commit leaves offsets without a record behind.
+    # On Kafka an aborted first commit leaves offsets of the journal without a record behind.
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
-        end = _first_start(config, log, owner, found, now)
+        if not new_journal:
+            check_first_start(config, log, found.journal.number, found.inputs, store)
+        replaced = traces(config, log, found.inputs, store)
+        end = _first_start(config, log, owner, found, now, replaced)
         live = rebuild(config, log, found, store, end=end, progress=progress)
     elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
         warm.replayed = 0
@@ -208,7 +226,9 @@ def _fit_inputs(shard: Shard, found: Sources) -> None:
     shard.positions |= {p: 0 for p in found.inputs if p not in shard.positions}
 
 
-def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: int) -> int:
+def _first_start(
+    config: Config, log: Log, owner: Owner, found: Sources, now: int, replaced: list[str]
+) -> int:
     """Write entry 0; the journal's end after it."""
     if config.input.start == "earliest":
         starts = log.beginning_offsets(found.inputs)
@@ -225,6 +245,7 @@ def _first_start(config: Config, log: Log, owner: Owner, found: Sources, now: in
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
         born=uuid.uuid4().hex,
         join=RULES,
+        replaces=replaced,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 

@@ -78,6 +78,8 @@ class Runner:
         Called after each commit, when it is true.
     warm
         Gives the shard as a standby has followed it, once it has done so.
+    new_journal
+        Whether an empty journal may be begun, once, although the service has run before.
     """
 
     def __init__(
@@ -90,8 +92,9 @@ class Runner:
         drain: bool = False,
         on_commit: Listener | None = None,
         warm: Callable[[], Live | None] | None = None,
+        new_journal: bool = False,
     ) -> None:
-        self._shard, self._warm = shard, warm
+        self._shard, self._warm, self._new_journal = shard, warm, new_journal
         self._owner: Owner | None = None  # the last one: asked before there is another
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._on_commit = on_commit
@@ -240,7 +243,9 @@ class Runner:
             now=_now(),
             progress=self._replaying,
             warm=warm,
+            new_journal=self._new_journal,
         )
+        self._new_journal = False
         for objection in live.refused:
             log.warning("snapshot not used: %s", objection)
         if live.diverged is not None:

@@ -148,23 +148,28 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
-    """Whether the journal, where there is one, is of this very service."""
+    """Whether the journal is of this very service, and empty only if it has never run."""
     from consumers.records import Partition
-    from consumers.recovery import identity_in
+    from consumers.recovery import identity_in, inputs_of
     from consumers.snapshots.store import open_store
+    from consumers.traces import check_first_start
 
-    if config.journal_topic not in topics:
-        return
-    for number in range(min(config.scale.shards, topics[config.journal_topic])):
+    for number in range(config.scale.shards):
         partition = Partition(config.journal_topic, number)
         of = f"shard {number} " if config.scale.shards > 1 else ""
-        end = log.end_offsets([partition])[partition]
-        if identity_in(config, log, partition, end, open_store(config, number)) is None:
-            report.fine("journal", f"{of}empty: the service has not run yet")
-        else:
+        store, identity, end = open_store(config, number), None, 0
+        if number < topics.get(config.journal_topic, 0):
+            end = log.end_offsets([partition])[partition]
+            identity = identity_in(config, log, partition, end, store)
+        if identity is not None:
             report.fine(
                 "journal", f"{of}of this very service, up to position {end}; it goes on from there"
             )
+        elif all(topic in topics for topic in config.input_topics):
+            inputs = inputs_of(config, topics, number)
+            check_first_start(config, log, number, inputs, store)
+            if config.journal_topic in topics:
+                report.fine("journal", f"{of}empty: the service has not run yet")
 
 
 def _check_snapshots(config: Config, report: Report) -> None:

@@ -35,6 +35,14 @@ def run(
             help="Run just these shards, numbers from 0; without, on Kafka, processes share them.",
         ),
     ] = None,
+    new_journal: Annotated[
+        bool,
+        typer.Option(
+            "--new-journal",
+            help="Begin an empty journal and model, although the service has run before; for one "
+            "run.",
+        ),
+    ] = False,
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
 
@@ -47,10 +55,12 @@ def run(
     """
     stop = threading.Event()
     with stopping(stop):
-        _serve(config, drain, stop, shards)
+        _serve(config, drain, stop, shards, new_journal)
 
 
-def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -> None:
+def _serve(
+    file: Path, drain: bool, stop: threading.Event, shards: str | None, new_journal: bool
+) -> None:
     from consumers.compiled import compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet, Starting
@@ -78,7 +88,7 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
     with served(config, serving) as address, closing(opened()) as transport:
         make_own_topics(config, transport)
         for number in numbers:
-            _check_journal(config, transport, number)
+            _check_journal(config, transport, number, new_journal)
         check_partitioning(config, transport)
         if address:
             log.info("live page on %s, metrics on %s/metrics", address, address)
@@ -89,9 +99,9 @@ def _serve(file: Path, drain: bool, stop: threading.Event, shards: str | None) -
         member = None if ours else transport.member(config.name, config.journal_topic)
         fleet: Fleet | Shared
         if member is None:
-            fleet = Fleet(config, opened, stop, numbers, drain=drain)
+            fleet = Fleet(config, opened, stop, numbers, drain=drain, new_journal=new_journal)
         else:
-            fleet = Shared(config, opened, member, stop)
+            fleet = Shared(config, opened, member, stop, new_journal=new_journal)
         serving.begin(fleet)
         fleet.run()
 
@@ -112,15 +122,29 @@ def _numbers(text: str | None, config: Config) -> list[int]:
     return sorted({int(part) for part in named})
 
 
-def _check_journal(config: Config, transport: Log, shard: int) -> None:
-    """ConfigError for another configuration's journal, before an address is told."""
+def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool) -> None:
+    """Whether the journal is this service's, and empty only if it has never run; before an owner
+    is fenced for it.
+
+    Raises
+    ------
+    ConfigError
+        It is of another configuration, or lost.
+    """
     from consumers.recovery import identity_in, sources
     from consumers.snapshots.store import open_store
+    from consumers.traces import check_first_start
 
-    journal = sources(config, transport, shard).journal
-    if journal.number < transport.topics()[journal.topic]:
-        end = transport.end_offsets([journal])[journal]
-        identity_in(config, transport, journal, end, open_store(config, shard))
+    found, store = sources(config, transport, shard), open_store(config, shard)
+    journal = found.journal
+    if journal.number >= transport.topics()[journal.topic]:
+        return
+    end = transport.end_offsets([journal])[journal]
+    known = identity_in(config, transport, journal, end, store) is not None
+    if known and new_journal:
+        log.warning("--new-journal has no effect: %s has begun already; leave it out", journal)
+    elif not known and not new_journal:
+        check_first_start(config, transport, shard, found.inputs, store)
 
 
 @contextmanager

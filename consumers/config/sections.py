@@ -283,7 +283,8 @@ class Journal(Section):
     topic: Topic | None = Field(
         default=None,
         description="Topic of the journal. By default NAME-journal: a journal belongs to one "
-        "service. Keep it as long as the inputs.",
+        "service. Keep it as long as the inputs. Under another name the service does not start: "
+        "it would predict every record again (`headwater run --new-journal` begins on purpose).",
     )
     retention: Duration = Field(
         default="7d",

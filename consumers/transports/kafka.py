@@ -16,7 +16,7 @@ from consumers.records import Fetched, Outgoing, Partition, Record
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka_group import KafkaMember
 from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_owner import KafkaOwner
+from consumers.transports.kafka_owner import KafkaOwner, committed_offsets
 from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
 from consumers.transports.kafka_reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
@@ -206,6 +206,11 @@ class KafkaLog:
         owner = KafkaOwner(self._options, name, shard, inputs, self._place)
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
+
+    def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that a service's group has committed, of those that have one."""
+        with self._explained("read the committed offsets"):
+            return committed_offsets(self._options, name, partitions)
 
     def member(self, name: str, topic: str) -> KafkaMember:
         """A member of the service's group, which says which shards are its own."""

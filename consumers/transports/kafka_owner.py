@@ -30,11 +30,25 @@ from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
 from consumers.transports.kafka_reader import column_consumer
 
-__all__ = ["KafkaOwner"]
+__all__ = ["KafkaOwner", "committed_offsets"]
 
 _ABORTED = ("PrepareAbort", "CompleteAbort")
 # A broker before 3.0, no right to ask, or nothing known of this id any more.
 _CANNOT_TELL = (UnsupportedVersionError, AuthorizationError, TransactionalIdNotFoundError)
+
+
+def committed_offsets(
+    options: KafkaOptions, name: str, partitions: Sequence[Partition]
+) -> dict[Partition, int]:
+    """The offsets a group has committed, of those partitions that have one; without joining it."""
+    # A client of its own: in a group, the one that polls would mind the coordinator.
+    consumer = KafkaConsumer(**options.consumer(), group_id=name)
+    try:
+        limit = options["request_timeout_ms"]
+        found = {p: consumer.committed(TopicPartition(*p), timeout_ms=limit) for p in partitions}
+    finally:
+        consumer.close(autocommit=False, timeout_ms=1000)
+    return {partition: offset for partition, offset in found.items() if offset is not None}
 
 
 class KafkaOwner:
@@ -162,17 +176,7 @@ class KafkaOwner:
     def committed(self) -> dict[Partition, int]:
         """The group's committed offsets of the inputs that have one."""
         with self._guarded("read the committed offsets"):
-            # A client of its own: in a group, the one that polls would mind the coordinator.
-            consumer = KafkaConsumer(**self._options.consumer(), group_id=self._name)
-            try:
-                limit = self._options["request_timeout_ms"]
-                found = {
-                    partition: consumer.committed(part, timeout_ms=limit)
-                    for part, partition in self._parts.items()
-                }
-            finally:
-                consumer.close(autocommit=False, timeout_ms=1000)
-            return {partition: offset for partition, offset in found.items() if offset is not None}
+            return committed_offsets(self._options, self._name, list(self._parts.values()))
 
     @property
     def closed(self) -> bool:

@@ -171,6 +171,12 @@ class MemoryLog:
             self._store.epochs[name, shard] = epoch
         return MemoryOwner(self._store, name, shard, epoch, inputs, self._clock)
 
+    def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that a service's group has committed, of those that have one."""
+        with self._store.changed:
+            offsets = self._store.offsets
+            return {p: offsets[name, p] for p in partitions if (name, p) in offsets}
+
     def member(self, name: str, topic: str) -> None:
         """None: one process runs every shard of a service on this log."""
 

@@ -99,6 +99,15 @@ class Log(Protocol):
             The partitions it consumes.
         """
 
+    def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that a service's group has committed, of those that have one.
+
+        Parameters
+        ----------
+        name
+            The service's.
+        """
+
     def member(self, name: str, topic: str) -> Member | None:
         """Join the group of a service, which shares its shards out among processes.
 

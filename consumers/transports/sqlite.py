@@ -156,6 +156,11 @@ class SqliteLog:
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
+    def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that a service's group has committed, of those that have one."""
+        offsets = self._database.offsets(name)
+        return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
     def member(self, name: str, topic: str) -> None:
         """None: one process runs every shard of a service on this log."""
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from consumers.commands.check import check
+from consumers.commands.run import run
 from consumers.config import load
 from consumers.errors import ConfigError
+from consumers.records import Outgoing, Partition
 from consumers.runner import Runner
 from consumers.transports import open_log
 
@@ -251,6 +253,28 @@ def test_changed_model_is_a_matter_of_the_journal(
 
     [wrong] = [line for line in lines(capsys) if line.startswith("wrong")]
     assert wrong.startswith("wrong    journal: the journal shop-journal belongs to another")
+
+
+def test_lost_journal_is_told_before_and_by_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether its topic is there already or not; `--new-journal` begins it, on purpose."""
+    check(configure(CONFIG + FEATURES), create=True)
+    with closing(open_log("sqlite:log.db")) as log:
+        log.append([Outgoing("orders", b"1", b'{"id": "1", "price": 2}')])
+    run(configure(CONFIG + FEATURES), drain=True)
+    renamed = configure(f'{CONFIG}{FEATURES}[journal]\ntopic = "books"\n[http]\nenabled = false')
+    for create in (False, True):
+        lines(capsys)
+        with pytest.raises(ConfigError, match="1 thing is wrong"):
+            check(renamed, create=create)
+        (wrong,) = (line for line in lines(capsys) if line.startswith("wrong"))
+        assert wrong.startswith("wrong    journal: the journal books[0] of shop is empty, but the")
+    with pytest.raises(ConfigError, match="has run before"):
+        run(renamed, drain=True)
+    run(renamed, drain=True, new_journal=True)
+    check(renamed)
+
+    with closing(open_log("sqlite:log.db")) as log:
+        assert log.end_offsets([Partition("shop-predictions", 0)]).popitem()[1] == 2
 
 
 def test_service_without_labels_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:

@@ -186,6 +186,18 @@ def test_commit_shows_outputs_journal_and_positions(
     assert own(source, log=other).committed() == {source: 42}
 
 
+def test_anybody_may_ask_what_a_service_has_committed(connect, own, source, journal, make_topic):
+    """Without owning anything, and so without fencing anybody; nothing where nothing is."""
+    owner, beside = own(source), Partition(make_topic("in", 1), 0)
+    before = connect().committed(owner._name, [source, beside])
+    owner.commit([], entry(journal), {source: 42})
+
+    assert before == {}
+    assert connect().committed(owner._name, [source, beside]) == {source: 42}
+    assert connect().committed("nobody", [source]) == {}
+    owner.commit([], entry(journal), {source: 43})
+
+
 def test_commit_returns_the_offset_of_the_journal_entry(
     log, own, source, out, journal, numbered, values, eventually
 ):

@@ -72,6 +72,7 @@ class Consumer:
         assert not options["enable_auto_commit"]
         self._broker, self._weather = broker, weather
         self._committed = options["isolation_level"] == "read_committed"
+        self._group = options.get("group_id", "")
         self._at: dict[TopicPartition, int] = {}
         self._seen: dict[TopicPartition, int] = {}
 
@@ -89,6 +90,9 @@ class Consumer:
 
     def highwater(self, part: TopicPartition) -> int | None:
         return self._seen.get(part)
+
+    def committed(self, part: TopicPartition, timeout_ms: int) -> int | None:
+        return self._broker.offsets.get((self._group, part))
 
     def beginning_offsets(self, parts: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(parts, 0)
