@@ -109,7 +109,10 @@ class BernoulliPart(Part):
             if j is None:
                 return f"attribute {name!r} was never learned"
             given, present = self.trials.given[c, j], self.trials.present[c, j]
-            if left_after(present if value > self._binarize else given - present, w) is None:
+            if (
+                left_after(present if value > self._binarize else given - present, w, amount.slack)
+                is None
+            ):
                 return f"attribute {name!r} has less weight in its class"
         return None
 
@@ -118,9 +121,9 @@ class BernoulliPart(Part):
         given, present = self.trials.given, self.trials.present
         for name, value in _given(rows):
             j = self._features.codes[name]
-            given[c, j] = left_after(given[c, j], w) or 0.0
+            given[c, j] = left_after(given[c, j], w, amount.slack) or 0.0
             if value > self._binarize:
-                present[c, j] = left_after(present[c, j], w) or 0.0
+                present[c, j] = left_after(present[c, j], w, amount.slack) or 0.0
             present[c, j] = min(present[c, j], given[c, j])
         for j in np.flatnonzero(~given.any(axis=0))[::-1].tolist():
             self._features.remove(self._features.values[j])

@@ -123,7 +123,10 @@ class CategoricalPart(Part):
             if code < 0:
                 if not self._categories.refuses(name, value):
                     return f"feature {name!r} never had the value {value!r}"
-            elif left_after(self.counts.counts[self.counts.start[column] + code, c], w) is None:
+            elif (
+                left_after(self.counts.counts[self.counts.start[column] + code, c], w, amount.slack)
+                is None
+            ):
                 return f"feature {name!r} had {value!r} with less weight in its class"
         return None
 
@@ -135,8 +138,8 @@ class CategoricalPart(Part):
         for _, _, column, code in touched:
             if code >= 0:
                 at = s.start[column] + code
-                s.counts[at, c] = left_after(s.counts[at, c], w) or 0.0
-                s.seen[column, c] = left_after(s.seen[column, c], w) or 0.0
+                s.counts[at, c] = left_after(s.counts[at, c], w, amount.slack) or 0.0
+                s.seen[column, c] = left_after(s.seen[column, c], w, amount.slack) or 0.0
                 if not s.counts[at].any() and not self._categories.domain[column]:
                     self._remove_value(column, code)
         for column in sorted({column for _, _, column, _ in touched if column >= 0}, reverse=True):

@@ -31,6 +31,8 @@ from stream.state import State
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
 
 LEAST_ROOM = 4096  # bytes: a part that has values has room for some
+SLACK = 1e-12  # share of the largest weight a sum ever had that is rounding
+FADED_SLACK = 1e-9  # share of what is taken back, where powers of the half-life are rounded too
 LOWEST = -1e300  # an impossible term, where terms are subtracted
 
 
@@ -48,6 +50,7 @@ class BayesClassifier(Learner, abc.ABC):
 
     def _start(self) -> None:
         self._prior = Prior(np.zeros(0), np.ones(1), np.zeros(1, dtype=np.int64))
+        self._peaks: list[float] = []
         self._parts = self._new_parts()
 
     @property
@@ -122,10 +125,13 @@ class BayesClassifier(Learner, abc.ABC):
         kernels.normalise(out.proba, prior, out.known)
 
     def _widen(self, classes: int) -> None:
-        if self._prior.weight.size < classes:
+        known = self._prior.weight.size
+        if known < classes:
             weight = np.zeros(classes)
-            weight[: self._prior.weight.size] = self._prior.weight
+            weight[:known] = self._prior.weight
             self._prior = self._prior._replace(weight=weight)
+            if self._peaks:
+                self._peaks[-1:-1] = [0.0] * (classes - known)
 
     def _given(self) -> Floats:
         """The given log priors of the classes; empty where they are learned."""
@@ -262,9 +268,10 @@ class BayesClassifier(Learner, abc.ABC):
         known = self._classes.codes.get(label)
         if known is None or type(self.classes[known]) is not type(label):
             raise NotLearnedError(f"expected one of the classes {self.classes}, got {label!r}")
-        amount = Amount(float(w), self.faded(since))
-        counted = amount.w * amount.fade * self._prior.unit[0]
-        left = left_after(self._prior.weight[known], counted)
+        fade = self.faded(since)
+        counted = float(w) * fade * float(self._prior.unit[0])
+        amount = Amount(float(w), fade, *self._slack(known, counted))
+        left = left_after(self._prior.weight[known], counted, amount.slack)
         if left is None:
             raise NotLearnedError(f"class {label!r} has less weight than the record to unlearn")
         for part in self._parts:
@@ -272,9 +279,33 @@ class BayesClassifier(Learner, abc.ABC):
                 raise NotLearnedError(f"the record cannot have been learned: {why}")
         for part in self._parts:
             part.unlearn(block.rows, known, amount)
+        self._note_peaks(known, counted)
         self._prior.weight[known] = left
         if left == 0.0:
             self._drop_class(known)
+
+    def _slack(self, c: int, w: float) -> tuple[float, float]:
+        """The shares of w that are rounding in sums of class c, and in sums over all classes.
+
+        Sums lose digits in proportion to the largest they ever were. Before anything is taken
+        back that is what they are; afterwards `_peaks` remembers it.
+        """
+        if self.half_life is not None:
+            return FADED_SLACK, FADED_SLACK
+        peaks = self._peaks_now()
+        return SLACK * peaks[c] / w, SLACK * peaks[-1] / w
+
+    def _peaks_now(self) -> list[float]:
+        """The largest weight that each class and, last, all together had when one was taken."""
+        weights = self._prior.weight.tolist()
+        now = [*weights, sum(weights)]
+        return [max(pair) for pair in zip(now, self._peaks or now, strict=True)]
+
+    def _note_peaks(self, c: int, w: float) -> None:
+        # Whole numbers are added and taken without rounding.
+        whole = w.is_integer() and float(self._prior.weight[c]).is_integer()
+        if self.half_life is None and not whole:
+            self._peaks = self._peaks_now()
 
     def _age(self, age: int | None) -> int:
         """Records learned since, checked; without fading it makes no difference."""
@@ -297,6 +328,8 @@ class BayesClassifier(Learner, abc.ABC):
     def _drop_class(self, c: int) -> None:
         self._classes.remove(self._classes.values[c])
         self._prior = self._prior._replace(weight=np.delete(self._prior.weight, c))
+        if self._peaks:
+            del self._peaks[c]
         for part in self._parts:
             part.drop_class(c)
 
@@ -321,6 +354,11 @@ class BayesClassifier(Learner, abc.ABC):
         theirs = other._prior
         fade = self._growth ** -float(theirs.records[0])
         scale = fade * theirs.unit[0] / self._prior.unit[0]
+        if self._peaks or other._peaks:
+            peaks, those = self._peaks_now(), other._peaks_now()
+            for c, peak in zip([*classes.tolist(), -1], those, strict=True):
+                peaks[c] += peak
+            self._peaks = peaks
         weight = self._prior.weight * scale
         weight[classes] += theirs.weight
         records = self._prior.records + theirs.records
@@ -351,7 +389,7 @@ class BayesClassifier(Learner, abc.ABC):
         return {}
 
     def _export(self) -> State:
-        own = State({}, self._prior._asdict())
+        own = State({"peaks": self._peaks} if self._peaks else {}, self._prior._asdict())
         return State.join({"prior": own, **{p.name: p.export() for p in self._parts}})
 
     def _restore(self, state: State) -> None:
@@ -364,7 +402,10 @@ class BayesClassifier(Learner, abc.ABC):
         )
         if [a.shape for a in prior] != [(classes,), (1,), (1,)]:
             raise StateError(f"expected a prior of {classes} classes, got another shape")
-        self._prior = prior
+        peaks = own.header.get("peaks", [])
+        if not isinstance(peaks, list) or len(peaks) not in (0, classes + 1):
+            raise StateError(f"expected the peaks of {classes} classes, got {peaks!r}")
+        self._prior, self._peaks = prior, [float(peak) for peak in peaks]
         for part in self._parts:
             inner = state.nested(part.name)
             for name, array in inner.arrays.items():
@@ -382,10 +423,13 @@ def _places(parts: Iterable[Part]) -> dict[str, set[str]]:
     return out
 
 
-def left_after(have: float, take: float) -> float | None:
-    """have - take; 0 where only rounding is left of it; None where there is not as much."""
+def left_after(have: float, take: float, slack: float) -> float | None:
+    """have - take; 0 where only rounding is left of it; None where there is not as much.
+
+    slack: the share of `take` that is rounding.
+    """
     left = float(have) - take
-    if abs(left) <= 1e-9 * take:
+    if have > 0.0 and abs(left) <= slack * take:
         return 0.0
     return left if left > 0 else None
 

@@ -36,6 +36,7 @@ from stream.state import State
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 
 MAX_JOINT_FEATURES = 512  # 2 MiB a matrix
+SCALED_FIELDS = ("mean", "factor", "level", "scale", "total_mean", "total_m2", "low", "high")
 
 Covariance = Literal["full", "pooled", "diagonal", "pooled_diagonal"]
 Missing = Literal["conditional", "complete"]
@@ -59,7 +60,7 @@ class CovariancePart(Part):
         self._diagonal = covariance.endswith("diagonal")
         self.settings = settings
         self._features = Dictionary(MAX_FEATURES if self._diagonal else MAX_JOINT_FEATURES)
-        vectors = [np.zeros(0) for _ in range(6)]
+        vectors = [np.zeros(0) for _ in range(7)]
         counters = [np.zeros(1, dtype=np.int64) for _ in range(2)]
         tables = [np.zeros(shape) for shape in self._shapes(0, 0)]
         self.moments = Comoments._make([*tables, *vectors, np.ones(1), *counters])
@@ -101,12 +102,16 @@ class CovariancePart(Part):
     def _resize(self, classes: int) -> None:
         """Zeros for the classes and features that are new."""
         s, d = self.moments, len(self._features)
+        known = len(s.anchor)
         shapes = self._shapes(classes, d)
-        if s.n.shape == shapes[0] and s.factor.shape == shapes[2]:
+        if s.n.shape == shapes[0] and known == d:
             return
         tables = [widened(a, shape) for a, shape in zip(s[:4], shapes, strict=True)]
-        vectors = [widened(a, (d,)) for a in s[4:10]]
-        self.moments = Comoments._make([*tables, *vectors, *s[10:]])
+        if known < d:
+            vectors = [widened(a, (d,)) for a in s[4:11]]
+            s = Comoments._make([*tables, *vectors, *s[11:]])
+            s.scale[known:] = 1.0
+        self.moments = Comoments._make([*tables, *s[4:]])
 
     def _serve(self) -> None:
         """Bring the levels up to date; at most O(G D³)."""
@@ -123,6 +128,8 @@ class CovariancePart(Part):
         steps = Steps(np.full(1, PREDICT, np.int8), one, one - 1, np.ones(1), classes, 1.0)
         x, s, r, joint = rows.numeric, self.moments, self._room(), np.zeros((1, classes))
         kernels.progressive(steps, x, source, column, s, self.settings, r, joint, out)
+        for j in np.flatnonzero(s.scale != 1.0).tolist():
+            out[j] += np.log(s.scale[j]) * (out[j] != 0.0)
         pairs = zip(source.tolist(), column.tolist(), strict=True)
         return [(rows.numeric_names[i], out[j]) for i, j in pairs if not np.isnan(x[0, i])]
 
@@ -162,7 +169,7 @@ class CovariancePart(Part):
         g = 0 if self._pooled else c
         own = s.factor[g]
         scale = np.sqrt(np.maximum(r.m, 0.0))
-        scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
+        scale = np.divide(1.0, scale * s.scale, out=np.zeros_like(scale), where=scale > 0)
         if self._diagonal:
             out: Floats = (own[:, 0] * scale) ** 2
             return out
@@ -198,7 +205,8 @@ class CovariancePart(Part):
         weights[used] = np.sqrt(r.m[used]) * self._solved(
             used, off, self.settings.ridge * r.spread * r.m
         )
-        middle = s.anchor + (s.mean[a] + s.mean[b]) / 2
+        weights *= s.scale
+        middle = s.anchor + (s.mean[a] + s.mean[b]) / (2 * s.scale)
         return weights, -float(weights @ middle)
 
     def _solved(self, used: NDArray[np.bool_], off: Floats, floor: Floats) -> Floats:
@@ -227,16 +235,17 @@ class CovariancePart(Part):
         s = self.moments
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)
-        passed = self._passes(present, c, w)
+        slack = amount.slack, amount.slack_of_all
+        passed = self._passes(present, c, w, slack[0])
         for name in present:
             j = self._features.codes.get(name)
             have = 0.0 if j is None else float(s.total_n[j] if passed else s.n[c, j])
-            if left_after(have, w) is None:
+            if left_after(have, w, amount.slack_of_all if passed else amount.slack) is None:
                 return f"feature {name!r} has less weight in its class"
         known = {name: (self._features.codes[name], v) for name, v in present.items()}
-        return denied(s, known, c, w, passed)
+        return denied(s, known, c, w, slack, passed)
 
-    def _passes(self, present: Mapping[str, float], c: int, w: float) -> bool:
+    def _passes(self, present: Mapping[str, float], c: int, w: float, slack: float) -> bool:
         """Whether such a record of class c was left out when it came.
 
         Raises
@@ -250,7 +259,7 @@ class CovariancePart(Part):
             return False
         if not gaps:  # it was left out for features that have been unlearned since, or was not
             known = [self._features.codes.get(f, -1) for f in present]
-            learned = all(j >= 0 and left_after(n[j], w) is not None for j in known)
+            learned = all(j >= 0 and left_after(n[j], w, slack) is not None for j in known)
             return not (learned or self.settings.fill or -1 in known) and bool(s.passed[0])
         if self.settings.fill:
             raise NotSupportedError(
@@ -268,16 +277,17 @@ class CovariancePart(Part):
         s, g = self.moments, 0 if self._pooled else c
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)
-        passed = self._passes(present, c, w)
+        passed = self._passes(present, c, w, amount.slack)
         x = np.zeros(len(self._features))
         for name, value in present.items():
             j = self._features.codes[name]
-            v = value - s.anchor[j]
+            v = (value - s.anchor[j]) * s.scale[j]
             at = float(s.total_n[j]), float(s.total_mean[j])
-            s.total_n[j], s.total_mean[j], d = before(v, w, *at)
+            s.total_n[j], s.total_mean[j], d = before(v, w, amount.slack_of_all, *at)
             s.total_m2[j] = max(s.total_m2[j] - d * d, 0.0) if s.total_n[j] else 0.0
             if not passed:
-                s.n[c, j], s.mean[c, j], x[j] = before(v, w, float(s.n[c, j]), float(s.mean[c, j]))
+                at = float(s.n[c, j]), float(s.mean[c, j])
+                s.n[c, j], s.mean[c, j], x[j] = before(v, w, amount.slack, *at)
         if passed:
             s.passed[0] -= 1
         else:
@@ -334,6 +344,8 @@ class CovariancePart(Part):
         j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
+        b = _alike(a, b, shift, j, kept)
+        shift = shift * a.scale[j]
         for weights in (a.n, a.total_n, a.total_m2):
             weights *= fade
         a.factor[:] *= np.sqrt(fade)
@@ -370,18 +382,45 @@ class CovariancePart(Part):
             kernels.update(own, x, 0)
 
     def export(self) -> State:
-        return State(named(self._features), self.moments._asdict())
+        arrays = self.moments._asdict()
+        if (arrays["scale"] == 1.0).all():  # as nearly always, and in older states
+            del arrays["scale"]
+        return State(named(self._features), arrays)
 
     def restore(self, state: State, classes: int) -> None:
         features = restored(self._features, state)
         d = len(features)
+        state = State(state.header, {"scale": np.ones(d), **state.arrays})
         kinds: dict[str, Any] = dict.fromkeys(("passed", "rebuilt"), np.int64)
-        shapes = self._shapes(classes, d) + [(d,)] * 6 + [(1,)] * 3
+        shapes = self._shapes(classes, d) + [(d,)] * 7 + [(1,)] * 3
         named = zip(Comoments._fields, shapes, strict=True)
         loaded = [state.array(name, kinds.get(name, np.float64), len(k)) for name, k in named]
         if [a.shape for a in loaded] != shapes:
             raise StateError(f"expected moments of {classes} classes and {d} features, got others")
+        if not np.isin(loaded[5], (1.0, kernels.MAGNIFIED)).all():
+            raise StateError("expected scales of 1 or 2**600, got others")
         self._features, self.moments = features, Comoments._make(loaded)
+
+
+def _alike(
+    a: Comoments, b: Comoments, shift: Floats, j: NDArray[np.int64], kept: NDArray[np.int64]
+) -> Comoments:
+    """b's moments, in a copy, and a's, in place, in the scale that both together need.
+
+    shift: how far b's anchors are from a's; j: where b's features `kept` are in a.
+    """
+    b = b._replace(**{name: getattr(b, name).copy() for name in SCALED_FIELDS})
+    for k, (mine, theirs) in enumerate(zip(j.tolist(), kept.tolist(), strict=True)):
+        sizes = abs(float(shift[k])), _extent(a, mine), _extent(b, theirs)
+        for size in sorted(sizes):  # the largest decides, as in learning
+            kernels.fit_scale(size, mine, a)
+            kernels.fit_scale(size, theirs, b)
+    return b
+
+
+def _extent(s: Comoments, j: int) -> float:
+    """How far the values of feature j lie from the anchor at most."""
+    return max(abs(float(s.low[j])), abs(float(s.high[j]))) / float(s.scale[j])
 
 
 def _present(rows: Rows) -> dict[str, float]:

@@ -74,14 +74,14 @@ class Fields:
                 each[0] += self._weight[k]
                 self._weight[k] = each.cumsum()[-1]
 
-    def unlearn(self, names: Iterable[str], w: float) -> None:
-        """Take the fields of one record of weight w back."""
+    def unlearn(self, names: Iterable[str], w: float, slack: float) -> None:
+        """Take the fields of one record of weight w back; slack: the share that is rounding."""
         for name in names:
             code = self.known.codes.get(name)
             if code is None:
                 self.known.overflow = max(self.known.overflow - 1, 0)
                 continue
-            left = left_after(self._weight[code], w)
+            left = left_after(self._weight[code], w, slack)
             if left:
                 self._weight[code] = left
             else:

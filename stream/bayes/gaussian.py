@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import nan
-from struct import pack_into, unpack_from
+from struct import pack_into
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels import gaussian_undo
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
-from stream.bayes.lanes import Moments, cells, height, packed, unpacked
+from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
 from stream.bayes.moments import too_far
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.block import Block, Floats, Rows, learning
@@ -39,19 +39,30 @@ class GaussianPart(Part):
     def __init__(self, ddof: float, smoothing: float) -> None:
         self._ddof, self._smoothing = ddof, smoothing
         self._features = Dictionary(MAX_FEATURES)
-        self._cells, self._unit = cells(0, 0), np.ones(1)
-        self._desk, self._answer = np.zeros((1, 0)), np.zeros((1, 0))
-        self._desk_of: Floats | None = None
-        self._format = ""
+        self._have(cells(0, 0), 0)
+        self._unit = np.ones(1)
+        self._taken: dict[str, float] = {}
 
     @property
     def moments(self) -> Moments:
         """A copy of the moments."""
-        return unpacked(self._cells, len(self._features), self._unit)
+        return unpacked(self._cells, len(self._features), self._classes, self._unit)
 
     def _take(self, moments: Moments) -> None:
         """Have these moments, of as many features as there are now."""
-        self._cells, self._unit = packed(moments), moments.unit
+        self._have(packed(moments), len(moments.n))
+        self._unit = moments.unit
+
+    def _have(self, room: Floats, classes: int) -> None:
+        """Have these cells, which may have room for more chunks and classes than there are."""
+        self._room, self._classes = room, classes
+        self._cells = room[: -(-len(self._features) // LANES)]
+        self._most = (room.shape[1] - height(0)) // kernels.PER_CLASS
+        self._format = f"{len(self._cells) * LANES}d"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._have(self._room, self._classes)  # a copy's cells lie in its own room
 
     @property
     def features(self) -> list[str]:
@@ -67,9 +78,16 @@ class GaussianPart(Part):
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, s, x = self._lanes(block, classes)
-        kernels.progressive(tuple(steps), x, self._ddof, self._smoothing, s, self._unit, joint)
-        if s is not self._cells:
-            self._cells[used] = s
+        how = self._ddof, self._smoothing
+        downs = kernels.progressive(tuple(steps), x, *how, s, self._unit, joint)
+        if s is self._cells:
+            return
+        self._cells[used] = s
+        idle = np.setdiff1d(np.arange(len(self._cells)), used)
+        for _ in range(downs if idle.size else 0):  # weights of all features are in one unit
+            others = self._cells[idle]
+            kernels.scale_down(others)
+            self._cells[idle] = others
 
     def answer(
         self, block: Block, code: NDArray[np.int64], known: int, weight: Floats, out: Predictions
@@ -85,7 +103,7 @@ class GaussianPart(Part):
     def _lanes(self, block: Block, classes: int) -> tuple[Any, Floats, Floats]:
         """The chunks of features that a block has; their cells; and its values in their lanes.
 
-        Sums are of lanes in pairs, so a feature is always in its own, whatever else a block has.
+        A feature is always in its own lane, whatever else a block has: see the kernels.
         """
         x, before = block.rows.numeric, len(self._features)
         if list(block.rows.numeric_names) == self._features.values:  # as in nearly every block
@@ -114,48 +132,42 @@ class GaussianPart(Part):
 
     # One record of known features, without a block: the same kernels, on a desk that is kept.
 
-    def lay(self, x: Mapping[Any, Any], classes: int) -> bool:
-        """Lay a plain record on the desk; False, and nothing done, where it is not plain.
+    def lay(self, x: Mapping[Any, Any], classes: int) -> Floats | None:
+        """A plain record in its lanes, float64 (1, 8 · chunks); None where it is not plain.
 
-        That is a dict of Python's own finite numbers of learned features, and of not too few.
+        That is a dict of Python's own finite numbers of learned features, and of not too few. The
+        array is the caller's own: several threads may ask at once.
         """
-        codes = self._features.codes
+        codes, size = self._features.codes, len(self._cells) * LANES
         d = len(codes)
-        if type(x) is not dict or not 0 < d <= 4 * len(x):
-            return False
-        if self._desk_of is not self._cells:
-            chunks, rows, _ = self._cells.shape
-            self._desk, self._desk_of = np.empty((1, chunks * LANES)), self._cells
-            self._answer = np.empty((1, (rows - height(0)) // kernels.PER_CLASS))
-            self._format = f"{self._desk.size}d"
-        desk = self._desk
-        if d > desk.size or classes != self._answer.size:  # something new has no room yet
-            return False
-        values = [nan] * desk.size
+        if type(x) is not dict or not 0 < d <= 4 * len(x) or d > size or classes > self._most:
+            return None
+        values = [nan] * size
         for name, value in x.items():
             j = codes.get(name)
             if j is None or type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
-                return False
+                return None
             values[j] = value + 0.0  # as `number` does
-        pack_into(self._format, desk.data, 0, *values)
-        return True
+        out = np.empty((1, size))
+        pack_into(self._format, out.data, 0, *values)
+        return out
 
-    def learn_laid(self, c: int, w: float, weight: Floats) -> None:
-        """Learn the record on the desk for class c, which is known; weight (C,): of each class."""
-        kernels.learn_row(self._desk, c, w, weight, self._smoothing, self._cells)
+    def learn_laid(self, x: Floats, c: int, w: float, weight: Floats) -> None:
+        """Learn what `lay` gave for class c, which is known; weight (C,): of each class."""
+        kernels.learn_row(x, c, w, weight, self._smoothing, self._cells)
 
-    def answer_laid(self, weight: Floats) -> tuple[float, ...]:
-        """The posterior of the record on the desk; weight (C,): of each class."""
-        ddof, out = self._ddof, self._answer
-        kernels.answer_row(self._desk, weight, ddof, self._smoothing, self._cells, out)
-        return unpack_from(f"{weight.size}d", self._answer.data)
+    def answer_laid(self, x: Floats, weight: Floats) -> list[float]:
+        """The posterior of what `lay` gave; weight (C,): of each class."""
+        out, ddof = np.empty((1, weight.size)), self._ddof
+        kernels.answer_row(x, weight, ddof, self._smoothing, self._cells, self._unit, out)
+        found: list[float] = out[0].tolist()
+        return found
 
     def _widen(self, classes: int) -> None:
         """Make room for classes and features that are new."""
-        old, chunks = self._cells, -(-len(self._features) // LANES)
-        if old.shape[:2] != (chunks, height(classes)):
-            self._cells = cells(len(self._features), classes)
-            self._cells[: old.shape[0], : old.shape[1]] = old
+        d = len(self._features)
+        if classes > self._classes or d > len(self._cells) * LANES:
+            self._have(room_for(self._room, d, classes), max(classes, self._classes))
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         source, column = find(self._features, rows)
@@ -171,21 +183,34 @@ class GaussianPart(Part):
         m = self.moments
         for name, value in present.items():
             j = self._features.codes.get(name)
-            if j is None or left_after(m.n[c, j], w) is None:
+            if j is None or left_after(m.n[c, j], w, amount.slack) is None:
                 return f"feature {name!r} has less weight in its class"
-            at = value, float(m.anchor[j]), w
-            for held in (m.n, m.mean, m.m2), (m.total_n, m.total_mean, m.total_m2):
-                if too_far(*at, *(float(a[c, j] if a.ndim > 1 else a[j]) for a in held)):
+            anchor, scale = float(m.anchor[j]), float(m.scale[j])
+            largest = abs(value) + abs(anchor) + self._taken.get(name, 0.0)
+            at = (value - anchor) * scale, w, largest * scale
+            for slack, held in (
+                (amount.slack, (m.n[c, j], m.mean[c, j], m.m2[c, j])),
+                (amount.slack_of_all, (m.total_n[j], m.total_mean[j], m.total_m2[j])),
+            ):
+                if too_far(*at, slack, *map(float, held)):
                     return f"{name!r} = {value!r} is too far from the mean of what was learned"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
         w = amount.w * amount.fade * float(self._unit[0])
-        gaussian_undo.unlearn(rows.numeric[0], *find(self._features, rows), c, w, self._cells)
+        source, column = find(self._features, rows)
+        for i, j in zip(source.tolist(), column.tolist(), strict=True):
+            value, name = float(rows.numeric[0, i]), self._features.values[j]
+            if value == value:
+                size = abs(value - float(self._cells[j // LANES, 0, j % LANES]))
+                self._taken[name] = max(self._taken.get(name, 0.0), size)
+        rounding = w * amount.slack, w * amount.slack_of_all
+        gaussian_undo.unlearn(rows.numeric[0], source, column, c, w, *rounding, self._cells)
         moments = self.moments
         gone = np.flatnonzero(moments.total_n == 0.0)
         if gone.size:
             for j in gone[::-1].tolist():
+                self._taken.pop(self._features.values[j], None)
                 self._features.remove(self._features.values[j])
             left = [np.delete(a, gone, axis=-1) for a in moments[:-1]]
             self._take(Moments._make([*left, moments.unit]))
@@ -203,6 +228,7 @@ class GaussianPart(Part):
         j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
+        a, b, shift = _one_scale(a, b, shift, j, kept)
         for weights in (a.n, a.m2, a.total_n, a.total_m2):
             weights *= fade
         at = np.ix_(classes, j)
@@ -213,25 +239,35 @@ class GaussianPart(Part):
             (a.total_n[j], a.total_mean[j], a.total_m2[j]), everywhere
         )
         self._take(a._replace(unit=b.unit))
+        for name in {*other._taken} & {*self._features}:
+            self._taken[name] = max(self._taken.get(name, 0.0), other._taken[name])
 
     def n_parameters(self, classes: int) -> int:
         return 2 * classes * len(self._features)
 
     def export(self) -> State:
-        return State(named(self._features), self.moments._asdict())
+        arrays = self.moments._asdict()
+        if (arrays["scale"] == 1.0).all():  # as nearly always, and in older states
+            del arrays["scale"]
+        taken = {"taken": self._taken} if self._taken else {}
+        return State({**named(self._features), **taken}, arrays)
 
     def restore(self, state: State, classes: int) -> None:
         features = restored(self._features, state)
+        d, given = len(features), {"scale": np.ones(len(features)), **state.arrays}
+        state = State(state.header, given)
         loaded = [
             state.array(name, np.float64, 2 if name in ("n", "mean", "m2") else 1)
             for name in Moments._fields
         ]
-        shapes = [(classes, len(features))] * 3 + [(len(features),)] * 4 + [(1,)]
-        if [a.shape for a in loaded] != shapes:
-            raise StateError(
-                f"expected moments of {classes} classes and {len(features)} features, got others"
-            )
-        self._features = features
+        shapes = [(classes, d)] * 3 + [(d,)] * 5 + [(1,)]
+        taken = state.header.get("taken", {})
+        sound = isinstance(taken, dict) and {*taken} <= {*features}
+        if [a.shape for a in loaded] != shapes or not sound:
+            raise StateError(f"expected moments of {classes} classes and {d} features, got others")
+        if not np.isin(loaded[4], (1.0, kernels.MAGNIFIED)).all():
+            raise StateError("expected scales of 1 or 2**600, got others")
+        self._features, self._taken = features, {k: float(v) for k, v in taken.items()}
         self._take(Moments._make(loaded))
 
 
@@ -324,15 +360,17 @@ class GaussianNB(BayesClassifier):
         c = self._classes.codes.get(y, -1) if type(y) in LABELS else -1
         known = c >= 0 and type(self._classes.values[c]) is type(y)
         usual = self.half_life is None and type(w) in NUMBERS and 0 < w <= HEAVIEST
-        if known and usual and self._laid(x):
-            self._gaussian.learn_laid(c, float(w), self._prior.weight)
+        laid = self._laid(x) if known and usual else None
+        if laid is not None:
+            self._gaussian.learn_laid(laid, c, float(w), self._prior.weight)
         else:
             super().learn_one(x, y, w)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
-        if self.priors is not None or not self._laid(x):
+        laid = self._laid(x) if self.priors is None else None
+        if laid is None:
             return super().predict_proba_one(x)
-        posterior = self._gaussian.answer_laid(self._prior.weight)
+        posterior = self._gaussian.answer_laid(laid, self._prior.weight)
         return dict(zip(self._classes.values, posterior, strict=True))
 
     def _execute(
@@ -345,10 +383,10 @@ class GaussianNB(BayesClassifier):
         weight = self._prior.weight
         self._gaussian.answer(block, label, before, weight, out)
 
-    def _laid(self, x: Mapping[Any, Any]) -> bool:
-        """Whether the record is ready for its kernels, without a block."""
+    def _laid(self, x: Mapping[Any, Any]) -> Floats | None:
+        """The record as its kernels take it without a block, or None."""
         classes = len(self._classes)
-        return self._prior.weight.size == classes and self._gaussian.lay(x, classes)
+        return self._gaussian.lay(x, classes) if self._prior.weight.size == classes else None
 
     def compile_kernels(self) -> None:
         """Compile what this learner runs, by block and by record, on a throw-away copy."""
@@ -365,13 +403,14 @@ class GaussianNB(BayesClassifier):
     @property
     def means(self) -> dict[Label, dict[str, float]]:
         s = self._gaussian.moments
-        return self._table(s.mean + s.anchor)
+        return self._table(s.mean / s.scale + s.anchor)
 
     @property
     def variances(self) -> dict[Label, dict[str, float]]:
         s = self._gaussian.moments
         ddof = float(self.variance == "sample") * s.unit[0]
-        return self._table(s.m2 / np.maximum(s.n - ddof, np.finfo(float).tiny))
+        m2 = s.m2 / s.scale / s.scale
+        return self._table(m2 / np.maximum(s.n - ddof, np.finfo(float).tiny))
 
     def _table(self, values: Floats) -> dict[Label, dict[str, float]]:
         seen = self._gaussian.moments.n > 0
@@ -388,3 +427,22 @@ def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Float
     d = b[1] - a[1]
     theirs = np.where(b[0] > 0, b[1], 0.0)
     return n, np.where(a[0] > 0, a[1] + d * share, theirs), a[2] + b[2] + d * d * (a[0] * share)
+
+
+def _one_scale(
+    a: Moments, b: Moments, shift: Floats, j: NDArray[np.int64], kept: NDArray[np.int64]
+) -> tuple[Moments, Moments, Floats]:
+    """Both moments, and the distance of their anchors, in the scale that both together need.
+
+    j: where b's features `kept` are in a.
+    """
+    far = np.abs(shift) >= kernels.NEAR
+    tiny = (shift != 0.0) & ~far
+    for of, at in (a, j), (b, kept):
+        varied = of.total_m2[at] > 0.0
+        far |= varied & (of.scale[at] == 1.0)
+        tiny |= varied & (of.scale[at] != 1.0)
+    scale = np.where(tiny & ~far, kernels.MAGNIFIED, 1.0)
+    mine, theirs = a.scale.copy(), b.scale.copy()
+    mine[j], theirs[kept] = scale, scale
+    return rescaled(a, mine), rescaled(b, theirs), shift * scale

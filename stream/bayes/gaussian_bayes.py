@@ -32,7 +32,8 @@ class GaussianBayes(BayesClassifier):
         This share of a feature's *total* variance, over all classes, is added to its variance in
         each class, so that no matrix is singular and units do not matter. 0 gives the exact
         estimate: a singular class (fewer records than features, a constant or collinear one) then
-        has the density on its support, over the directions it varies in, and 0 off it.
+        has the density on its support, over the directions it varies in (with the
+        pseudo-determinant of its matrix, in the units of the features), and 0 off it.
     shrinkage
         0 to 1: the covariances of different features are multiplied with 1 - shrinkage. Above 0,
         a prediction costs O(C · D³).
@@ -165,6 +166,7 @@ class GaussianBayes(BayesClassifier):
             float(self.ridge),
             float(self.shrinkage),
             self.missing == "conditional",
+            self.covariance.endswith("diagonal"),
         )
         self._joint = CovariancePart(self.covariance, settings)
         return (self._joint,)
@@ -238,7 +240,11 @@ class GaussianBayes(BayesClassifier):
         s = self._joint.moments
         features = list(enumerate(self._joint.features))
         return {
-            label: {f: float(s.mean[c, j] + s.anchor[j]) for j, f in features if s.n[c, j] > 0}
+            label: {
+                f: float(s.mean[c, j] / s.scale[j] + s.anchor[j])
+                for j, f in features
+                if s.n[c, j] > 0
+            }
             for c, label in enumerate(self.classes)
         }
 

@@ -144,7 +144,7 @@ class JointPart(Part):
         _, r = self._find(rows)
         if r < 0 and (self.cells.refused[0] > 0 or not self._learnable(rows)):
             return None  # it may have been one beyond a bound
-        if r < 0 or left_after(self.cells.counts[r, c], w) is None:
+        if r < 0 or left_after(self.cells.counts[r, c], w, amount.slack) is None:
             return "its values came together with less weight in its class"
         return None
 
@@ -157,9 +157,9 @@ class JointPart(Part):
         if r < 0:
             s.refused[0] -= lost
             return
-        s.counts[r, c] = left_after(s.counts[r, c], w) or 0.0
+        s.counts[r, c] = left_after(s.counts[r, c], w, amount.slack) or 0.0
         if kernels.is_complete(key, s.values):
-            s.complete[c] = left_after(s.complete[c], w) or 0.0
+            s.complete[c] = left_after(s.complete[c], w, amount.slack) or 0.0
         if not s.counts[r].any():
             self._remove_cell(r, key)
 

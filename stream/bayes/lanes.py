@@ -1,6 +1,6 @@
 """How the moments of independent normal features lie: in chunks of eight lanes.
 
-Pure functions between `Moments`, as a state names them, and the cells of the Gaussian kernels.
+Functions between `Moments`, as a state names them, and the cells of the Gaussian kernels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import LANES
 from stream.block import Floats
 
-__all__ = ["Moments", "cells", "height", "packed", "unpacked"]
+__all__ = ["Moments", "cells", "height", "packed", "rescaled", "room_for", "unpacked"]
 
 LINE = 64  # bytes of a line of the processor's cache
 
@@ -22,15 +22,17 @@ LINE = 64  # bytes of a line of the processor's cache
 class Moments(NamedTuple):
     """The moments under the names they have in a state, all float64.
 
-    n, mean, m2 (C, D): weight, mean and sum of squared deviations of x - anchor a class. anchor
-    (D,): the first value learned. total_n, total_mean, total_m2 (D,): the same over all classes.
-    unit (1,): what a weight of 1 learned last counts.
+    n, mean, m2 (C, D): weight, mean and sum of squared deviations of (x - anchor) · scale a class.
+    anchor, scale (D,): the first value learned, and a power of two, see the kernels. total_n,
+    total_mean, total_m2 (D,): the same over all classes. unit (1,): what a weight of 1 learned
+    last counts.
     """
 
     n: Floats
     mean: Floats
     m2: Floats
     anchor: Floats
+    scale: Floats
     total_n: Floats
     total_mean: Floats
     total_m2: Floats
@@ -42,36 +44,67 @@ def height(classes: int) -> int:
     return kernels.HEAD + kernels.PER_CLASS * (classes + 1)
 
 
-def cells(features: int, classes: int) -> Floats:
+def cells(chunks: int, classes: int) -> Floats:
     """Empty cells, float64 (chunks, height, LANES).
 
     Eight lanes are a line of the cache: where they lie across two, all that is read and written
     costs twice.
     """
-    shape = (-(-features // LANES), height(classes), LANES)
+    shape = (chunks, height(classes), LANES)
     size = 8 * prod(shape)
     room = np.zeros(size + LINE, dtype=np.uint8)
     start = -room.ctypes.data % LINE
-    return room[start : start + size].view(np.float64).reshape(shape)
+    out = room[start : start + size].view(np.float64).reshape(shape)
+    out[:, 1] = 1.0
+    return out
+
+
+def room_for(old: Floats, features: int, classes: int) -> Floats:
+    """`old`, where it has room for so many features and classes; else its copy in twice the room.
+
+    So the copies made while C classes come cost O(C · D) in all, not O(C² · D).
+    """
+    chunks, rows = -(-features // LANES), height(classes)
+    if chunks <= old.shape[0] and rows <= old.shape[1]:
+        return old
+    known = (old.shape[1] - height(0)) // kernels.PER_CLASS
+    most = known if rows <= old.shape[1] else max(classes, 2 * known)
+    out = cells(old.shape[0] if chunks <= old.shape[0] else max(chunks, 2 * old.shape[0]), most)
+    out[: old.shape[0], : old.shape[1]] = old
+    return out
 
 
 def packed(moments: Moments) -> Floats:
     """The cells of these moments."""
     classes, d = moments.n.shape
-    out, each = cells(d, classes), kernels.PER_CLASS
+    out, each = cells(-(-d // LANES), classes), kernels.PER_CLASS
     rows = np.zeros((out.shape[1], len(out) * LANES))
-    rows[0, :d] = moments.anchor
-    for i in range(3):
-        rows[kernels.HEAD + i, :d] = moments[4 + i]
+    rows[1] = 1.0
+    rows[0, :d], rows[1, :d] = moments.anchor, moments.scale
+    for i, total in enumerate((moments.total_n, moments.total_mean, moments.total_m2)):
+        rows[kernels.HEAD + i, :d] = total
         rows[kernels.HEAD + each + i :: each, :d] = moments[i]
     out[:] = rows.reshape(len(rows), -1, LANES).transpose(1, 0, 2)
     return out
 
 
-def unpacked(s: Floats, features: int, unit: Floats) -> Moments:
+def unpacked(s: Floats, features: int, classes: int, unit: Floats) -> Moments:
     """A copy of the moments in cells."""
     each = kernels.PER_CLASS
-    rows = s.transpose(1, 0, 2).reshape(s.shape[1], -1)[:, :features]
+    rows = s[:, : height(classes)].transpose(1, 0, 2)
+    rows = rows.reshape(height(classes), -1)[:, :features]
     tables = [rows[kernels.HEAD + each + i :: each] for i in range(3)]
-    ours = [*tables, rows[0], *rows[kernels.HEAD : kernels.HEAD + 3], unit]
+    ours = [*tables, rows[0], rows[1], *rows[kernels.HEAD : kernels.HEAD + 3], unit]
     return Moments._make(a.copy() for a in ours)
+
+
+def rescaled(moments: Moments, scale: Floats) -> Moments:
+    """The same moments with another scale (D,)."""
+    by = scale / moments.scale
+    return moments._replace(
+        mean=moments.mean * by,
+        m2=moments.m2 * by * by,
+        scale=scale,
+        total_mean=moments.total_mean * by,
+        total_m2=moments.total_m2 * by * by,
+    )

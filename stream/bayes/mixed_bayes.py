@@ -128,7 +128,8 @@ class MixedBayes(BayesClassifier):
 
     def _new_parts(self) -> tuple[Part, ...]:
         ddof = float(self.variance == "sample")
-        settings = Settings(ddof, self.ridge, 0.0, self.missing == "conditional")
+        diagonal = self.covariance == "diagonal"
+        settings = Settings(ddof, self.ridge, 0.0, self.missing == "conditional", diagonal)
         self._table = JointPart(self.alpha, self.domains, m=self.m, p=self.p, smooth=self.smooth)
         if self.conditional:
             self._numbers: Part = ConditionalPart(self.covariance, settings, self.thin)

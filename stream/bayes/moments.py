@@ -36,12 +36,12 @@ SINGULAR = 1e-26  # as in the kernels
 class Comoments(NamedTuple):
     """Joint moments of D features for C classes.
 
-    n, mean float64 (C, D): weight and mean of x - anchor. factor float64 (G, D, W): that of the
-    sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal), and, on
-    their diagonal, level float64 (G, D), the ridge as `serve` rounds it; level (0, D): no ridge is
-    in the factor. anchor, total_n, total_mean, total_m2, low, high float64 (D,): first value,
-    moments and extremes over all classes. unit float64 (1,). passed, rebuilt int64 (1,): records
-    left out for their gaps, factors rebuilt.
+    n, mean float64 (C, D): weight and mean of (x - anchor) · scale. factor float64 (G, D, W): that
+    of the sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal), and,
+    on their diagonal, level float64 (G, D), the ridge as `serve` rounds it; level (0, D): no ridge
+    is in the factor. anchor, scale, total_n, total_mean, total_m2, low, high float64 (D,): first
+    value, a power of two (see the kernels), moments and extremes over all classes. unit float64
+    (1,). passed, rebuilt int64 (1,): records left out for their gaps, factors rebuilt.
     """
 
     n: Floats
@@ -49,6 +49,7 @@ class Comoments(NamedTuple):
     factor: Floats
     level: Floats
     anchor: Floats
+    scale: Floats
     total_n: Floats
     total_mean: Floats
     total_m2: Floats
@@ -60,12 +61,16 @@ class Comoments(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are."""
+    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are.
+
+    diagonal: whether features are independent, so that a factor has one column.
+    """
 
     ddof: float
     ridge: float
     shrinkage: float
     fill: bool
+    diagonal: bool
 
 
 class Room(NamedTuple):
@@ -91,36 +96,43 @@ class Room(NamedTuple):
     x: Floats
 
 
-def before(v: float, w: float, n: float, mean: float) -> tuple[float, float, float]:
-    """Weight and mean before v was learned, and the root of what it added to the squares."""
-    left = left_after(n, w)
+def before(v: float, w: float, slack: float, n: float, mean: float) -> tuple[float, float, float]:
+    """Weight and mean before v was learned, and the root of what it added to the squares.
+
+    slack: the share of w that is nothing but rounding.
+    """
+    left = left_after(n, w, slack)
     if not left:
         return 0.0, 0.0, 0.0
     d = v - mean
     return left, mean - d * (w / left), d * sqrt(w * (n / left))
 
 
-def may_hold(v: float, w: float, n: float, mean: float, squares: float, extent: float) -> bool:
+def may_hold(
+    v: float, w: float, slack: float, n: float, mean: float, squares: float, extent: float
+) -> bool:
     """Whether values of weight n, this mean and sum of squares about it may have v among them.
 
-    extent: highest less lowest value ever learned, which says what rounding is.
+    slack: as in `before`. extent: highest less lowest value ever learned, which says what rounding
+    is.
     """
-    left, _, root = before(v, w, n, mean)
+    left, _, root = before(v, w, slack, n, mean)
     if left == 0.0:
         return abs(v - mean) <= SLACK * extent
     return root * root <= squares + SLACK * (squares + n * extent * extent)
 
 
-def too_far(value: float, anchor: float, w: float, n: float, mean: float, squares: float) -> bool:
+def too_far(
+    v: float, w: float, largest: float, slack: float, n: float, mean: float, squares: float
+) -> bool:
     """Whether a value would take more than twice out of the squares than is in them.
 
-    mean is that of x - anchor. Twice, and a millionth of the value: the rest is rounding, of a
-    number that was unlearned before too.
+    v, mean: less the anchor. Twice, and a millionth of the largest value that was ever taken back:
+    the rest is rounding. slack: as in `before`.
     """
-    left, _, root = before(value - anchor, w, n, mean)
-    root = abs(root) if left else abs(value - anchor - mean)
-    rounding = SLACK * (abs(value) + abs(anchor))
-    return root > sqrt(2.0 * squares) + rounding * sqrt(n)
+    left, _, root = before(v, w, slack, n, mean)
+    root = abs(root) if left else abs(v - mean)
+    return root > sqrt(2.0 * squares) + SLACK * largest * sqrt(n)
 
 
 def solved(rows: Floats, b: Floats) -> Floats | None:
@@ -147,7 +159,12 @@ def spans(factor: Floats, level: Floats, x: Floats, slack: Floats) -> bool:
 
 
 def denied(
-    s: Comoments, present: Mapping[str, tuple[int, float]], c: int, w: float, passed: bool
+    s: Comoments,
+    present: Mapping[str, tuple[int, float]],
+    c: int,
+    w: float,
+    slack: tuple[float, float],
+    passed: bool,
 ) -> str | None:
     """Why a record of class c cannot be in these moments, whose weights suffice; O(D³), or None.
 
@@ -155,6 +172,8 @@ def denied(
     ----------
     present
         Feature to its column and value.
+    w, slack
+        Its weight, and the shares of it that are rounding in the class and over all.
     passed
         Whether the record is in the totals only.
     """
@@ -164,16 +183,16 @@ def denied(
     squares = own[:, 0] ** 2 if diagonal else np.maximum((own * own).sum(axis=0) - level, 0.0)
     x = np.zeros(len(s.anchor))
     for name, (j, value) in present.items():
-        v, wide = value - float(s.anchor[j]), float(extent[j])
+        v, wide = (value - float(s.anchor[j])) * float(s.scale[j]), float(extent[j])
         total = float(s.total_n[j]), float(s.total_mean[j]), float(s.total_m2[j])
         of_class = float(s.n[c, j]), float(s.mean[c, j]), float(squares[j])
         if not s.low[j] - SLACK * wide <= v <= s.high[j] + SLACK * wide:
             return f"{name!r} = {value!r} lies outside all that was learned"
-        if not may_hold(v, w, *total, wide):
+        if not may_hold(v, w, slack[1], *total, wide):
             return f"{name!r} = {value!r} is too far from the mean of what was learned"
-        if not (passed or may_hold(v, w, *of_class, wide)):
+        if not (passed or may_hold(v, w, slack[0], *of_class, wide)):
             return f"{name!r} = {value!r} is too far from the mean of its class"
-        x[j] = 0.0 if passed else before(v, w, *of_class[:2])[2]
+        x[j] = 0.0 if passed else before(v, w, slack[0], *of_class[:2])[2]
     n = s.n if len(s.factor) == 1 else s.n[[c]]
     # A feature that came late has made the products depend on the order of records.
     late = any(np.unique(of[of > 0.0]).size > 1 for of in n)

@@ -39,11 +39,15 @@ class Steps(NamedTuple):
 class Amount(NamedTuple):
     """How much of a record to take back: weight `w`, learned `fade` times ago's unit.
 
-    What it counts now is w · fade · unit, where unit is the part's own.
+    What it counts now is w · fade · unit, where unit is the part's own. That times `slack` is a
+    weight which is nothing but rounding where sums of the record's class are left with it;
+    `slack_of_all`: where sums over all classes are.
     """
 
     w: float
     fade: float
+    slack: float
+    slack_of_all: float
 
 
 Term = tuple[str, Floats]  # a feature or token, and its log likelihood a class, float64 (C,)

@@ -127,17 +127,17 @@ class TokenSetPart(Part):
             return None
         s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
         texts = s.texts[c + 1]
-        if left_after(texts, w) is None:
+        if left_after(texts, w, amount.slack) is None:
             return "its class has less weight of texts"
         found = np.unique(hashed_bags(without_numbers(rows), ONE).bucket)
         found = found[found >= 0]
         at = s.slot[found] - 1
         for b, row in zip(found.tolist(), at.tolist(), strict=True):
-            if row < 0 or left_after(s.counts[row, c + 1], w) is None:
+            if row < 0 or left_after(s.counts[row, c + 1], w, amount.slack) is None:
                 token = named_buckets(rows).get(f"bucket {b}", f"bucket {b}")
                 return f"token {token!r} was in fewer texts of its class"
         rest = np.delete(s.counts[: int(s.size[0]), c + 1], at)
-        if any(left_after(texts - n, w) is None for n in np.unique(rest)):
+        if any(left_after(texts - n, w, amount.slack) is None for n in np.unique(rest)):
             return "a token that it lacks was in more texts of its class"
         return None
 
@@ -146,13 +146,13 @@ class TokenSetPart(Part):
             return
         s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
         bags = hashed_bags(without_numbers(rows), ONE)
-        self.fields.unlearn(present_in(rows)[0], amount.w)
+        self.fields.unlearn(present_in(rows)[0], amount.w, amount.slack_of_all)
         s.cut[0] -= int(np.count_nonzero(bags.bucket < 0))
         found = np.unique(bags.bucket[bags.bucket >= 0])
-        for q in (0, c + 1):
-            s.texts[q] = left_after(s.texts[q], w) or 0.0
+        for q, slack in ((0, amount.slack_of_all), (c + 1, amount.slack)):
+            s.texts[q] = left_after(s.texts[q], w, slack) or 0.0
             for at in (s.slot[found] - 1).tolist():
-                s.counts[at, q] = left_after(s.counts[at, q], w) or 0.0
+                s.counts[at, q] = left_after(s.counts[at, q], w, slack) or 0.0
             np.minimum(s.counts[:, q], s.texts[q], out=s.counts[:, q])
         for b in found.tolist():
             if not s.counts[s.slot[b] - 1, 1:].any():

@@ -214,7 +214,7 @@ class TokenPart(Part):
                 need[b] += times * w
         for b, count in need.items():
             at = int(self.counts.slot[b])
-            if not at or left_after(self.counts.counts[at - 1, c], count) is None:
+            if not at or left_after(self.counts.counts[at - 1, c], count, amount.slack) is None:
                 token = named.get(self._called(b), self._called(b))
                 return f"token {token!r} has a lower count in its class"
         return None
@@ -224,9 +224,9 @@ class TokenPart(Part):
         s = self.counts
         bags = self._read(rows, ONE)
         texts, counted = present_in(rows)
-        self.texts.unlearn(texts, amount.w)
+        self.texts.unlearn(texts, amount.w, amount.slack_of_all)
         if self._numbers:
-            self.counted.unlearn(counted, amount.w)
+            self.counted.unlearn(counted, amount.w, amount.slack_of_all)
         if self._vocabulary is not None:  # what it does not know it has refused: see lacks
             given, _ = counted_tokens(rows if self._numbers else without_numbers(rows), 0)
             refused = sum(token not in self._vocabulary for token, _ in given)
@@ -237,8 +237,8 @@ class TokenPart(Part):
                 s.cut[0] -= 1
                 continue
             at = int(s.slot[b]) - 1
-            s.counts[at, c] = left_after(s.counts[at, c], times * w) or 0.0
-            s.total[c] = left_after(s.total[c], times * w) or 0.0
+            s.counts[at, c] = left_after(s.counts[at, c], times * w, amount.slack) or 0.0
+            s.total[c] = left_after(s.total[c], times * w, amount.slack) or 0.0
             if not s.counts[at].any():
                 gone[b] = self._called(b)
         for b, token in gone.items():  # codes change as others go

@@ -208,7 +208,8 @@ def test_a_singular_class_is_certain_off_its_support_and_dense_on_it() -> None:
         model.learn_one({"a": v, "b": 2 * v + 0.1}, "line")
         model.learn_one({"a": v, "b": -v * v}, "plane")
     on, off = {"a": 3.0, "b": 6.1}, {"a": 3.0, "b": 6.2}
-    alone = multivariate_normal.logpdf(3.0, 3.5, np.var([1.0, 2.0, 4.0, 7.0]))
+    sigma = np.cov([[1.0, 2.0, 4.0, 7.0], [2.1, 4.1, 8.1, 14.1]], ddof=0)
+    alone = multivariate_normal([3.5, 7.1], sigma, allow_singular=True).logpdf([3.0, 6.1])
 
     assert model.joint_log_likelihood_one(on)["line"] == pytest.approx(np.log(0.5) + alone)
     assert model.joint_log_likelihood_one(off)["line"] == -inf

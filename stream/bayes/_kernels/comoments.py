@@ -2,8 +2,13 @@
 
 A factor is kept by columns, row k of `factor` holding column k of the Cholesky factor L, so that
 every inner loop runs along memory with independent lanes. A factor of one column holds the
-diagonal alone: then the same loops are those of independent features. `s` (moments), `o` (settings)
-and `r` (working memory) are those of stream/bayes/moments.py.
+diagonal alone, where o.diagonal: then the same loops are those of independent features. `s`
+(moments), `o` (settings) and `r` (working memory) are those of stream/bayes/moments.py. Whether
+there is one feature or none says nothing: another may come in the same block.
+
+A feature's scale is 1, or MAGNIFIED while all values learned are within NEAR of the anchor but not
+equal: their squares would underflow. Both are powers of two, so no digit changes. Densities are of
+scaled values, which shifts all classes alike.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ HIGHEST = 1e280  # a level that can still be rounded
 STEEPEST = sqrt(15.0 / 16.0)
 EMPTIED = 1e-12  # as in `factor`
 FINEST = 5  # binary digits of a level beyond the first
+NEAR, MAGNIFIED = 2.0**-200, 2.0**600
 SKEW = 1.00070711  # so that whole numbers do not lie where the rounding of a level turns
 
 
@@ -100,10 +106,42 @@ def spreads(s: Any, r: Any) -> None:
 
 
 @njit(cache=True)
-def density(v: float, mean: float, var: float) -> float:
-    """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it."""
+def log_scale(scale: float) -> float:
+    """log(scale), which is nearly always 0."""
+    return log(scale) if scale != 1.0 else 0.0
+
+
+@njit(cache=True)
+def fit_scale(size: float, j: int, s: Any) -> None:
+    """Give feature j the scale it needs with a value at this distance from its anchor."""
+    old, new = s.scale[j], s.scale[j]
+    if old == 1.0 and 0.0 < size < NEAR and s.total_m2[j] == 0.0:  # all equal so far
+        new = MAGNIFIED
+    elif old != 1.0 and size >= NEAR:
+        new = 1.0
+    if new == old:
+        return
+    by, s.scale[j] = new / old, new
+    for a in (s.total_mean, s.low, s.high):
+        a[j] *= by
+    s.total_m2[j] = s.total_m2[j] * by * by
+    s.mean[:, j] *= by
+    if s.factor.shape[2] == s.factor.shape[1]:
+        s.factor[:, :, j] *= by
+    else:
+        s.factor[:, j] *= by
+    for g in range(s.level.shape[0]):
+        s.level[g, j] = s.level[g, j] * by * by
+
+
+@njit(cache=True)
+def density(v: float, mean: float, var: float, scale: float) -> float:
+    """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it.
+
+    A point has no unit: its log is that of unscaled values.
+    """
     if var <= 0.0:
-        return 0.0 if v == mean else -inf
+        return -log_scale(scale) if v == mean else -inf
     return max(-0.5 * (LOG_2PI + log(var) + (v - mean) * (v - mean) / var), LOWEST)
 
 
@@ -154,7 +192,7 @@ def serve(s: Any, o: Any, r: Any) -> None:
 
 
 @njit(cache=True)
-def sweep(a: Any, stop: int, exact: bool, r: Any) -> None:
+def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
     """Forward substitution in a factor: the first `stop` features given those before; O(D²).
 
     r.used, r.floor (added to a variance) and r.e (deviations, become residuals) are given. Out
@@ -163,24 +201,24 @@ def sweep(a: Any, stop: int, exact: bool, r: Any) -> None:
     is 0 then, and what is behind it belongs to the features behind; O(D²), `a` is changed.
     """
     used, floor, e, held, x = r.used, r.floor, r.e, r.held, r.x
-    var, square, last = r.var, r.square, a.shape[1] - 1
+    var, square = r.var, r.square
     held[:] = 0.0
     for k in range(stop):
         if not used[k]:
             continue
-        pivot = a[k, min(k, last)]
+        pivot = a[k, 0 if diagonal else k]
         whole = pivot * pivot + floor[k]
         if exact:
             held[k] += whole
             if whole <= SINGULAR * held[k]:
                 whole = 0.0
-                if last > 0:
+                if not diagonal:
                     x[k + 1 :] = a[k, k + 1 :]
                     a[k] = 0.0
                     update(a, x, k + 1)
         inverse = true_divide(1.0, max(whole, SMALLEST)) if whole > 0.0 else 0.0
         var[k], square[k] = whole, e[k] * (e[k] * inverse)
-        if last == 0 or whole <= 0.0:
+        if diagonal or whole <= 0.0:
             continue
         step = max(min(e[k] * (pivot * inverse), FARTHEST), -FARTHEST)
         behind, e_behind = a[k, k + 1 :], e[k + 1 :]  # slices compile to many lanes
@@ -221,6 +259,38 @@ def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
 
 
 @njit(cache=True)
+def lengths(a: Any, s: Any, r: Any) -> None:
+    """r.floor[k]: log of the squared length of a's row k, less its parts along rows before; O(D³).
+
+    Over the features used, in units of their values, a row being used up. The product of lengths
+    is the pseudo-determinant's root, whichever features the pivots are of: so a singular density
+    does not depend on the order of features.
+    """
+    used, floor, m, scale = r.used, r.floor, r.m, s.scale
+    for k in range(a.shape[0]):
+        row, most, total = a[k], 0.0, 0.0
+        for j in range(k, a.shape[0]):
+            row[j] = true_divide(row[j], sqrt(m[j]) * scale[j]) if used[j] else 0.0
+            most = max(most, abs(row[j]))
+    for k in range(a.shape[0]):
+        row, most, total = a[k], 0.0, 0.0
+        for j in range(a.shape[0]):
+            most = max(most, abs(row[j]))
+        if most == 0.0:
+            continue
+        for j in range(a.shape[0]):
+            row[j] = true_divide(row[j], most)
+            total += row[j] * row[j]
+        floor[k] = 2.0 * log(most) + log(total)
+        for i in range(k + 1, a.shape[0]):
+            share = 0.0
+            for j in range(a.shape[0]):
+                share += row[j] * a[i, j]
+            for j in range(a.shape[0]):
+                a[i, j] -= true_divide(share, total) * row[j]
+
+
+@njit(cache=True)
 def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
     """log p(x | class c), the sum of r.term: that of j given the features before it, 0 for none.
 
@@ -233,31 +303,41 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
     e, floor, term, var, square, held = r.e, r.floor, r.term, r.var, r.square, r.held
     factor = s.factor[c if s.factor.shape[0] > 1 else 0]
-    width, total, product = factor.shape[1], 0.0, 1.0
-    whole = o.shrinkage == 0.0 or width == 1
+    total, product, scale, singular = 0.0, 1.0, s.scale, False
+    whole = o.shrinkage == 0.0 or o.diagonal
     for j in range(m.shape[0]):
         here = (value[j] == value[j]) & (spread[j] > 0.0) & (n[j] > 0.0) & (m[j] > 0.0)
         e[j] = (value[j] - mean[j]) * sqrt(m[j]) if here else 0.0
-        floor[j] = o.ridge * spread[j] * m[j] if width == 1 else 0.0
+        floor[j] = o.ridge * spread[j] * m[j] if o.diagonal else 0.0
         used[j], term[j] = here, 0.0
     for j in range(m.shape[0]):
         if used[j]:
             continue
-        if width > 1 and factor[j, j] != 0.0:
+        if not o.diagonal and factor[j, j] != 0.0:
             whole = False
         if isnan(value[j]) or spread[j] <= 0.0:
             continue  # constant so far: every class has the same point, the ratio is 1
         middle, wide = mean[j], o.ridge * spread[j]
         if n[j] <= 0.0:  # never seen in this class: as probable as anywhere
             middle, wide = s.total_mean[j], spread[j] + wide
-        term[j] = density(value[j], middle, wide)
+        term[j] = density(value[j], middle, wide, scale[j])
     if whole and o.ridge > 0.0:
-        sweep(factor, m.shape[0], False, r)
+        sweep(factor, m.shape[0], False, o.diagonal, r)
     else:
         reduce(factor, whole, o, r)
-        sweep(r.matrix, m.shape[0], o.ridge == 0.0, r)
+        sweep(r.matrix, m.shape[0], o.ridge == 0.0, o.diagonal, r)
     for k in range(m.shape[0]):
-        if used[k] and var[k] > 0.0:
+        singular = singular or (used[k] and var[k] <= 0.0)
+    if singular and not o.diagonal:
+        lengths(r.matrix, s, r)
+    for k in range(m.shape[0]):
+        if singular and used[k] and not (o.diagonal and var[k] > 0.0):
+            if var[k] > 0.0:
+                term[k] = max(-0.5 * (LOG_2PI + floor[k] + square[k]), LOWEST)
+            elif abs(e[k]) > OFF_SUPPORT * sqrt(held[k]):
+                term[k] = -inf
+            term[k] -= log_scale(scale[k])
+        elif used[k]:
             v = true_divide(var[k], m[k])
             if each or not 1e-100 < v < 1e100:
                 term[k] = max(-0.5 * (LOG_2PI + log(v) + square[k]), LOWEST)
@@ -266,8 +346,6 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
                 product *= v
                 if not 1e-200 < product < 1e200:
                     total, product = total - 0.5 * log(product), 1.0
-        elif used[k] and abs(e[k]) > OFF_SUPPORT * sqrt(held[k]):
-            term[k] = -inf
         total += term[k]
     return total - 0.5 * log(product)
 
@@ -306,7 +384,7 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
         for i in range(q):
             r.x[i] = own[k, order[i]]
         update(r.matrix, r.x, 0)
-    sweep(r.matrix, p, o.ridge == 0.0, r)
+    sweep(r.matrix, p, o.ridge == 0.0, False, r)
     for i in range(p, q):
         j = order[i]
         value[j] = mean[j] + max(min(-r.e[i] / sqrt(m[j]), 1e100), -1e100)
@@ -314,10 +392,10 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
 
 
 @njit(cache=True)
-def add(g: int, s: Any, r: Any) -> None:
+def add(g: int, s: Any, o: Any, r: Any) -> None:
     """Add r.x r.x' to the sums of products of group g; it is used up."""
     own, x = s.factor[g], r.x
-    if own.shape[1] > 1:
+    if not o.diagonal:
         update(own, x, 0)
         return
     for j in range(own.shape[0]):
@@ -353,17 +431,17 @@ def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
     for j in range(value.shape[0]):
         total_m2[j] += x[j] * x[j]
         x[j] = 0.0
-    if s.factor.shape[2] > 1 and gaps > 0:
+    if gaps > 0 and not o.diagonal:
         if not o.fill:
             s.passed[0] += 1
             return
         p, q = fill(c, s, o, r)
     welford(w, value, n, s.mean[c], x)
-    add(g, s, r)
+    add(g, s, o, r)
     for i in range(p, q):  # the conditional covariance of what filled the gaps
         for k in range(i, q):
             x[r.order[k]] = r.matrix[i, k] * sqrt(w / r.m[r.order[k]])
-        add(g, s, r)
+        add(g, s, o, r)
         if s.level.shape[0] > 0:  # it came along; `serve` takes it back
             s.level[g, r.order[i]] *= 1.0 + w / r.m[r.order[i]]
 
@@ -382,9 +460,11 @@ def progressive(
         xi, value[:] = x[steps.row[i]], nan
         for f in range(source.shape[0]):
             v, j = xi[source[f]], column[f]
-            if steps.op[i] != 0 and s.total_n[j] == 0.0 and not isnan(v):
-                anchor[j] = v
-            value[j] = v - anchor[j]
+            if steps.op[i] != 0 and not isnan(v):
+                if s.total_n[j] == 0.0:
+                    anchor[j] = v
+                fit_scale(abs(v - anchor[j]), j, s)
+            value[j] = (v - anchor[j]) * s.scale[j]
         if steps.op[i] != 1:
             spreads(s, r)
             for c in range(known):

@@ -1,17 +1,23 @@
 """Kernels of independent normal features. Self-contained: their compiled form is never stale.
 
-The moments of D features for C classes are cells `s`, float64 (chunks, 5 + 4 C, 8), of x - anchor:
-features lie side by side in lanes, eight a chunk, so that one instruction does all eight. Rows of
-a chunk: the anchor (the first value learned); weight, mean, sum of squared deviations and variance
-over all classes; then those four of each class in turn. A lane that is nobody's weighs 0. Variances
-are functions of the moments and no state: a call looks at them anew, then learning keeps them up
-to date; -inf or NaN where nothing was seen. A unit, float64 (1,), is what a weight of 1 learned
-last counts.
+The moments of D features for C classes are cells `s`, float64 (chunks, 6 + 4 C, 8), of
+(x - anchor) · scale: features lie side by side in lanes, eight a chunk, so that one instruction
+does all eight. Rows of a chunk: the anchor (the first value learned) and the scale; weight, mean,
+sum of squared deviations and variance over all classes; then those four of each class in turn.
+Unused lanes, and classes there is only room for, have weight 0. Variances are functions of the
+moments and no state: each call computes them, then learning keeps them up to date; -inf or NaN
+where nothing was seen. A unit, float64 (1,), is what a weight of 1 learned last counts.
+
+The scale is 1, or MAGNIFIED while all values learned are within NEAR of the anchor but not equal:
+their squares would underflow. Both are powers of two, so no digit changes.
 
 To learn is Welford's update, in a form in which a sum of squares never falls, whatever the weights,
 a first mean is exact, and a lane without a value stays what it was, to the bit. To predict,
 squares over variances are summed, and variances multiplied for one logarithm a chunk: `below` are
 the products whose logarithms are still to be subtracted, all together.
+
+A chunk in which the row has no evidence changes no sum, so the other features of a block leave no
+trace in a prediction: a row's terms are added in the same order whatever it shares a block with.
 
 `evidence` and `learn` do eight lanes in as many instructions as one takes: `Lanes` writes down what
 the compiler finds in no loop. What depends on a lane is chosen by value, not by a jump. Indices are
@@ -35,10 +41,13 @@ SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all 
 TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow, and what keeps it
 
 LANES = 8
-HEAD, PER_CLASS = 1, 4  # rows before the weights over all classes, and of them and each class
+HEAD, PER_CLASS = 2, 4  # rows before the weights over all classes, and of them and each class
 # Places in a chunk, in numbers: of the first lane of a row; those of MEAN … from that of a weight.
 TOTAL, CLASSES, A_CLASS = (uint64(8 * i) for i in (HEAD, HEAD + PER_CLASS, PER_CLASS))
 MEAN, M2, VAR = 8, 16, 24
+SCALED = 8  # from the anchor of a lane to its scale
+NEAR, NEAR_SQUARE, FAR_SQUARE = 2.0**-200, 2.0**-400, 2.0**400
+MAGNIFIED = 2.0**600  # even the smallest double squared is then of full precision
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 
 
@@ -71,13 +80,21 @@ def look(ddof: float, s: Any) -> None:
 
 
 @njit(cache=True)
-def fade(s: Any, unit: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+def fade(s: Any, unit: Any, growth: float) -> int:
+    """One more record: a weight of 1 counts `growth` times what it did; 1 if s was scaled down."""
     unit[0] *= growth
-    if unit[0] > LARGEST_UNIT:
-        unit[0] /= LARGEST_UNIT
-        for first in HEAD, HEAD + 2:
-            s[:, first::PER_CLASS] /= LARGEST_UNIT
+    if unit[0] <= LARGEST_UNIT:
+        return 0
+    unit[0] /= LARGEST_UNIT
+    scale_down(s)
+    return 1
+
+
+@njit(cache=True)
+def scale_down(s: Any) -> None:
+    """Divide all weights and sums of squares by LARGEST_UNIT."""
+    for first in HEAD, HEAD + 2:
+        s[:, first::PER_CLASS] /= LARGEST_UNIT
 
 
 @njit(cache=True)
@@ -97,11 +114,13 @@ def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s:
     # Constant so far, every class has the same point: the ratio is 1.
     if isnan(value) or spread <= 0.0:
         return 0.0
-    a = HEAD + PER_CLASS * (c + 1)
+    a, scale = HEAD + PER_CLASS * (c + 1), s[j, 1, k]
     mean, var = s[j, HEAD + 1, k], spread  # never seen in this class: as probable as anywhere
     if s[j, a, k] > 0.0:
         mean, var = s[j, a + 1, k], variance(s[j, a + 2, k], s[j, a, k], ddof)
-    return float(density(value - s[j, 0, k], mean, var + smoothing * spread))
+    found = density((value - s[j, 0, k]) * scale, mean, var + smoothing * spread)
+    # A point has no unit: beside densities of scaled values it counts as one of unscaled ones.
+    return float(found - log(scale) if scale != 1.0 and found == 0.0 else found)
 
 
 @njit(cache=True)
@@ -112,7 +131,8 @@ def terms(
     for i in range(source.shape[0]):
         j, k = column[i] // LANES, column[i] % LANES
         for c in range(out.shape[1]):
-            out[i, c] += term(x[source[i]], j, k, c, ddof, smoothing, s)
+            found = term(x[source[i]], j, k, c, ddof, smoothing, s)
+            out[i, c] += found + (log(s[j, 1, k]) if found != 0.0 else 0.0)
 
 
 def _by(instruction: str, *how: str) -> Any:
@@ -129,7 +149,8 @@ class Lanes:
     """Eight numbers, or truths, of the code an intrinsic writes; operators are of all eight."""
 
     __add__, __sub__, __mul__, __truediv__ = map(_by, ("fadd", "fsub", "fmul", "fdiv"))
-    __and__, __gt__, __lt__ = _by("and_"), _by("fcmp_ordered", ">"), _by("fcmp_ordered", "<")
+    __and__, __or__ = _by("and_"), _by("or_")
+    __gt__, __lt__, differs = (_by("fcmp_ordered", how) for how in (">", "<", "!="))
     NUMBERS, PLACE = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(32)
 
     def __init__(self, builder: Any, value: Any) -> None:
@@ -166,10 +187,10 @@ class Lanes:
             v = getattr(self.builder, instruction)(*ends)
         return self.builder.extract_element(v, ir.Constant(self.PLACE, 0))
 
-    def all_true(self) -> Any:
-        """Whether all truths are."""
-        bits = self.builder.bitcast(self.value, ir.IntType(LANES))
-        return self.builder.icmp_unsigned("==", bits, ir.Constant(bits.type, 2**LANES - 1))
+    def truths(self, how: str, bits: int) -> Any:
+        """Whether the truths, one a bit, are all (==, 2**LANES - 1), or any (!=, 0)."""
+        found = self.builder.bitcast(self.value, ir.IntType(LANES))
+        return self.builder.icmp_unsigned(how, found, ir.Constant(found.type, bits))
 
 
 def _memory(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
@@ -195,12 +216,12 @@ def evidence(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, smoothing: An
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
-        v, spread = row(1) - cell(3), cell(3, 8 * HEAD + VAR)
+        v, spread = (row(1) - cell(3)) * cell(3, SCALED), cell(3, 8 * HEAD + VAR)
         evident = v.there() & (spread > 0.0)
         d, var = (v - cell(4, MEAN)).where(evident, 0.0), cell(4, VAR) + spread * args[5]
         squares = d * d / var.where(evident, 1.0)
         scaled = (var * TWO_PI).where(evident, 1.0)
-        usual = ((scaled > SMALL) & (scaled < LARGE)).all_true()
+        usual = ((scaled > SMALL) & (scaled < LARGE)).truths("==", 2**LANES - 1)
         found = squares.folded("fadd"), scaled.folded("fmul"), usual
         return context.make_tuple(builder, signature.return_type, found)
 
@@ -217,7 +238,8 @@ def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: A
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (row, _), (cell, put) = (_memory(context, builder, signature, args, n) for n in (0, 2))
-        v, n, mean, m2, var = row(1) - cell(3), cell(4), cell(4, MEAN), cell(4, M2), cell(4, VAR)
+        v = (row(1) - cell(3)) * cell(3, SCALED)
+        n, mean, m2, var = cell(4), cell(4, MEAN), cell(4, M2), cell(4, VAR)
         here, one, weight = v.there(), *(Lanes(builder, v.all_of(x)) for x in (1.0, args[5]))
         after = n + weight.where(here, 0.0)
         inverse = one / (after * args[6])
@@ -230,6 +252,35 @@ def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: A
         return context.get_dummy_value()
 
     return types.void(xs, r, s, b, a, w, scale), code
+
+
+@intrinsic
+def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
+    """Whether one of the row's eight at xs[r] may need another scale than the chunk at s[b] has."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
+        v = (row(1) - cell(3)) * cell(3, SCALED)
+        square = v * v
+        return (v.differs(0.0) & ((square < NEAR_SQUARE) | (square > FAR_SQUARE))).truths("!=", 0)
+
+    return types.boolean(xs, r, s, b), code
+
+
+@njit(cache=True)
+def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
+    """Give the lanes of chunk j the scale they need with the row at xs[i]; see the first lines."""
+    for k in range(LANES):
+        size, old, new = abs(xs[i + uint64(k)] - s[j, 0, k]), s[j, 1, k], s[j, 1, k]
+        if old == 1.0 and 0.0 < size < NEAR and s[j, HEAD + 2, k] == 0.0:  # all equal so far
+            new = MAGNIFIED
+        elif old != 1.0 and size >= NEAR:
+            new = 1.0
+        if new != old:
+            by, s[j, 1, k] = new / old, new
+            for a in range(HEAD, s.shape[1], PER_CLASS):
+                s[j, a + 1, k] *= by
+                s[j, a + 2, k] = s[j, a + 2, k] * by * by
 
 
 @njit(cache=True)
@@ -271,15 +322,16 @@ def subtract_logs(p: Any, out: Any) -> None:
 @njit(cache=True)
 def progressive(
     steps: Any, x: Any, ddof: float, smoothing: float, cells: Any, unit: Any, joint: Any
-) -> None:
+) -> int:
     """Run the steps over x float64 (n, 8 · chunks), adding to joint float64 (n_predictions, C).
 
-    steps: op … growth as in `Steps`.
+    steps: op … growth as in `Steps`. Returns how often the weights of all chunks are to be scaled
+    down; those of the chunks in cells have been.
     """
     op, row, y, w, known, growth = steps
     s, xs, out = cells.reshape(cells.size), x.reshape(x.size), joint.reshape(joint.size)
     height, below = uint64(cells.shape[1] * LANES), ones(joint.size)
-    fresh, lasting, at = False, growth == 1.0 and ddof == 0.0, uint64(0)
+    fresh, lasting, at, downs = False, growth == 1.0 and ddof == 0.0, uint64(0), 0
     for m in range(op.shape[0]):
         i = uint64(row[m]) * uint64(x.shape[1])
         if op[m] != 1:
@@ -294,21 +346,29 @@ def progressive(
                     if not usual:
                         out[at + c] += unusual(xs, r, j, c, ddof * unit[0], smoothing, cells)
                         continue
-                    before = log(below[at + c]) if j > 0 else 0.0
-                    out[at + c] -= 0.5 * squares + 0.5 * before
+                    if j > 0:
+                        if squares == 0.0 and product == 1.0:  # no evidence in this chunk
+                            continue
+                        if below[at + c] != 1.0:
+                            squares += log(below[at + c])
+                    out[at + c] -= 0.5 * squares
                     below[at + c] = product
             at += uint64(joint.shape[1])
         if op[m] != 0:
             if growth != 1.0:
-                fade(cells, unit, growth)
+                downs += fade(cells, unit, growth)
             amount = w[m] * unit[0]
             scale = 1.0 if amount > TINY else SCALE
             for j in range(uint64(cells.shape[0])):
                 b, r = j * height, i + j * uint64(LANES)
+                if outlying(xs, r, s, b):
+                    fit_scale(xs, r, int64(j), cells)
+                    fresh = False
                 learn(xs, r, s, b, b + TOTAL, amount, scale)  # over all classes, and of its own
                 learn(xs, r, s, b, b + CLASSES + uint64(y[m]) * A_CLASS, amount, scale)
             known, fresh = max(known, y[m] + 1), fresh and amount > TINY
     subtract_logs(below, out)
+    return downs
 
 
 @njit(cache=True)
@@ -388,13 +448,15 @@ def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -
 
 
 @njit(cache=True)
-def answer_row(x: Any, weight: Any, ddof: float, smoothing: float, s: Any, out: Any) -> None:
-    """`posterior` of one predicting step; x float64 (1, 8 · chunks), out (1, C)."""
+def answer_row(
+    x: Any, weight: Any, ddof: float, smoothing: float, s: Any, unit: Any, out: Any
+) -> None:
+    """`posterior` of one predicting step; x float64 (1, 8 · chunks), unit (1,), out (1, C)."""
     known = weight.shape[0]
-    op, i, f, prior = full(1, 0, int8), full(2, known, int64), full(2, 1.0), empty((1, known))
+    op, i, f, prior = full(1, 0, int8), full(2, known, int64), full(1, 1.0), empty((1, known))
     i[0] = 0
     for c in range(known):
         prior[0, c] = log(weight[c]) if weight[c] > 0.0 else -inf
         out[0, c] = prior[0, c]
-    progressive((op, i[:1], i[1:], f[:1], known, 1.0), x, ddof, smoothing, s, f[1:], out)
+    progressive((op, i[:1], i[1:], f, known, 1.0), x, ddof, smoothing, s, unit, out)
     normalise(out, prior, i[1:])

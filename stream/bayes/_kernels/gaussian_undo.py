@@ -1,7 +1,8 @@
 """Kernels that take records back from independent normal features. Self-contained.
 
-The cells are those of the Gaussian kernels: of a chunk of eight lanes, row 0 is the anchor; weight,
-mean, sum of squared deviations and variance over all classes follow, then those of each class.
+The cells are those of the Gaussian kernels: of a chunk of eight lanes, row 0 is the anchor, row 1
+the scale; weight, mean, sum of squared deviations and variance over all classes follow, then those
+of each class.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from typing import Any
 
 from numba import njit
 
-LANES, HEAD, PER_CLASS = 8, 1, 4
+LANES, HEAD, PER_CLASS = 8, 2, 4
 
 
 @njit(cache=True)
-def without(v: float, w: float, n: float, mean: float, m2: float) -> Any:
+def without(v: float, w: float, rounding: float, n: float, mean: float, m2: float) -> Any:
     """Weight, mean and sum of squares after taking v back; Welford's update solved for before."""
     left = n - w
-    if left <= 1e-9 * w:  # nothing but rounding
+    if left <= rounding:
         return 0.0, 0.0, 0.0
     d = v - mean
     rest = m2 - d * d * (w * (n / left))
@@ -26,17 +27,20 @@ def without(v: float, w: float, n: float, mean: float, m2: float) -> Any:
 
 
 @njit(cache=True)
-def unlearn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
+def unlearn(
+    x: Any, source: Any, column: Any, c: int, w: float, own: float, total: float, s: Any
+) -> None:
     """Take x, float64 (p,), of weight w (in units) back from class c.
 
     source, column int64 (q,): x[source[i]] is of lane column[i], counted over all chunks.
+    own, total: a weight that is nothing but rounding, in the class and over all.
     """
     for i in range(source.shape[0]):
         value = x[source[i]]
         if isnan(value):
             continue
         j, k = column[i] // LANES, column[i] % LANES
-        v = value - s[j, 0, k]
-        for a in (HEAD, HEAD + PER_CLASS * (c + 1)):
+        v = (value - s[j, 0, k]) * s[j, 1, k]
+        for a, rounding in ((HEAD, total), (HEAD + PER_CLASS * (c + 1), own)):
             n, mean, m2 = s[j, a, k], s[j, a + 1, k], s[j, a + 2, k]
-            s[j, a, k], s[j, a + 1, k], s[j, a + 2, k] = without(v, w, n, mean, m2)
+            s[j, a, k], s[j, a + 1, k], s[j, a + 2, k] = without(v, w, rounding, n, mean, m2)

@@ -1,0 +1,76 @@
+"""Random programs over ragged records: python -m tests.long.programs [--programs 50000] [--seed 1].
+
+Three in four run in every way that must change no bit (`tests.programs.ways`), of every learner in
+turn; one in four is compared with an oracle of a hundred digits (`tests.programs.against`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tests.long.table import Row, options_of, report, say
+from tests.programs.against import FAMILIES as ORACLES
+from tests.programs.against import compared
+from tests.programs.learners import FAMILIES
+from tests.programs.ways import program
+
+CHUNK = 100  # programs
+
+
+def main() -> int:
+    """Run the programs; 1 where one found something."""
+    parser = options_of(__doc__, "programs", 50_000)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    first = (options.seed - 1) * options.programs
+    numbers = range(first, first + options.programs)
+    chunks = [numbers[i : i + CHUNK] for i in range(0, len(numbers), CHUNK)]
+    ran: Counter[str] = Counter()
+    found: list[str] = []
+    # Not forked: a kernel that compiles in a thread would be copied half done.
+    with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+        for done, (counts, wrong) in enumerate(pool.map(run, chunks), 1):
+            ran += counts
+            found += wrong
+            for line in wrong:
+                say(f"VIOLATED {line}")
+            if done % 10 == 0 or done == len(chunks):
+                say(f"{done * CHUNK:,} programs, {len(found)} violations")
+    sure, asked = ran.pop("sure"), ran.pop("asked")
+    row = Row(
+        f"random programs over ragged records: every learner, every way; {sure:,} of {asked:,} "
+        "answers compared with an oracle, `tests.long.programs`",
+        options.programs,
+    )
+    row.add(found)
+    return report(options, row, ", ".join(f"{what} {n:,}" for what, n in sorted(ran.items())))
+
+
+def run(numbers: range) -> tuple[Counter[str], list[str]]:
+    """How many of each kind ran, and what was violated."""
+    counts: Counter[str] = Counter(sure=0, asked=0)
+    wrong: list[str] = []
+    families = tuple(FAMILIES)
+    for n in numbers:
+        exact = n % 4 == 3
+        family = ORACLES[n // 4 % len(ORACLES)] if exact else families[n % len(families)]
+        counts[f"{family} against the oracle" if exact else family] += 1
+        try:
+            if exact:
+                out = compared(family, n)
+                counts["asked"] += out.asked
+                counts["sure"] += out.sure
+                wrong += out.wrong
+            else:
+                wrong += program(family, n)
+        except Exception as error:  # a crash is a finding, not the end
+            wrong.append(f"state: {family} {n}: {type(error).__name__}: {error}")
+    return counts, wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Every learner with every combination of its parameters, drawn at random.
+
+A choice is a learner and what its records may hold. The lists are those of the constructors: a
+parameter that changes a bit has at least two values here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from stream import (
+    BernoulliNB,
+    CategoricalBayes,
+    CategoricalNB,
+    ComplementNB,
+    GaussianBayes,
+    GaussianNB,
+    KNNClassifier,
+    Learner,
+    MixedBayes,
+    MixedNB,
+    MultinomialNB,
+)
+from stream.preprocessing import Discretized, Discretizer
+from tests.programs.records import Width
+
+__all__ = ["FAMILIES", "Choice", "choice"]
+
+HALF_LIVES = (None, None, 1, 3.5, 20)
+RIDGES = (1e-9, 1e-9, 0, 0.01, 1.0)
+SMOOTHING = (1e-9, 1e-9, 0, 0.01)
+PRIORS = (None, None, None, {"a": 0.5, "b": 0.5}, {"a": 1.0}, {"3": 0.3, "-1": 0.7})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A learner, untrained, and what it can be given."""
+
+    learner: Learner
+    kinds: frozenset[str]
+    width: Width = (0, 40)
+    signed: bool = True
+    texts: tuple[str, ...] = ()
+
+
+NUMBERS, CATEGORIES = frozenset({"numeric"}), frozenset({"categorical"})
+
+
+def _gaussian(rng: Random) -> Choice:
+    return Choice(
+        GaussianNB(
+            variance=rng.choice(("ml", "sample")),
+            var_smoothing=rng.choice(SMOOTHING),
+            priors=rng.choice(PRIORS),
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        NUMBERS,
+    )
+
+
+def _gaussian_bayes(rng: Random) -> Choice:
+    return Choice(
+        GaussianBayes(
+            covariance=rng.choice(("full", "pooled", "diagonal", "pooled_diagonal")),
+            ridge=rng.choice(RIDGES),
+            shrinkage=rng.choice((0.0, 0.0, 0.3, 1.0)),
+            variance=rng.choice(("ml", "sample")),
+            missing=rng.choice(("conditional", "complete")),
+            priors=rng.choice(PRIORS),
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        NUMBERS,
+        rng.choice(((0, 3), (0, 12))),
+    )
+
+
+def _mixed(rng: Random) -> Choice:
+    return Choice(
+        MixedNB(
+            alpha=rng.choice((1.0, 0.3, 0)),
+            variance=rng.choice(("ml", "sample")),
+            var_smoothing=rng.choice(SMOOTHING),
+            priors=rng.choice(PRIORS),
+            text=["t1", "t2"],
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        frozenset({"numeric", "categorical", "text"}),
+        texts=("t1", "t2"),
+    )
+
+
+def _mixed_bayes(rng: Random) -> Choice:
+    conditional = rng.random() < 0.4
+    return Choice(
+        MixedBayes(
+            conditional=conditional,
+            thin=rng.choice((2, 5)),
+            alpha=rng.choice((1.0, 0)),
+            covariance=rng.choice(("full", "diagonal")),
+            variance=rng.choice(("ml", "sample")),
+            ridge=rng.choice(RIDGES),
+            missing=rng.choice(("conditional", "complete")),
+            priors=rng.choice(PRIORS),
+            half_life=None if conditional else rng.choice(HALF_LIVES),
+        ),
+        frozenset({"numeric", "categorical"}),
+        (0, 10),
+    )
+
+
+def _categorical(rng: Random) -> Choice:
+    m = rng.choice((None, None, 2.0, 0.0))
+    return Choice(
+        CategoricalNB(
+            alpha=rng.choice((1.0, 0.3, 0)),
+            m=m,
+            p=None if m is None else rng.choice((None, 0.25)),
+            smooth=rng.choice(("all", "zeros")),
+            domains=rng.choice((None, None, {"c0": ["x", "y", "z"], "c3": ["other"]})),
+            priors=rng.choice(PRIORS),
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        CATEGORIES,
+    )
+
+
+def _categorical_bayes(rng: Random) -> Choice:
+    return Choice(
+        CategoricalBayes(
+            alpha=rng.choice((1.0, 0.3, 0)),
+            domains=rng.choice((None, None, {"c0": ["x", "y", "z"], "c3": ["other"]})),
+            max_cells=rng.choice((2**20, 4)),
+            priors=rng.choice(PRIORS),
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        CATEGORIES,
+        (0, 8),
+    )
+
+
+def _multinomial(rng: Random) -> Choice:
+    family = rng.choice((MultinomialNB, ComplementNB))
+    exact: dict[str, Any] = {"vocabulary": "exact", "max_tokens": rng.choice((4, 1000))}
+    return Choice(
+        family(
+            alpha=rng.choice((1.0, 0.1)),
+            half_life=rng.choice(HALF_LIVES),
+            **({"norm": rng.random() < 0.5} if family is ComplementNB else {}),
+            **(exact if rng.random() < 0.5 else {}),
+        ),
+        frozenset({"numeric", "text"}),
+        signed=False,
+        texts=("text", "body", "t3"),
+    )
+
+
+def _bernoulli(rng: Random) -> Choice:
+    return Choice(
+        BernoulliNB(
+            alpha=rng.choice((1.0, 0.1)),
+            priors=rng.choice(PRIORS),
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        frozenset({"numeric", "text"}),
+        texts=("text", "body", "t3"),
+    )
+
+
+def _knn(rng: Random) -> Choice:
+    window = rng.choice((5, 30, 200))
+    return Choice(
+        KNNClassifier(
+            n_neighbors=rng.choice((1, 3, 5)),
+            window=window,
+            metric=rng.choice(
+                (
+                    "auto",
+                    "euclidean",
+                    "heom",
+                    "manhattan",
+                    "chebyshev",
+                    "minkowski",
+                    "cosine",
+                    "hamming",
+                )
+            ),
+            p=rng.choice((2.0, 1.0, 3.0)),
+            scale=rng.choice(("range", "std", None)),
+            weights=rng.choice(("uniform", "distance")),
+        ),
+        rng.choice((NUMBERS, frozenset({"numeric", "categorical"}))),
+    )
+
+
+def _binned(rng: Random) -> Choice:
+    inner = rng.choice((CategoricalNB, CategoricalBayes))(half_life=rng.choice(HALF_LIVES))
+    edges = {f"f{k}": [-1.0, 0.0, 2.0] for k in range(8)}
+    discretizer = Discretizer(
+        edges=rng.choice((None, edges)),
+        strategy=rng.choice(("quantile", "uniform")),
+        n_bins=rng.choice((2, 8)),
+    )
+    return Choice(Discretized(discretizer, inner), frozenset({"numeric", "categorical"}), (0, 8))
+
+
+FAMILIES: dict[str, Callable[[Random], Choice]] = {
+    "gaussian": _gaussian,
+    "gaussian_bayes": _gaussian_bayes,
+    "mixed": _mixed,
+    "mixed_bayes": _mixed_bayes,
+    "categorical": _categorical,
+    "categorical_bayes": _categorical_bayes,
+    "multinomial": _multinomial,
+    "bernoulli": _bernoulli,
+    "knn": _knn,
+    "binned": _binned,
+}
+
+
+def choice(rng: Random, family: str) -> Choice:
+    """A learner of this family with random parameters."""
+    return FAMILIES[family](rng)

@@ -1,0 +1,146 @@
+"""One program run in every way that must make no difference (I1, I2), to the last bit.
+
+By ones, in one block, in random blocks; with the learner saved and loaded, pickled or copied
+between; with the records a caller happens to ask about beside them. What is compared is each
+prediction, with its classes in their order, and the fingerprint of the state at the end.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from stream import Learner, State
+from stream.block import LEARN, PREDICT, Block
+from tests.programs.learners import choice
+from tests.programs.records import Step, Stream, stream_of
+
+__all__ = ["WAYS", "differences", "program"]
+
+Said = list[list[tuple[Any, float]]]
+
+
+def ones(learner: Learner, stream: Stream, rng: Random) -> tuple[Said, Learner]:
+    """One-record calls."""
+    said: Said = []
+    for step in stream.steps:
+        _by_one(learner, stream, step, said)
+    return said, learner
+
+
+def blocks(learner: Learner, stream: Stream, rng: Random) -> tuple[Said, Learner]:
+    """All steps in one block."""
+    said: Said = []
+    _by_block(learner, stream, stream.steps, said)
+    return said, learner
+
+
+def cuts(learner: Learner, stream: Stream, rng: Random) -> tuple[Said, Learner]:
+    """Blocks and one-record calls in any order, the learner handed over between."""
+    said: Said = []
+    at = 0
+    while at < len(stream.steps):
+        end = at + rng.choice((1, 1, 2, 5, 17, 64))
+        part = stream.steps[at:end]
+        if rng.random() < 0.5:
+            _by_block(learner, stream, part, said)
+        else:
+            for step in part:
+                _by_one(learner, stream, step, said)
+        if rng.random() < 0.2:
+            learner = rng.choice(HANDS)(learner)
+        at = end
+    return said, learner
+
+
+def asked(learner: Learner, stream: Stream, rng: Random) -> tuple[Said, Learner]:
+    """One-record calls, with questions between that no step asks: they leave no trace."""
+    said: Said = []
+    for step in stream.steps:
+        if rng.random() < 0.3:
+            learner.predict_proba_one(rng.choice(stream.xs))
+        if rng.random() < 0.2:
+            learner.predict_proba_many(rng.choices(stream.xs, k=rng.randrange(1, 6)))
+        _by_one(learner, stream, step, said)
+    return said, learner
+
+
+def saved(learner: Learner) -> Learner:
+    """Through the bytes of its state."""
+    state = State.from_bytes(learner.to_state().to_bytes())
+    return learner.clone().load_state(state)
+
+
+def pickled(learner: Learner) -> Learner:
+    """Through pickle."""
+    out: Learner = pickle.loads(pickle.dumps(learner))
+    return out
+
+
+HANDS: tuple[Callable[[Learner], Learner], ...] = (saved, pickled, copy.deepcopy)
+WAYS = {"block": blocks, "cuts": cuts, "asked": asked}
+
+
+def program(family: str, seed: int) -> list[str]:
+    """A random learner of this family over random records: what some way does differently."""
+    rng = Random(f"{family} {seed}")
+    chosen = choice(rng, family)
+    stream = stream_of(
+        rng, chosen.kinds, width=chosen.width, signed=chosen.signed, texts=chosen.texts
+    )
+    found = differences(chosen.learner, stream, seed)
+    return [f"{line} ({family} {seed}: {' '.join(repr(chosen.learner).split())})" for line in found]
+
+
+def reference(learner: Learner, stream: Stream) -> tuple[Said, Learner]:
+    """By ones: what every other way is compared with."""
+    return ones(learner.clone(), stream, Random(0))
+
+
+def differences(learner: Learner, stream: Stream, seed: int) -> list[str]:
+    """What some way says or keeps that one-record calls do not."""
+    said, model = reference(learner, stream)
+    kept, wrong = model.fingerprint(), []
+    for name, way in WAYS.items():
+        other, after = way(learner.clone(), stream, Random(seed))
+        odd = sum(a != b for a, b in zip(said, other, strict=True))
+        if odd:
+            first = next(i for i, (a, b) in enumerate(zip(said, other, strict=True)) if a != b)
+            wrong.append(
+                f"values: {name}: {odd} of {len(said)} predictions differ, the first is number "
+                f"{first}: {_short(other[first])} for {_short(said[first])}"
+            )
+        if after.fingerprint() != kept:
+            wrong.append(f"state: {name}: another state")
+    return wrong
+
+
+def _short(posterior: list[tuple[Any, float]]) -> str:
+    return ", ".join(f"{y}: {p!r}" for y, p in posterior[:2])
+
+
+def _by_one(learner: Learner, stream: Stream, step: Step, said: Said) -> None:
+    x = stream.xs[step.row]
+    if step.op != LEARN:
+        said.append(list(learner.predict_proba_one(x).items()))
+    if step.op != PREDICT:
+        learner.learn_one(x, stream.ys[step.row], stream.ws[step.row])
+
+
+def _by_block(learner: Learner, stream: Stream, steps: list[Step], said: Said) -> None:
+    used = sorted({step.row for step in steps})
+    rows = learner.rows([stream.xs[row] for row in used])
+    place = {row: i for i, row in enumerate(used)}
+    block = Block.of(
+        rows.take(np.array([place[step.row] for step in steps], dtype=np.int64)),
+        PREDICT,
+        [stream.ys[step.row] for step in steps],
+        [stream.ws[step.row] for step in steps],
+    )
+    block.op[:] = [step.op for step in steps]
+    said += [list(one.items()) for one in learner.progressive_many(block).dicts()]

@@ -1,0 +1,70 @@
+"""Random programs over ragged records; many more by `python -m tests.long.programs`."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from stream import GaussianNB
+from tests.programs.against import FAMILIES as ORACLES
+from tests.programs.against import compared
+from tests.programs.exact import GaussianOracle
+from tests.programs.learners import FAMILIES
+from tests.programs.records import Step, Stream
+from tests.programs.ways import differences, program
+
+PROGRAMS = 12  # of each family
+
+
+class Crowded(GaussianNB):
+    """Its answers depend on how many records share their block."""
+
+    def progressive_many(self, block):
+        out = super().progressive_many(block)
+        if len(block) > 3:
+            out.proba[:] = np.nextafter(out.proba, 2.0)
+        return out
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_way_of_running_a_program_changes_a_bit(family) -> None:
+    """By ones, in a block, in cuts, saved, pickled, copied: one answer, one state."""
+    assert [line for seed in range(PROGRAMS) for line in program(family, seed)] == []
+
+
+@pytest.mark.parametrize("family", ORACLES)
+def test_answers_are_right_to_the_digits_there_are(family) -> None:
+    """After learning, merging and taking back; and most questions can be decided."""
+    found = [compared(family, seed) for seed in range(PROGRAMS)]
+
+    assert [line for each in found for line in each.wrong] == []
+    assert sum(each.sure for each in found) > 0.6 * sum(each.asked for each in found)
+
+
+def test_the_programs_find_a_learner_whose_blocks_differ() -> None:
+    """Their own test: an answer that depends on what else is in the block is found."""
+    stream = Stream(
+        [{"v": float(i % 4)} for i in range(9)],
+        list("ababababa"),
+        [1.0] * 9,
+        [Step(2, i) for i in range(9)],
+    )
+
+    assert any("values: block" in line for line in differences(Crowded(), stream, 1))
+
+
+def test_the_oracle_finds_a_variance_that_is_a_little_wrong() -> None:
+    """Its own test: one part in 10**7 of a variance is more than rounding."""
+    rng = Random(1)
+    model, oracle, off = GaussianNB(var_smoothing=1e-9 + 1e-7), GaussianOracle(), 0
+    for _ in range(40):
+        y = rng.choice("ab")
+        x = {name: rng.gauss("ab".index(y), 1.0) for name in "pq"}
+        answer, said = oracle.answer(x), model.predict_proba_one(x)
+        off += any(abs(said[y] - p) > answer.error for y, p in answer.posterior.items())
+        model.learn_one(x, y)
+        oracle.learn(x, y, 1.0)
+
+    assert off > 20

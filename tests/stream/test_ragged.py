@@ -1,0 +1,265 @@
+"""Records whose features come and go, and values at the ends of what a double holds."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import pytest
+
+from stream import (
+    Block,
+    CategoricalNB,
+    GaussianBayes,
+    GaussianNB,
+    KNNClassifier,
+    Learner,
+    MixedBayes,
+    MixedNB,
+    MultinomialNB,
+    NotLearnedError,
+    State,
+)
+from stream.block import PREDICT_THEN_LEARN
+
+
+def in_one_block(learner: Learner, xs: list, ys: list) -> list[dict]:
+    """Each record predicted, then learned."""
+    block = Block.of(learner.rows(xs), PREDICT_THEN_LEARN, ys)
+    return learner.progressive_many(block).dicts()
+
+
+def by_ones(learner: Learner, xs: list, ys: list) -> list[dict]:
+    """The same by one-record calls."""
+    out = []
+    for x, y in zip(xs, ys, strict=True):
+        out.append(learner.predict_proba_one(x))
+        learner.learn_one(x, y)
+    return out
+
+
+@pytest.mark.parametrize("make", [GaussianNB, MixedNB])
+def test_a_feature_that_pauses_while_weights_are_scaled_down_stays_alive(make) -> None:
+    """A ninth feature in a third of the records, across a rescaling of the weights."""
+    rng = Random(1)
+    xs, ys = [], []
+    for i in range(400):
+        y = rng.choice("ab")
+        x = {f"f{j}": rng.gauss(0, 1) for j in range(8)}
+        if i % 3 == 0:
+            x["ninth"] = rng.gauss(3.0 if y == "a" else -3.0, 1)
+        xs.append(x)
+        ys.append(y)
+    one, other = make(half_life=2), make(half_life=2)
+
+    assert by_ones(one, xs, ys) == in_one_block(other, xs, ys)
+    assert one.fingerprint() == other.fingerprint()
+
+
+def test_a_sample_variance_that_fades_is_the_same_by_one_record_and_by_a_block() -> None:
+    """n - 1 counts the last record's weight, also without a block."""
+    model = GaussianNB(variance="sample", half_life=3)
+    for i, y in enumerate("abbaabab" * 3):
+        model.learn_one({"v": float(i % 5)}, y)
+    x = {"v": 1.5}
+
+    assert model.predict_proba_one(x) == model.predict_proba_many([x]).dicts()[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GaussianBayes(ridge=0.1),
+        lambda: GaussianBayes("pooled", ridge=0.1),
+        lambda: MixedBayes(ridge=0.1),
+        lambda: GaussianBayes(shrinkage=0.3),
+    ],
+)
+def test_a_second_feature_changes_no_earlier_answer_of_its_block(make) -> None:
+    """One numeric feature is a matrix of one row, not independent features."""
+    xs = [{"a": float(v)} for v in (1, 2, 4, 3, 7, 5)] + [{"a": 1.0, "b": 2.0}]
+    ys = list("ababaab")
+    one, other = make(), make()
+
+    assert by_ones(one, xs, ys) == in_one_block(other, xs, ys)
+    assert one.fingerprint() == other.fingerprint()
+
+
+def test_the_ridge_counts_once_with_one_feature() -> None:
+    """Full and diagonal are one model where there is one feature."""
+    full, diagonal = GaussianBayes(ridge=0.5), GaussianBayes("diagonal", ridge=0.5)
+    for i, y in enumerate("aababbab" * 40):
+        for model in (full, diagonal):
+            model.learn_one({"v": float(i % 7) + (y == "b")}, y)
+
+    # The ridge of a matrix is rounded to 1/64.
+    assert full.predict_proba_one({"v": 3.0})["a"] == pytest.approx(
+        diagonal.predict_proba_one({"v": 3.0})["a"], abs=0.005
+    )
+
+
+def test_a_wider_row_beside_it_changes_no_digit_of_a_prediction() -> None:
+    """More than eight features: sums do not depend on what else is in the block."""
+    rng = Random(2)
+    model = GaussianNB()
+    for _ in range(200):
+        y = rng.choice("abc")
+        x = {f"f{j}": rng.gauss("abc".index(y), 1 + j) for j in range(20)}
+        model.learn_one(dict(rng.sample(sorted(x.items()), rng.randrange(1, 21))), y)
+    for _ in range(300):
+        x = {f"f{j}": rng.gauss(0, 3) for j in rng.sample(range(20), rng.randrange(1, 12))}
+        wide = {f"f{j}": 1.0 for j in range(20)}
+        alone = model.predict_proba_one(x)
+
+        assert model.predict_proba_many([x]).dicts()[0] == alone
+        assert model.predict_proba_many([wide, x]).dicts()[1] == alone
+
+
+def test_what_was_learned_of_a_class_of_zeros_can_be_taken_back() -> None:
+    """Value and anchor are 0, so neither says how large rounding is."""
+    rng = Random(3)
+    for _ in range(100):
+        model = GaussianNB()
+        learned = [({"v": 0.0}, "zeros")] * 4
+        learned += [({"v": rng.gauss(0, 1)}, rng.choice(["zeros", "other"])) for _ in range(5)]
+        for x, y in learned:
+            model.learn_one(x, y)
+        rng.shuffle(learned)
+        for x, y in learned:
+            model.unlearn_one(x, y)
+
+        assert model.classes == []
+        assert model.features == []
+
+
+def test_a_small_weight_outlives_a_large_one() -> None:
+    """Unlearning a record of weight 10**6 leaves the class what holds 10**-4."""
+    for model in (GaussianNB(), MixedNB(), GaussianBayes(), CategoricalNB(), MultinomialNB()):
+        model.learn_one({"v": 2.0}, "a", w=1e6)
+        model.learn_one({"v": 2.0}, "a", w=1e-4)
+        model.unlearn_one({"v": 2.0}, "a", w=1e6)
+
+        assert model.classes == ["a"]
+        model.unlearn_one({"v": 2.0}, "a", w=1e-4)
+        assert model.classes == []
+
+
+def test_a_record_that_was_not_learned_is_still_refused_after_others_were_taken_back() -> None:
+    """What was taken back says what rounding is, and no more."""
+    model = GaussianNB()
+    for v in (0.0, 0.0, 1.0, 2.0):
+        model.learn_one({"v": v}, "a")
+    model.unlearn_one({"v": 2.0}, "a")
+
+    with pytest.raises(NotLearnedError, match="too far"):
+        model.unlearn_one({"v": 5.0}, "a")
+
+
+def test_threads_that_ask_at_once_get_their_own_answers() -> None:
+    """A prediction is pure, so it shares no memory with another."""
+    rng = Random(4)
+    for model in (GaussianNB(), GaussianBayes(), MixedNB(), KNNClassifier()):
+        for _ in range(60):
+            y = rng.choice("ab")
+            model.learn_one({f"f{j}": rng.gauss("ab".index(y), 1) for j in range(6)}, y)
+        queries = [{f"f{j}": rng.gauss(0.5, 2) for j in range(6)} for _ in range(8)]
+        expected = [model.predict_proba_one(x) for x in queries]
+        asks = [list(range(len(queries))) for _ in range(4)]
+
+        def ask(order, model=model, queries=queries, expected=expected):
+            rounds = itertools.chain.from_iterable([order] * 150)
+            return sum(model.predict_proba_one(queries[i]) != expected[i] for i in rounds)
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(ask, asks)) == 0
+
+
+def test_the_names_of_features_decide_nothing_without_a_ridge() -> None:
+    """A singular class has a density on its support, whichever features carry the pivots."""
+    rng = Random(5)
+    answers = []
+    records = [[rng.gauss(0, 1) for _ in range(3)] for _ in range(12)]
+    line = [[v, 3 * v, -v + 1] for v in (0.5, 1.0, 2.0, -1.0)]
+    for order in itertools.permutations("xyz"):
+        model = GaussianBayes(ridge=0)
+        for values in records:
+            model.learn_one(dict(zip(order, values, strict=True)), "cloud")
+        for values in line:
+            model.learn_one(dict(zip(order, values, strict=True)), "line")
+        answers.append(model.predict_proba_one(dict(zip(order, (0.2, 0.6, 0.8), strict=True))))
+
+    for answer in answers[1:]:
+        assert answer == pytest.approx(answers[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-170, 5e-310, 1e-60, 1e90])
+def test_units_do_not_matter_however_small(scale) -> None:
+    """Squares of values near 1e-170 underflow; the answers do not."""
+    makers = [
+        GaussianNB,
+        lambda: GaussianNB(half_life=5),
+        lambda: GaussianNB(variance="sample"),
+        MixedNB,
+        GaussianBayes,
+        lambda: GaussianBayes("diagonal"),
+        lambda: GaussianBayes("pooled", ridge=0),
+        MixedBayes,
+    ]
+    for make in makers:
+        plain, scaled, rng = make(), make(), Random(6)
+        for _ in range(60):
+            y = rng.choice("ab")
+            x = {n: rng.gauss(1.0 * (y == "b"), 1) for n in "pq"}
+            plain.learn_one(x, y)
+            scaled.learn_one({n: v * scale for n, v in x.items()}, y)
+        for _ in range(20):
+            x = {n: rng.gauss(0.5, 1) for n in "pq"}
+            small = {n: v * scale for n, v in x.items()}
+            # Of numbers as small as 5e-310 half the digits are gone.
+            rel = 1e-6 if scale > 1e-300 else 1e-2
+
+            assert scaled.predict_proba_one(small) == pytest.approx(
+                plain.predict_proba_one(x), rel=rel, abs=1e-9
+            )
+        restored = make().load_state(State.from_bytes(scaled.to_state().to_bytes()))
+        assert restored.predict_proba_one(small) == scaled.predict_proba_one(small)
+        assert restored.fingerprint() == scaled.fingerprint()
+
+
+def test_a_large_value_after_tiny_ones_is_learned_all_the_same() -> None:
+    """The scale of a feature gives way; merging and taking back keep it."""
+    values = [1e-170, 3e-170, -2e-170, 5.0, 7.0, 1e-170, 6.0]
+    for make in (GaussianNB, GaussianBayes):
+        whole, first, second = make(), make(), make()
+        for i, v in enumerate(values):
+            y = "a" if abs(v) < 1 else "b"
+            whole.learn_one({"v": v}, y)
+            (first if i < 3 else second).learn_one({"v": v}, y)
+        merged = first.merge(second)
+        x = {"v": 6.5}
+
+        assert merged.predict_proba_one(x) == pytest.approx(whole.predict_proba_one(x), rel=1e-9)
+        assert whole.predict_proba_one(x)["b"] > 0.99
+        for v in (5.0, 7.0, 6.0):
+            merged.unlearn_one({"v": v}, "b")
+        assert merged.classes == ["a"]
+
+
+def test_merging_tiny_values_into_constant_ones_keeps_them() -> None:
+    """Two learners of one value each: their distance is all there is to know."""
+    for make in (GaussianNB, GaussianBayes):
+        one, other, whole = make(), make(), make()
+        for _ in range(3):
+            one.learn_one({"v": 1e-170}, "a")
+            other.learn_one({"v": 4e-170}, "b")
+        for _ in range(3):
+            whole.learn_one({"v": 1e-170}, "a")
+        for _ in range(3):
+            whole.learn_one({"v": 4e-170}, "b")
+        one.merge(other)
+
+        assert one.predict_proba_one({"v": 1.1e-170}) == pytest.approx(
+            whole.predict_proba_one({"v": 1.1e-170})
+        )
+        assert one.predict_one({"v": 1.1e-170}) == "a"
