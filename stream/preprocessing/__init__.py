@@ -1,7 +1,8 @@
-"""Numbers as categories: bins with fixed or learned edges, and a learner behind them."""
+"""Numbers as categories: bins with fixed or learned edges, and a learner after them."""
 
 from stream.preprocessing.discretized import Discretized
 from stream.preprocessing.discretizer import Discretizer
+from stream.preprocessing.mdl import MDLDiscretizer
 from stream.preprocessing.sketch import QuantileSketch, Span
 
-__all__ = ["Discretized", "Discretizer", "QuantileSketch", "Span"]
+__all__ = ["Discretized", "Discretizer", "MDLDiscretizer", "QuantileSketch", "Span"]

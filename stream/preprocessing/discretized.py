@@ -17,8 +17,7 @@ from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.explain import Explanation, LinearView
-from stream.preprocessing.discretizer import Discretizer
-from stream.preprocessing.sketch import ENTRIES
+from stream.preprocessing.binner import Binner
 from stream.schema import Dictionary, Field, Label, Schema
 from stream.state import State
 
@@ -64,8 +63,8 @@ class Discretized(Learner):
     'a'
     """
 
-    def __init__(self, discretizer: Discretizer, learner: Learner) -> None:
-        if not isinstance(discretizer, Discretizer):
+    def __init__(self, discretizer: Binner, learner: Learner) -> None:
+        if not isinstance(discretizer, Binner):
             raise SchemaError(f"expected a Discretizer, got {discretizer!r}")
         if not isinstance(learner, Learner) or learner.strings != "categorical":
             raise SchemaError(f"expected a learner of categories behind the bins, got {learner!r}")
@@ -124,7 +123,7 @@ class Discretized(Learner):
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit`. A sketch of every number is reserved; its bins are categories."""
-        sketches = 2 * 32 * ENTRIES * len(schema.numeric)
+        sketches = self.discretizer.room(len(schema.numeric), max_classes)
         binned = (
             Field(f.name, "text" if f.kind == "text" else "categorical") for f in schema.fields
         )
@@ -143,7 +142,8 @@ class Discretized(Learner):
     def _in_bins(self, rows: Rows) -> Rows:
         n = len(rows)
         rows = rows.recast(truths="categorical")
-        return self.discretizer.follow(rows, np.full(n, PREDICT, dtype=np.int8), np.ones(n))
+        op, none = np.full(n, PREDICT, dtype=np.int8), np.full(n, -1, dtype=np.int64)
+        return self.discretizer.follow(rows, op, none, np.ones(n))
 
     def _start(self) -> None:
         """Nothing: the two were given empty."""
@@ -165,9 +165,11 @@ class Discretized(Learner):
         op[both[step]] = PREDICT
         op[second] = LEARN
         w = block.w[step]
-        rows = self.discretizer.follow(block.rows.take(block.row[step]), op, w)
+        y = block.y[step]
+        classes = self.discretizer.classes_of(block.labels, y.astype(np.int64), op)
+        rows = self.discretizer.follow(block.rows.take(block.row[step]), op, classes, w)
         row = np.arange(step.size, dtype=np.int64)
-        return Block(self.learner.prepare(rows), op, row, block.y[step], w, block.labels)
+        return Block(self.learner.prepare(rows), op, row, y, w, block.labels)
 
     def _export(self) -> State:
         parts = {"discretizer": self.discretizer.to_state(), "learner": self.learner.to_state()}

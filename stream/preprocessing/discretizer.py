@@ -12,13 +12,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
-from stream import schema as kinds
-from stream.block import LEARN, PREDICT, Floats, Rows
+from stream.block import LEARN, Floats
 from stream.errors import SchemaError, StateError
 from stream.parameters import mapping, number, one_of, shown, whole
-from stream.preprocessing.sketch import QuantileSketch, Span
+from stream.preprocessing.binner import Binner, Codes, taught
+from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
 from stream.state import State
 
 __all__ = ["MAX_FEATURES", "Discretizer"]
@@ -27,7 +26,7 @@ MAX_FEATURES = 4096
 MOST_BINS = 64  # a quarter of what a sketch holds
 
 
-class Discretizer(base.Transformer):
+class Discretizer(Binner):
     """Numbers to bins, by fixed edges or by bins that are learned; a river transformer.
 
     Parameters
@@ -106,6 +105,10 @@ class Discretizer(base.Transformer):
         """Whether bins are learned; fixed edges are not."""
         return self.edges is None
 
+    def room(self, features: int, classes: int) -> int:
+        """Of a sketch each, and its copy in a snapshot."""
+        return 2 * 32 * ENTRIES * min(features, MAX_FEATURES)
+
     @property
     def bins(self) -> dict[str, list[str]]:
         between = {f: list(found[1:-1]) or list(found) for f, found in self._names.items()}
@@ -122,65 +125,12 @@ class Discretizer(base.Transformer):
         """Learn the numbers of one record; nothing where edges are fixed."""
         self._follow_one(x, LEARN, w)
 
-    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The record with bins for its numbers. Pure."""
-        found = self._follow_one(x, PREDICT, 1.0)
-        return {key: found.get(str(key), value) for key, value in x.items()}
+    def _bins(self, name: str) -> bool:
+        return self.learns or name in self._fixed
 
-    def _follow_one(self, x: Mapping[Any, Any], op: int, w: float) -> dict[str, str | None]:
-        numbers = {
-            str(key): kinds.number(str(key), value)
-            for key, value in x.items()
-            if isinstance(value, float | int | np.floating | np.integer)
-            and not isinstance(value, bool)
-            and (self.learns or str(key) in self._fixed)
-        }
-        names = tuple(sorted(f for f, value in numbers.items() if value == value))
-        none = np.empty((1, 0), dtype=object)
-        values = np.array([[numbers[f] for f in names]], dtype=np.float64).reshape(1, len(names))
-        rows = Rows(names, values, (), none, (), none)
-        ops, ws = np.array([op], dtype=np.int8), np.array([w], dtype=np.float64)
-        if not (np.isfinite(ws) & (ws > 0)).all():
-            raise ValueError(f"expected a finite weight above 0, got {w!r}")
-        binned = self.follow(rows, ops, ws)
-        return dict(zip(binned.categorical_names, binned.categorical[0].tolist(), strict=True))
-
-    def follow(self, rows: Rows, op: NDArray[np.int8], w: Floats) -> Rows:
-        """The rows with columns of bins for their columns of numbers, a step a row.
-
-        Parameters
-        ----------
-        rows
-            One a step.
-        op
-            int8, (m,): LEARN or PREDICT. What is learned counts from its own step on.
-        w
-            float64, (m,): weights.
-        """
-        at = [j for j, f in enumerate(rows.numeric_names) if self.learns or f in self._fixed]
-        names = [rows.numeric_names[j] for j in at]
-        columns = [np.ascontiguousarray(rows.numeric[:, j]) for j in at]
-        if self.learns:
-            self._admit(names, columns, op)
-        # A feature that is a number here and a text there has one column of categories.
-        found = dict(zip(rows.categorical_names, rows.categorical.T, strict=True))
-        for name, x in zip(names, columns, strict=True):
-            binned = self._bins_of(name, x, op, w)
-            found[name] = np.where(np.isnan(x), found.get(name, binned), binned)
-        categorical = np.empty((len(rows), len(found)), dtype=object)
-        for k, column in enumerate(found.values()):
-            categorical[:, k] = column
-        return Rows(
-            tuple(np.delete(np.array(rows.numeric_names, dtype=object), at).tolist()),
-            np.ascontiguousarray(np.delete(rows.numeric, at, axis=1)),
-            tuple(found),
-            categorical,
-            rows.text_names,
-            rows.text,
-            rows.binary_names - set(names),
-        )
-
-    def _bins_of(self, name: str, x: Floats, op: NDArray[np.int8], w: Floats) -> NDArray[Any]:
+    def _bins_of(
+        self, name: str, x: Floats, op: NDArray[np.int8], y: Codes, w: Floats
+    ) -> NDArray[Any]:
         if name in self._fixed:
             edges, bins = self._fixed[name], self._names[name]
             code = np.searchsorted(edges, x, side="left")
@@ -197,13 +147,9 @@ class Discretizer(base.Transformer):
         return found
 
     def _admit(self, names: list[str], columns: list[Floats], op: NDArray[np.int8]) -> None:
-        """A sketch for each feature of which a value is learned; the earliest first."""
-        first = []
-        for name, x in zip(names, columns, strict=True):
-            taught = np.flatnonzero((op == LEARN) & ~np.isnan(x))
-            if name not in self._sketches and taught.size:
-                first.append((int(taught[0]), name, int(taught.size)))
-        for _, name, values in sorted(first):
+        for _, name, values in taught(names, columns, op):
+            if name in self._sketches:
+                continue
             if len(self._sketches) < MAX_FEATURES:
                 self._sketches[name] = QuantileSketch() if self.strategy == "quantile" else Span()
             else:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from stream.block import LEARN, Floats
 from stream.errors import StateError
-from stream.preprocessing import _kernels as kernels
-from stream.preprocessing._kernels import Summary
+from stream.preprocessing._kernels import quantiles as kernels
+from stream.preprocessing._kernels.quantiles import Summary
 
 __all__ = ["ENTRIES", "QuantileSketch", "Span"]
 

@@ -24,7 +24,7 @@ from stream import (
     NotSupportedError,
 )
 from stream.checks.streams import records
-from stream.preprocessing import Discretized, Discretizer
+from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 
 BAYES: list[Learner] = [
     BernoulliNB(),
@@ -42,6 +42,7 @@ BAYES: list[Learner] = [
     MultinomialNB(),
     MultinomialNB(alpha=0),
     Discretized(Discretizer(n_bins=4), CategoricalNB()),
+    Discretized(MDLDiscretizer(), CategoricalNB()),
 ]
 
 

@@ -16,7 +16,7 @@ from stream.checks.__main__ import shipped
 from stream.decision import BayesDecision
 from stream.neighbors.memory import MAX_WINDOW
 from stream.parameters import flag, names, number, one_of, whole
-from stream.preprocessing import Discretizer
+from stream.preprocessing import Discretizer, MDLDiscretizer
 
 HUGE = 10**400
 # What is no number, whatever its range; and what no float can hold.
@@ -76,7 +76,7 @@ BAD: dict[str, list[Any]] = {
     "weights": [*NO_CHOICE, None],
     "window": [*NO_WHOLE, MAX_WINDOW + 1],
 }
-KINDS = [*(type(learner) for learner in shipped()), Discretizer]
+KINDS = [*(type(learner) for learner in shipped()), Discretizer, MDLDiscretizer]
 
 
 def cases() -> Iterator[Any]:
