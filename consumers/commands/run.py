@@ -191,13 +191,21 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
         yield None
         return
     access = None if http.web_config is None else load_web_config(http.web_config)
-    app = application(runner.registry, runner.health, name=config.name, boards=runner.boards)
-    server = Server(app, http.host, http.port, access)
+    open_to_all = not http.loopback and (access is None or not access.closed)
+    app = application(
+        runner.registry,
+        runner.health,
+        name=config.name,
+        boards=runner.boards,
+        bytes_of_dead=not open_to_all,
+    )
+    server = Server(app, http.host, http.port, access, http.allowed_hosts)
     host, port = server.start()
-    if not http.loopback and (access is None or not access.closed):
+    if open_to_all:
         log.warning(
-            "ANYBODY WHO REACHES %s:%d CAN READ ITS METRICS: [http] host is not this machine's own "
-            "and asks for no password; set [http] web_config, or host 127.0.0.1",
+            "ANYBODY WHO REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND PREDICTIONS "
+            "ON ITS PAGE: [http] host is not this machine's own and asks for no password; set "
+            "[http] web_config, or host 127.0.0.1",
             host,
             port,
         )

@@ -84,6 +84,12 @@ def _remote(url: str) -> str:
     )
 
 
+def _host(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", name, re.ASCII) and len(name) < 254:
+        return name
+    raise ValueError(f"expected a host's name without a port, such as 'metrics', got {name!r}")
+
+
 Topic = Annotated[str, AfterValidator(_topic)]
 Duration = Annotated[str, AfterValidator(lambda text: duration_text(duration_ms(text)))]
 Size = Annotated[int, BeforeValidator(size_bytes)]
@@ -378,6 +384,14 @@ class Http(Section):
         "orchestrator to restart the process. 5m: Kafka's own timeouts end any call within a "
         "minute, so that what hangs for longer hangs for ever; raise it where one commit of a slow "
         "model takes longer.",
+    )
+    allowed_hosts: list[Annotated[str, AfterValidator(_host)]] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Names by which the service may be asked, without a port, such as the one "
+        "Prometheus or a proxy uses. Addresses, `host` and names of loopback always may. None by "
+        "default: a request by any other name may come from a foreign page by DNS rebinding, and "
+        "is answered with 421. With a password or TLS any name may be used.",
     )
     web_config: Path | None = Field(
         default=None,

@@ -16,13 +16,15 @@ from typing import Literal
 import msgspec
 
 from consumers.secrets import HIDDEN, redacted, secret_key
+from consumers.telemetry.repeats import Repeats
 
-__all__ = ["JsonLines", "Level", "Lines", "Style", "configure", "ended"]
+__all__ = ["REPEATS", "JsonLines", "Level", "Lines", "Style", "configure", "ended"]
 
 Style = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 Value = str | int | float | bool | None
 
+REPEATS = Repeats()  # of the whole process, whatever handler there is
 OURS = ("headwater", "consumers", "stream")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -41,6 +43,7 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else Lines())
+    handler.addFilter(REPEATS)
     root = logging.getLogger()
     for old in root.handlers[:]:
         if isinstance(old.formatter, Lines | JsonLines):

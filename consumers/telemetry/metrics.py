@@ -261,7 +261,13 @@ METRICS = (
         "headwater_http_refused_total",
         "counter",
         ("reason",),
-        "Askers that were refused because too many were there, by what there was too much of.",
+        "Requests that were refused and connections that were closed for others, by reason.",
+    ),
+    Spec(
+        "headwater_log_lines_left_out_total",
+        "counter",
+        (),
+        "Lines that were not logged because too many like them were.",
     ),
     Spec("headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."),
 )
@@ -325,7 +331,9 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `headwater_pending_accuracy_estimate_ratio` is an estimate. Its error has the windows `all` and
   `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
   one. When features go with classes differently than before, neither notices.
-- `reason` of `headwater_http_refused_total` is `pages`, `connections` or `questions` (the page's).
+- `reason` of `headwater_http_refused_total` is `pages`, `questions` (the page's), `connections`
+  (closed for newer ones), `head` (too long), `host` (a foreign name), `password` (none, or a wrong
+  one) or `logins` (too many waited to be checked).
 - `model` is the name that predictions have: the service's for `[model]`, or that of a challenger.
   `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
   or `uncorrected`. Challengers have a confusion only with `[telemetry] challenger_confusion`.

@@ -1,4 +1,4 @@
-"""Who may ask: Prometheus' web-config file -> a TLS context and passwords, held to per request.
+"""Who may ask: Prometheus' web-config file -> a TLS context and passwords.
 
 The format is the exporter-toolkit's, so that one file serves every exporter of a site; a key that
 cannot be kept is an error, never ignored. Everything is behind the password, `/healthz` too, as
@@ -7,30 +7,19 @@ there. No password or hash is shown in a message.
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
 import re
-import secrets
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from consumers.config.load import message, read_text
 from consumers.config.sections import Section
 from consumers.errors import ConfigError
 
-__all__ = ["BasicAuth", "WebConfig", "load_web_config"]
-
-_REMEMBERED = 100  # logins whose answer is kept; a bcrypt hash of cost 12 takes 0.2 s
-_LONGEST_PASSWORD = 72  # bytes; bcrypt sees no more, and its library refuses more
+__all__ = ["WebConfig", "load_web_config"]
 
 
 def _hash(value: object) -> str:
@@ -174,73 +163,3 @@ def _read(path: Path, what: str, load: Callable[[], object]) -> None:
         raise ConfigError(
             f"{path}: tls_server_config: cannot read {what} ({error.strerror}); correct it"
         ) from None
-
-
-class BasicAuth:
-    """Answers 401 unless a request names a user with the right password.
-
-    Right logins are remembered, and at most `_REMEMBERED` wrong ones, as keyed hashes: bcrypt is
-    slow by intention, and is computed one at a time, beside the server's thread. Who was let in
-    once does not wait for those who guess, and is not forgotten for them. An unknown name takes
-    as long as a wrong password.
-
-    Parameters
-    ----------
-    app
-        What is protected.
-    users
-        Name to bcrypt hash, at least one.
-    """
-
-    def __init__(self, app: ASGIApp, users: Mapping[str, str]) -> None:
-        self._app = app
-        self._users = {name.encode(): hashed.encode() for name, hashed in users.items()}
-        self._any = next(iter(self._users.values()))
-        self._key = secrets.token_bytes(32)
-        self._right: set[bytes] = set()  # one a user: a hash has one password
-        self._wrong: OrderedDict[bytes, None] = OrderedDict()
-        self._one = asyncio.Lock()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] == "http" and not await self._allowed(dict(scope["headers"])):
-            headers = [
-                (b"www-authenticate", b'Basic realm="headwater", charset="UTF-8"'),
-                (b"content-type", b"text/plain; charset=utf-8"),
-                (b"content-length", b"13"),
-            ]
-            await send({"type": "http.response.start", "status": 401, "headers": headers})
-            await send({"type": "http.response.body", "body": b"unauthorized\n"})
-            return
-        await self._app(scope, receive, send)
-
-    async def _allowed(self, headers: Mapping[bytes, bytes]) -> bool:
-        scheme, _, encoded = headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"basic":
-            return False
-        try:
-            name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
-        except binascii.Error:
-            return False
-        if not colon or len(password) > _LONGEST_PASSWORD or b"\0" in password:
-            return False
-        login = hmac.digest(self._key, name + b":" + password, hashlib.sha256)
-        if login in self._right:
-            return True
-        async with self._one:
-            if login in self._right:  # since it began to wait
-                return True
-            if login not in self._wrong and await asyncio.to_thread(self._verify, name, password):
-                self._right.add(login)
-                return True
-            self._wrong[login] = None
-            self._wrong.move_to_end(login)
-            while len(self._wrong) > _REMEMBERED:
-                self._wrong.popitem(last=False)
-        return False
-
-    def _verify(self, name: bytes, password: bytes) -> bool:
-        import bcrypt
-
-        right = bool(bcrypt.checkpw(password, self._users.get(name, self._any)))
-        return right and name in self._users

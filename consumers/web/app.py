@@ -11,7 +11,7 @@ import errno
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,9 +25,13 @@ from starlette.routing import Route
 
 from consumers.errors import ConfigError
 from consumers.secrets import masked
-from consumers.web.access import BasicAuth, WebConfig
+from consumers.web.access import WebConfig
 from consumers.web.board import Board
-from consumers.web.limits import HEAD_BYTES, limited
+from consumers.web.connections import Connections, places
+from consumers.web.gate import Gated
+from consumers.web.hosts import Anybody, Hosts
+from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
+from consumers.web.logins import Logins
 from consumers.web.page import Page, PageCollector
 
 __all__ = ["Health", "Server", "application"]
@@ -88,6 +92,7 @@ def application(
     *,
     name: str = "headwater",
     boards: Callable[[], Mapping[int, Board]] = dict,
+    bytes_of_dead: bool = True,
 ) -> Starlette:
     """The application.
 
@@ -101,6 +106,8 @@ def application(
         The service's name, for the page.
     boards
         What the page shows: the boards of the shards that this process runs, by number.
+    bytes_of_dead
+        Whether the page shows how dead letters begin, and not only where they are and why.
     """
 
     kept: dict[str, tuple[float, bytes]] = {}  # by content type: until when, and the page
@@ -123,7 +130,7 @@ def application(
         now = health()
         return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
 
-    page = Page(name, health, boards)
+    page = Page(name, health, boards, bytes_of_dead=bytes_of_dead)
     registry.register(PageCollector(page))
     app = Starlette(
         routes=[
@@ -153,6 +160,8 @@ class Server:
         Port to listen on; 0 takes a free one.
     access
         Who may ask, and by TLS; None: whoever reaches the port.
+    names
+        The names the service has as a host, besides addresses and those of loopback.
 
     Examples
     --------
@@ -163,17 +172,26 @@ class Server:
     """
 
     def __init__(
-        self, app: Starlette, host: str, port: int, access: WebConfig | None = None
+        self,
+        app: Starlette,
+        host: str,
+        port: int,
+        access: WebConfig | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         self._app = app
         self._host = host
         self._port = port
-        users = {} if access is None else access.users
-        self._uvicorn = uvicorn.Server(
+        refused = app.state.page.refused
+        tls = None if access is None else access.tls
+        self._logins = Logins(access.users, refused) if access and access.users else None
+        guard: Guard = self._logins or (Anybody() if tls else Hosts((host, *names), refused))
+        connections = Connections(places(), refused)
+        self._uvicorn = Gated(
             uvicorn.Config(
-                BasicAuth(app, users) if users else app,
+                Front(app, guard, connections, refused),
                 loop="asyncio",
-                http=limited(app.state.page.refused),
+                http=Limited,
                 h11_max_incomplete_event_size=HEAD_BYTES,
                 ws="none",
                 lifespan="off",
@@ -182,11 +200,10 @@ class Server:
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
-            )
+            ),
+            tls,
+            connections,
         )
-        if access is not None and access.tls is not None:
-            self._uvicorn.config.load()
-            self._uvicorn.config.ssl = access.tls
         self._thread: threading.Thread | None = None
 
     def start(self) -> tuple[str, int]:
@@ -210,6 +227,8 @@ class Server:
         """Answer what is under way and end; nothing happens if it does not run."""
         if self._thread is not None:
             self._app.state.page.close()  # its streams would never end by themselves
+            if self._logins is not None:
+                self._uvicorn.call(self._logins.close)
             self._uvicorn.should_exit = True
             self._thread.join(STOP_SECONDS)
             self._thread = None

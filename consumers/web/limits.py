@@ -1,4 +1,4 @@
-"""What one asker may take: connections, bytes of a request's head, seconds to send and to receive.
+"""What one connection may take: bytes of a request's head, seconds to send and to receive.
 
 A server without these is held up by whoever opens connections and sends or reads nothing.
 """
@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from consumers.web.connections import Connection, Connections
 
 __all__ = [
     "HEAD_BYTES",
-    "MAX_CONNECTIONS",
     "REQUEST_SECONDS",
     "WRITE_SECONDS",
+    "Front",
+    "Guard",
     "Limited",
-    "limited",
+    "head_bytes",
+    "refuse",
 ]
 
-MAX_CONNECTIONS = 256  # twice the pages that may be open: each may fetch beside its stream
-HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400
+# Of a request's headers and its connection: whether it may pass. Who refuses also answers.
+Guard = Callable[[Mapping[bytes, bytes], Connection, Send], Awaitable[bool]]
+
+HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400 or 431
+PIECE_BYTES = 1024  # of a head, looked at one after another
 REQUEST_SECONDS = 10.0  # from the first byte, or the connection, to a request's end
 WRITE_SECONDS = 20.0  # in which something must be read of an answer that fills its buffer
 
@@ -29,29 +39,44 @@ WRITE_SECONDS = 20.0  # in which something must be read of an answer that fills 
 class Limited(H11Protocol):
     """HTTP/1.1 by uvicorn, each connection within the limits; beyond them it is closed."""
 
-    refused: Counter[str]  # whom one server refused; `limited` sets it
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
+    _ahead = 0  # bytes that came while a request was being answered
+
+    def __init__(self, connection: Connection, connections: Connections, **options: Any) -> None:
+        super().__init__(**options)
+        self._connection, self._all = connection, connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection, unless there are too many."""
+        """Take the connection; its first request must come in time."""
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self.refused["connections"] += 1
-            transport.abort()
-        else:
-            self._expect_request()
+        self._expect_request()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; the clock runs while a request is unfinished."""
-        super().data_received(data)
+        """Take what came, a piece of a head at a time; the clock runs while one is unfinished.
+
+        h11 holds heads to their limit only while they are incomplete: one that comes at once would
+        pass, whatever its size.
+        """
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
+            if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
+                self._ahead += len(piece)
+                if self._ahead > HEAD_BYTES:
+                    self.transport.abort()
+                    return
+            super().data_received(piece)
+            if self.transport.is_closing():
+                return
         if self.conn.their_state is h11.DONE:
             self._cancel()
-        elif not self.transport.is_closing():
+        else:
             self._expect_request()
 
     def on_response_complete(self) -> None:
         """From here the shorter timeout of an idle connection counts."""
+        self._connection.admitted = self._connection.live = False
+        self._ahead = 0
         super().on_response_complete()
         self._cancel()
         if self.conn.their_state is h11.SEND_BODY:
@@ -71,9 +96,12 @@ class Limited(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
+        self._all.leave(self._connection)
         self._cancel()
         super().connection_lost(exc)
         self.resume_writing()
+        # Each knows the other: apart, they go at once, not when Python next looks for cycles.
+        self.cycle = None  # type: ignore[assignment]
 
     def _expect_request(self) -> None:
         if self._timer is None:
@@ -85,6 +113,53 @@ class Limited(H11Protocol):
             self._timer = None
 
 
-def limited(refused: Counter[str]) -> type[Limited]:
-    """The protocol of one server, which counts whom it refuses."""
-    return type("Limited", (Limited,), {"refused": refused})
+class Front:
+    """What every request passes: the limit of its head, then whoever guards the pages.
+
+    Parameters
+    ----------
+    app
+        What answers a request that is let in.
+    guard
+        Refuses a request itself and returns False, or lets it in.
+    connections
+        Those there are.
+    refused
+        Counts, under "head", those that are too long.
+    """
+
+    def __init__(
+        self, app: ASGIApp, guard: Guard, connections: Connections, refused: Counter[str]
+    ) -> None:
+        self._app, self._guard, self._refused = app, guard, refused
+        self._connections = connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        connection: Connection = scope["state"]["connection"]
+        if head_bytes(scope) > HEAD_BYTES:
+            self._refused["head"] += 1
+            await refuse(send, 431, f"expected a head of up to {HEAD_BYTES} bytes; send less\n")
+        elif await self._guard(dict(scope["headers"]), connection, send):
+            self._connections.admit(connection)
+            await self._app(scope, receive, send)
+
+
+def head_bytes(scope: Scope) -> int:
+    """The bytes of a request's line and headers, but for spaces that mean nothing."""
+    headers = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    return len(scope["raw_path"]) + len(scope["query_string"]) + headers + 16
+
+
+async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
+    """Answer with a line, and end the connection."""
+    body = why.encode()
+    every = [
+        *headers,
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": every})
+    await send({"type": "http.response.body", "body": body})

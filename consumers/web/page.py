@@ -29,10 +29,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from consumers.events import LATEST, Said
+from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
 from consumers.web.board import SECONDS, Board
+from consumers.web.connections import places
 from consumers.web.document import Why
-from consumers.web.status import explained, observed, published, status, told
+from consumers.web.status import explained, observed, published, status, told, without_bytes
 
 if TYPE_CHECKING:
     from consumers.web.app import Health
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
 MAX_STREAMS = 128  # open pages; one more is asked to come back later
+# By what a request was refused: too many pages, connections, questions to the model or logins to
+# check; a head that is too long; a foreign Host; no right password.
+REFUSALS = ("pages", "connections", "questions", "logins", "head", "host", "password")
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
 A_SECOND = 30  # documents that are sent to all pages together
 QUIET_SECONDS = 15.0  # without news before a line that says nothing: whoever is gone is noticed
@@ -74,14 +79,15 @@ class Page:
         Where it is in its life.
     boards
         Those of the shards this process runs, by number.
+    bytes_of_dead
+        Whether to show what came of a dead letter; a stranger is shown where it is and why.
 
     Attributes
     ----------
     open
         Streams that are open now.
     refused
-        How many were refused: "pages" beyond `MAX_STREAMS`, "connections" beyond all bounds,
-        "questions" while others wait.
+        How many were refused, by `REFUSALS`.
 
     Examples
     --------
@@ -90,9 +96,15 @@ class Page:
     """
 
     def __init__(
-        self, name: str, health: Callable[[], Health], boards: Callable[[], Mapping[int, Board]]
+        self,
+        name: str,
+        health: Callable[[], Health],
+        boards: Callable[[], Mapping[int, Board]],
+        *,
+        bytes_of_dead: bool = True,
     ) -> None:
         self._name, self._health, self._boards = name, health, boards
+        self._bytes_of_dead = bytes_of_dead
         self._files = _files()
         shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
         self._template = Template(shell)
@@ -102,7 +114,7 @@ class Page:
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, Said]] = {}
         self.open = 0
-        self.refused = Counter(dict.fromkeys(("pages", "connections", "questions"), 0))
+        self.refused = Counter(dict.fromkeys(REFUSALS, 0))
         self._closed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -151,10 +163,11 @@ class Page:
         )
 
     async def _events(self, request: Request) -> Response:
-        if self.open >= MAX_STREAMS:
+        # They keep their connections, so that half of all stays for everybody else.
+        if self.open >= (most := min(MAX_STREAMS, places() // 2)):
             self.refused["pages"] += 1
             return Response(
-                f"{MAX_STREAMS} pages are open; close one, or come back later\n",
+                f"{most} pages are open; close one, or come back later\n",
                 503,
                 headers=_HEADERS | {"retry-after": "30"},
                 media_type="text/plain",
@@ -205,6 +218,8 @@ class Page:
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
         document = status(self._name, self._key, _told(health), boards, shown, at)
+        if not self._bytes_of_dead:
+            document = without_bytes(document)
         text = msgspec.json.encode(document)
         for of in (self._made, self._shown):
             for gone in of.keys() - boards.keys():
@@ -255,6 +270,7 @@ class _Stream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._page.open += 1
+        scope["state"]["connection"].live = True
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -262,7 +278,7 @@ class _Stream(StreamingResponse):
 
 
 class PageCollector(Collector):
-    """How many look at a page, and how many were refused, since the process started."""
+    """Who looks at a page, who was refused, and lines left out, since the process started."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -280,6 +296,8 @@ class PageCollector(Collector):
         for reason, n in self._page.refused.items():
             refused.add_metric((reason,), n)
         yield refused
+        name = "headwater_log_lines_left_out_total"
+        yield CounterMetricFamily(name, _HELP[name], REPEATS.left_out)
 
 
 _HELP = {spec.name: spec.help for spec in METRICS}

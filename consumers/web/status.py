@@ -42,7 +42,7 @@ from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.explain import Explanation
 
-__all__ = ["CLASSES", "explained", "observed", "published", "status", "told"]
+__all__ = ["CLASSES", "explained", "observed", "published", "status", "told", "without_bytes"]
 
 CLASSES = 10  # in the confusion matrix; a wider one fits no screen
 INPUTS = 20  # partitions listed: those furthest behind
@@ -83,6 +83,15 @@ def status(
     view = None if board is None else board.view
     full = None if board is None or view is None else _shard(board, view, now)
     return Status(service, page, *health, now, lines, full)
+
+
+def without_bytes(document: Status) -> Status:
+    """The document without what came of dead letters: their details quote it."""
+    shard = document.shard
+    if shard is None:
+        return document
+    dead = [msgspec.structs.replace(each, detail="", value="") for each in shard.dead]
+    return msgspec.structs.replace(document, shard=msgspec.structs.replace(shard, dead=dead))
 
 
 def told(said: Said) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -55,6 +55,8 @@ class Service:
         What follows it, such as "--drain".
     environment
         Variables besides those of the tests.
+    prefix
+        A command that starts it, such as one that lowers a limit.
     """
 
     def __init__(
@@ -62,11 +64,12 @@ class Service:
         config_path: Path,
         *arguments: str,
         environment: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         self._said = tempfile.NamedTemporaryFile(prefix="headwater-said-")  # noqa: SIM115
         self._last_words: str | None = None
         self._process = subprocess.Popen(
-            [HEADWATER, "run", str(config_path), *arguments],
+            [*prefix, HEADWATER, "run", str(config_path), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self._said,
             stderr=subprocess.STDOUT,

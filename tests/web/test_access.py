@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import bcrypt
@@ -22,10 +22,13 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.commands.run import served
 from consumers.config import parse
 from consumers.errors import ConfigError
+from consumers.records import Outgoing
 from consumers.runner import Runner
-from consumers.web import access, limits
+from consumers.web import limits, logins
 from consumers.web.access import WebConfig, load_web_config
 from consumers.web.app import Health, Server, application
+from consumers.web.board import Board
+from tests.telemetry.views import view
 from tests.waiting import PATIENCE
 
 PASSWORD = "correct horse:battery"  # a colon is a part of it
@@ -131,7 +134,7 @@ def test_a_login_is_hashed_once_and_few_are_remembered(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         bcrypt, "checkpw", lambda given, hashed: checked.append(given) or check(given, hashed)
     )
-    monkeypatch.setattr(access, "_REMEMBERED", 3)
+    monkeypatch.setattr(logins, "REMEMBERED", 3)
     with serving(WebConfig(None, {"ann": HASH})) as address:
         right = [ask(address, headers=login("ann", PASSWORD)).status for _ in range(3)]
         once = len(checked)
@@ -297,6 +300,7 @@ port = 0
 host = "{host}"
 {more}
 """
+OPEN = "ANYBODY WHO REACHES 0.0.0.0:"
 
 
 @pytest.mark.parametrize(
@@ -311,30 +315,127 @@ host = "{host}"
 def test_open_port_without_a_password_is_one_loud_line(
     host: str, more: str, warned: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Said at each start, where others may reach it."""
+    """At each start, where others may reach it: the line names all that they can read."""
     write(tmp_path, f"basic_auth_users:\n  ann: {HASH}\n")
-    config = parse(CONFIG.format(host=host, more=more), directory=tmp_path)
-    runner = Runner.__new__(Runner)
-    runner.registry = CollectorRegistry()
-    runner._health = Health("live")
-    with caplog.at_level(logging.WARNING), served(config, runner) as url:
-        assert url is not None
+    with caplog.at_level(logging.WARNING), serving_of(host, more, tmp_path) as url:
+        assert url.startswith("http://")
     lines = [record.getMessage() for record in caplog.records]
 
-    assert url.startswith("http://")
-    assert [line.startswith("ANYBODY WHO REACHES 0.0.0.0:") for line in lines] == [True] * warned
+    assert [line.startswith(OPEN) for line in lines] == [True] * warned
+    assert all("METRICS, AND THE IDS, LABELS AND PREDICTIONS ON ITS PAGE" in line for line in lines)
 
 
-def test_head_that_is_too_long_is_refused() -> None:
-    """What a connection may fill before anybody has logged in is bounded."""
+@contextmanager
+def serving_of(host: str, more: str, directory: Path) -> Iterator[str]:
+    """The server of a configuration, with one dead letter on its page."""
+    config = parse(CONFIG.format(host=host, more=more), directory=directory)
+    runner = Runner.__new__(Runner)
+    runner.registry = CollectorRegistry()
+    runner._health, runner._shard, runner._config = Health("live"), 0, config
+    runner._turned, runner._max_idle = time.monotonic(), 300.0
+    runner.board = Board(time.time, lambda: Health("live"))
+    runner.board.recovered(view())
+    place = ((name, value) for name, value in DEAD.items())
+    runner.board.dead = (Outgoing("shop-dead-letters", None, b"SECRET", 0, tuple(place)),)
+    with served(config, runner) as url:
+        yield str(url)
+
+
+DEAD = {
+    "topic": b"orders",
+    "partition": b"0",
+    "offset": b"7",
+    "reason": b"unparsable",
+    "detail": b"expected JSON, got SECRET",
+}
+
+
+@pytest.mark.parametrize(
+    ("host", "more", "shown"),
+    [
+        ("127.0.0.1", "", True),
+        ("0.0.0.0", "", False),
+        ("0.0.0.0", 'web_config = "web.yml"', True),
+    ],
+)
+def test_bytes_of_dead_letters_are_behind_a_password_beyond_loopback(
+    host: str, more: str, shown: bool, tmp_path: Path
+) -> None:
+    """They are whatever a sender sent; strangers see where and why only."""
+    write(tmp_path, f"basic_auth_users:\n  ann: {HASH}\n")
+    with serving_of(host, more, tmp_path) as url:
+        port = int(url.rpartition(":")[2])
+        text = body(("127.0.0.1", port), "/status", login("ann", PASSWORD))
+        stream = socket.create_connection(("127.0.0.1", port), 10)
+        with stream:
+            head = "".join(f"{name}: {value}\r\n" for name, value in login("ann", PASSWORD).items())
+            stream.sendall(f"GET /events HTTP/1.1\r\nhost: localhost\r\n{head}\r\n".encode())
+            told = b""
+            while b"orders:0:7" not in told and (more := stream.recv(4096)):
+                told += more
+
+    assert ("SECRET" in text, b"SECRET" in told) == (shown, shown)
+    assert "orders:0:7" in text
+    assert "unparsable" in text
+
+
+def body(address: tuple[str, int], path: str, headers: dict[str, str]) -> str:
+    """The text of a page."""
+    with closing(http.client.HTTPConnection(*address, timeout=PATIENCE)) as connection:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().read().decode()
+
+
+FOREIGN = ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"]
+OURS = ["127.0.0.1", "localhost:8321", "LOCALHOST", "[::1]:8321", "10.0.0.7:8321", "x.localhost"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/status", "/events"])
+def test_foreign_host_is_refused_on_every_page(path: str) -> None:
+    """DNS rebinding: a site of the same name could read ids and records by its reader's browser."""
     with serving(None) as address:
-        fits = ask(address, headers={"x": "y" * (limits.HEAD_BYTES // 2)}).status
-        with socket.create_connection(address, 10) as held:
-            held.sendall(b"GET / HTTP/1.1\r\nx: " + b"y" * limits.HEAD_BYTES)
-            too_long = held.recv(4096)
+        found = {name: ask(address, path, {"host": name}).status for name in FOREIGN}
 
-    assert fits == 200
-    assert too_long.startswith(b"HTTP/1.1 400 ")
+    assert found == dict.fromkeys(FOREIGN, 421)
+
+
+def test_addresses_names_of_loopback_and_allowed_names_are_hosts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A name that is missing stands in the log with the key that allows it."""
+    more = 'allowed_hosts = ["headwater", "Metrics.example.org"]'
+    names = [*OURS, "headwater:8321", "metrics.example.org."]
+    with serving_of("0.0.0.0", more, tmp_path) as url:
+        address = "127.0.0.1", int(url.rpartition(":")[2])
+        found = {name: ask(address, headers={"host": name}).status for name in names}
+        other = ask(address, headers={"host": "prometheus"}).status
+
+    assert found == dict.fromkeys(names, 200)
+    assert other == 421
+    assert "got 'prometheus'" in caplog.text
+    assert "[http] allowed_hosts" in caplog.text
+
+
+def test_password_or_tls_takes_any_host(protected: tuple[str, int]) -> None:
+    """A foreign page has no password of ours, and no certificate for its name."""
+    assert ask(protected, headers={"host": "evil.example"}).status == 401
+    assert ask(protected, headers={"host": "x.org", **login("ann", PASSWORD)}).status == 200
+
+
+def test_refusals_are_counted_by_reason() -> None:
+    """Wrong passwords and foreign hosts, which nobody saw before."""
+    app = application(CollectorRegistry(), lambda: Health("live"))
+    server = Server(app, "127.0.0.1", 0, WebConfig(None, {"ann": HASH}))
+    address = server.start()
+    for headers in (login("ann", "wrong"), login("ann", "wrong"), {}):
+        ask(address, headers=headers)
+    server.stop()
+    open_to_all = Server(app, "127.0.0.1", 0)
+    ask(open_to_all.start(), headers={"host": "evil.example"})
+    open_to_all.stop()
+
+    counted = {reason: n for reason, n in app.state.page.refused.items() if n}
+    assert counted == {"password": 3, "host": 1}
 
 
 def closed_within(held: socket.socket, seconds: float) -> bool:
@@ -355,8 +456,8 @@ def closed_within(held: socket.socket, seconds: float) -> bool:
     [
         [b""],
         [b"GET /healthz HT"],
-        [b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", b"GET /heal"],
-        [b"GET /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nab"],
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n", b"GET /heal"],
+        [b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nab"],
     ],
 )
 def test_request_that_does_not_end_is_not_waited_for(
@@ -372,29 +473,3 @@ def test_request_that_does_not_end_is_not_waited_for(
 
         assert closed_within(held, 4)
         assert ask(address).status == 200
-
-
-def test_connections_beyond_the_limit_are_closed_and_the_others_served(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And when they end, there is room again."""
-    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
-    with serving(None) as address:
-        held = [socket.create_connection(address, 10) for _ in range(3)]
-        for each in held:  # served, so it has been counted
-            each.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n")
-            assert each.recv(4096).startswith(b"HTTP/1.1 200")
-        with socket.create_connection(address, 10) as one_more:
-            refused = closed_within(one_more, 5)
-        for each in held:
-            each.close()
-        deadline = time.monotonic() + PATIENCE
-        status = None
-        while status != 200 and time.monotonic() < deadline:
-            try:
-                status = ask(address).status
-            except (OSError, http.client.HTTPException):
-                continue
-
-    assert refused
-    assert status == 200

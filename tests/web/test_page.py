@@ -156,7 +156,7 @@ def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
     app = application(CollectorRegistry(), lambda: long, boards=lambda: {0: board})
     server = Server(app, "127.0.0.1", 0)
     with socket.create_connection(server.start(), 10) as lazy:
-        lazy.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        lazy.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         until(lambda: app.state.page.open == 1)
 
         def posted() -> bool:
@@ -176,7 +176,7 @@ def test_open_pages_end_with_the_server_and_silently(tmp_path, capfd) -> None:
     address = server.start()
     streams = [socket.create_connection(address, 10) for _ in range(3)]
     for stream in streams:
-        stream.sendall(b"GET /events HTTP/1.1\r\nhost: x\r\n\r\n")
+        stream.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert stream.recv(100).startswith(b"HTTP/1.1 200")
     with timed() as took:
         server.stop()

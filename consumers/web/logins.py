@@ -1,0 +1,224 @@
+"""Passwords, held to per request: bcrypt is slow by intention, and guesses must not be.
+
+Rule: one hash at a time, beside the server's thread. Whose turn it is goes by address: the one with
+the fewest wrong logins of late, and of several the newest. A right login is remembered and waits
+for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+
+from starlette.types import Send
+
+from consumers.web.connections import Connection
+from consumers.web.limits import refuse
+
+__all__ = ["Logins"]
+
+REMEMBERED = 100  # wrong logins whose answer is kept; a bcrypt hash of cost 12 takes 0.2 s
+LONGEST_PASSWORD = 72  # bytes; bcrypt sees no more, and its library refuses more
+WAITING = 128  # logins that may wait for their turn; beyond, the oldest of the fullest address goes
+WAIT_SECONDS = 10.0  # for a turn at most
+ADDRESSES = 1024  # whose wrong logins are counted
+LATELY_SECONDS = 60.0  # without another wrong login, and those of an address are forgotten
+FREE = 5  # wrong logins of an address that are answered at once
+# How much longer than its hash took, and for how long at most, the answer to another one waits.
+# Whoever waits for answers, over a hundred connections, leaves every second hash to others.
+SLOWER, SLOWEST_SECONDS = 200, 30.0
+
+
+class Logins:
+    """Answers 401 unless a request names a user with the right password.
+
+    At most `REMEMBERED` wrong logins are remembered beside the right ones, all as keyed hashes.
+    Who was let in once does not wait for those who guess, and is not forgotten for them. An unknown
+    name takes as long as a wrong password.
+
+    Parameters
+    ----------
+    users
+        Name to bcrypt hash, at least one.
+    refused
+        Counts, under "password", requests without a right login, and under "logins" those that
+        were not judged since too many waited.
+    """
+
+    def __init__(self, users: Mapping[str, str], refused: Counter[str]) -> None:
+        self._users = {name.encode(): hashed.encode() for name, hashed in users.items()}
+        self._any = next(iter(self._users.values()))
+        self._refused = refused
+        self._key = secrets.token_bytes(32)
+        self._right: set[bytes] = set()  # one a user: a hash has one password
+        self._wrong: OrderedDict[bytes, None] = OrderedDict()
+        self._turns = Turns()
+        self._closed = asyncio.Event()
+
+    def close(self) -> None:
+        """Let no answer wait any longer; in the server's thread."""
+        self._closed.set()
+
+    async def __call__(
+        self, headers: Mapping[bytes, bytes], connection: Connection, send: Send
+    ) -> bool:
+        """Whether the request may pass; who may not is answered."""
+        right = await self._judged(headers.get(b"authorization", b""), connection)
+        if right is None:
+            self._refused["logins"] += 1
+            await refuse(
+                send, 429, "too many logins wait to be checked; try again\n", (b"retry-after", b"1")
+            )
+        elif not right:
+            self._refused["password"] += 1
+            basic = (b"www-authenticate", b'Basic realm="headwater", charset="UTF-8"')
+            await refuse(send, 401, "unauthorized\n", basic)
+        return right is True
+
+    async def _judged(self, header: bytes, connection: Connection) -> bool | None:
+        """Whether a login is right; None where nobody can tell in time."""
+        parsed = _parsed(header)
+        if parsed is None:
+            return False
+        name, password = parsed
+        login = hmac.digest(self._key, name + b":" + password, hashlib.sha256)
+        if login in self._right:
+            return True
+        if login in self._wrong:
+            self._wrong.move_to_end(login)
+            return False
+        if not await self._turns.take(connection):
+            return None
+        try:
+            if login in self._right:  # since it began to wait
+                return True
+            began = time.monotonic()
+            right = login not in self._wrong and await asyncio.to_thread(
+                self._verify, name, password
+            )
+            took = time.monotonic() - began
+        finally:
+            self._turns.give()
+        if right:
+            self._right.add(login)
+            return True
+        self._wrong[login] = None
+        while len(self._wrong) > REMEMBERED:
+            self._wrong.popitem(last=False)
+        if self._turns.wrong(connection.source) > FREE:
+            await self._pause(min(SLOWER * took, SLOWEST_SECONDS))
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
+        except TimeoutError:
+            return
+
+    def _verify(self, name: bytes, password: bytes) -> bool:
+        import bcrypt
+
+        right = bool(bcrypt.checkpw(password, self._users.get(name, self._any)))
+        return right and name in self._users
+
+
+class Turns:
+    """Whose login is checked next.
+
+    Within an address it is the newest: whoever guesses over many connections fills the end of its
+    own queue, and one more login from there is not behind them all.
+    """
+
+    def __init__(self) -> None:
+        self._busy = False
+        # By address, in the order they came: the connections that wait, the oldest first.
+        self._waiting: dict[str, list[tuple[asyncio.Future[bool], Connection]]] = {}
+        self._errors: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how many, when the last
+
+    async def take(self, connection: Connection) -> bool:
+        """Wait for a turn; False where none came in time. Each turn must be given back."""
+        if not self._busy:
+            self._busy = True
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiting.setdefault(connection.source, []).append((waiter, connection))
+        self._bound()
+        timer = loop.call_later(WAIT_SECONDS, self._refuse, connection.source, waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.result():
+                self.give()
+            raise
+        finally:
+            timer.cancel()
+            self._forget(connection.source, waiter)
+
+    def give(self) -> None:
+        """Give the turn to the next."""
+        while self._waiting:
+            source = min(reversed(self._waiting), key=self._lately)
+            queue = self._waiting.pop(source)
+            waiter, connection = queue.pop()
+            if queue:
+                self._waiting[source] = queue  # behind the others
+            if waiter.done():
+                continue
+            waiter.set_result(not connection.ended)
+            if not connection.ended:
+                return
+        self._busy = False
+
+    def wrong(self, source: str) -> int:
+        """Note a wrong login; how many there were lately."""
+        count = self._lately(source) + 1
+        self._errors[source] = count, time.monotonic()
+        self._errors.move_to_end(source)
+        while len(self._errors) > ADDRESSES:
+            self._errors.popitem(last=False)
+        return count
+
+    def _lately(self, source: str) -> int:
+        count, at = self._errors.get(source, (0, 0.0))
+        return count if time.monotonic() - at < LATELY_SECONDS else 0
+
+    def _bound(self) -> None:
+        if sum(map(len, self._waiting.values())) > WAITING:
+            source = max(self._waiting, key=lambda source: len(self._waiting[source]))
+            waiter, _ = self._waiting[source][0]
+            self._refuse(source, waiter)
+
+    def _refuse(self, source: str, waiter: asyncio.Future[bool]) -> None:
+        self._forget(source, waiter)
+        if not waiter.done():
+            waiter.set_result(False)
+
+    def _forget(self, source: str, waiter: asyncio.Future[bool]) -> None:
+        queue = [each for each in self._waiting.get(source, ()) if each[0] is not waiter]
+        if queue:
+            self._waiting[source] = queue
+        else:
+            self._waiting.pop(source, None)
+
+
+def _parsed(header: bytes) -> tuple[bytes, bytes] | None:
+    """Name and password of an Authorization header; None where it holds none."""
+    scheme, _, encoded = header.partition(b" ")
+    if scheme.lower() != b"basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+    except binascii.Error:
+        return None
+    if not colon or len(password) > LONGEST_PASSWORD or b"\0" in password:
+        return None
+    return name, password

@@ -1,0 +1,239 @@
+"""Connections beyond their number, their bytes and their time, and what is left of them."""
+
+from __future__ import annotations
+
+import asyncio.sslproto
+import gc
+import re
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+
+import bcrypt
+import pytest
+import trustme
+from prometheus_client.registry import CollectorRegistry
+
+from consumers.web import connections, page
+from consumers.web.access import WebConfig
+from consumers.web.app import Health, Server, application
+from consumers.web.connections import Connection, Connections
+from consumers.web.limits import HEAD_BYTES, Limited
+from tests.waiting import PATIENCE, until
+
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+HASH = bcrypt.hashpw(b"correct", b"$2b$04$abcdefghijklmnopqrstuu").decode()
+
+
+class Running:
+    """A server, live, and what it refused."""
+
+    def __init__(self, config: WebConfig | None) -> None:
+        app = application(CollectorRegistry(), lambda: Health("live"))
+        self.refused: Counter[str] = app.state.page.refused
+        self.server = Server(app, "127.0.0.1", 0, config)
+        self.address = self.server.start()
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        """A connection."""
+        return socket.create_connection(self.address, PATIENCE, (source, 0))
+
+
+@contextmanager
+def serving(config: WebConfig | None = None) -> Iterator[Running]:
+    """A server for one test."""
+    running = Running(config)
+    try:
+        yield running
+    finally:
+        running.server.stop()
+
+
+@pytest.fixture(scope="module")
+def secure() -> tuple[WebConfig, ssl.SSLContext]:
+    """TLS for a server, and for its clients."""
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    return WebConfig(server, {}), client
+
+
+def answered(held: socket.socket, request: bytes = GET) -> int:
+    """The status of the answer; 0 where the connection ends instead."""
+    try:
+        held.sendall(request)
+        found = b""
+        while (more := held.recv(4096)) and not _whole(found := found + more):
+            pass
+    except OSError:
+        return 0
+    return int(found.split()[1]) if found else 0
+
+
+def _whole(answer: bytes) -> bool:
+    """Whether it is an answer to its end, or a stream that has begun."""
+    head, end, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head)
+    return bool(end) and (length is None or len(body) >= int(length[1]))
+
+
+def ended(held: socket.socket) -> bool:
+    """Whether the other side has ended the connection."""
+    held.settimeout(PATIENCE)
+    try:
+        return held.recv(4096) == b""
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_newcomer_is_answered_when_all_places_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 idle connections locked out `/healthz`: the oldest of those that send nothing goes."""
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with serving() as running, ExitStack() as held:
+        idle = [held.enter_context(running.connect()) for _ in range(8)]
+        newcomers = [held.enter_context(running.connect()) for _ in range(3)]
+        statuses = [answered(each) for each in newcomers]
+        gone = [ended(each) for each in idle[:3]]
+        kept = answered(idle[3])
+
+    assert statuses == [200] * 3
+    assert gone == [True] * 3
+    assert kept == 200
+    assert running.refused["connections"] == 3
+
+
+def test_who_opens_many_pays_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One connection of another address stays, though it is older than all of the crowd's."""
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    with serving() as running, ExitStack() as held:
+        quiet = held.enter_context(running.connect("127.0.0.2"))
+        until(lambda: answered(quiet) == 200)
+        for _ in range(40):
+            held.enter_context(running.connect("127.0.0.3"))
+        until(lambda: running.refused["connections"] >= 33)
+
+        assert answered(quiet) == 200
+
+
+def test_live_pages_keep_their_places_and_leave_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten places five may be live pages; a crowd does not take those."""
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 10)
+    request = b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with serving() as running, ExitStack() as held:
+        pages = [held.enter_context(running.connect()) for _ in range(6)]
+        opened = [answered(each, request) for each in pages]
+        for _ in range(40):
+            held.enter_context(running.connect())
+        until(lambda: running.refused["connections"] >= 30)
+        open_pages = running.server._app.state.page.open
+
+    assert opened == [200] * 5 + [503]
+    assert open_pages == 5
+    assert running.refused["pages"] == 1
+    assert page.MAX_STREAMS * 2 <= 256
+
+
+@pytest.mark.parametrize("kind", ["idle", "half", "plain", "whole"])
+def test_tls_connections_are_limited_before_their_handshake(
+    kind: str, secure: tuple[WebConfig, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they held is free at once: asyncio's 256 KiB each do not wait for a search of cycles.
+
+    But for one now and then, whose handshake fails twice.
+    """
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    config, trusting = secure
+    gc.collect()
+    gc.disable()
+    try:
+        with serving(config) as running:
+            with ExitStack() as held:
+                for _ in range(60):
+                    one = held.enter_context(running.connect())
+                    if kind == "half":
+                        one.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"x" * 100)
+                    elif kind == "plain":
+                        one.sendall(GET)
+                    elif kind == "whole":
+                        wrapped = trusting.wrap_socket(one, server_hostname="127.0.0.1")
+                        assert answered(held.enter_context(wrapped)) == 200
+                with (
+                    running.connect() as one,
+                    trusting.wrap_socket(one, server_hostname="127.0.0.1") as last,
+                ):
+                    status = answered(last)
+            kinds = (asyncio.sslproto.SSLProtocol, Limited, Connection)
+            until(lambda: sum(isinstance(each, kinds) for each in gc.get_objects()) < 12)
+    finally:
+        gc.enable()
+
+    assert status == 200
+
+
+def head(size: int, filler: bytes = b"y") -> bytes:
+    """A request whose head has so many bytes."""
+    start, end = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ", b"z\r\n\r\n"
+    return start + filler * (size - len(start) - len(end)) + end
+
+
+@pytest.mark.parametrize("filler", [b"y", b" "])
+@pytest.mark.parametrize("before", [b"", GET])
+@pytest.mark.parametrize(("size", "taken"), [(HEAD_BYTES - 64, True), (100_000, False)])
+def test_head_is_bounded_however_it_comes(
+    filler: bytes, before: bytes, size: int, taken: bool
+) -> None:
+    """At once, of spaces, or behind another request: 100,000 bytes were accepted."""
+    with serving() as running, running.connect() as held:
+        found = b""
+        try:
+            held.sendall(before + head(size, filler))
+            held.shutdown(socket.SHUT_WR)
+            while more := held.recv(4096):
+                found += more
+        except OSError:  # the end of a connection that is refused while it sends
+            pass
+
+    assert found.count(b"HTTP/1.1 200 ") == (before != b"") * (taken or b"200" in found) + taken
+
+
+def test_places_are_a_quarter_of_the_files_that_may_be_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rest is for the log, snapshots and what else the service opens."""
+    found = []
+    for soft in (1024, 160, 20, 1_000_000, connections.resource.RLIM_INFINITY):
+        monkeypatch.setattr(connections.resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        found.append(connections.places())
+
+    assert found == [256, 40, 8, 256, 256]
+
+
+def test_connections_never_exceed_their_limit_whatever_comes() -> None:
+    """Random arrivals, ends, admissions and pages: an honest address keeps its one connection."""
+    for seed in range(200):
+        random, limit = Random(seed), 8
+        table = Connections(limit, Counter())
+        ours = table.enter("us", lambda: None)
+        table.admit(ours)
+        crowd: list[Connection] = []
+        for _ in range(200):
+            open_ = [each for each in crowd if not each.ended]
+            what = random.random()
+            if what < 0.6 or not open_:
+                crowd.append(table.enter(random.choice("abc"), lambda: None))
+            elif what < 0.8:
+                table.leave(random.choice(open_))
+            else:
+                one = random.choice(open_)
+                table.admit(one)
+                one.live = random.random() < 0.5 and sum(e.live for e in open_) < limit // 2
+
+            assert len(table) <= limit
+            assert not ours.ended, seed
