@@ -73,6 +73,7 @@ def advance(
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
         drift=drift,
         aside=aside is not None,
+        topics=live.adopting,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
@@ -80,6 +81,8 @@ def advance(
     if aside:
         aside(outputs)  # should this fail, recovery says them again: the entry is the last
     live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
+    live.topics, live.adopting = live.topics | entry.topics, {}
+    live.tails |= journal.tails(batch)
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 

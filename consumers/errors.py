@@ -4,6 +4,7 @@ HeadwaterError
 ├── RecordError     the sender: the record becomes a dead letter, the service goes on
 ├── ConfigError     the operator: one line, exit 2
 ├── TransportError  the broker or the log: one line, exit 1; recovery starts from the journal
+├── InputChangedError  the operator decides: an input is not what was consumed; one line, exit 2
 ├── FencedError     another process owns the shard now: exit 3
 └── SnapshotError   a damaged or foreign snapshot: the next older one is tried
 
@@ -22,6 +23,7 @@ __all__ = [
     "DeadLetterReason",
     "FencedError",
     "HeadwaterError",
+    "InputChangedError",
     "RecordError",
     "RecordTooLargeError",
     "SnapshotError",
@@ -72,6 +74,12 @@ class RecordTooLargeError(TransportError):
 
 class UnreadableCodecError(TransportError):
     """Records are compressed in a way that this installation cannot read."""
+
+
+class InputChangedError(HeadwaterError):
+    """An input topic was made again, or has lost records that were consumed."""
+
+    exit_code = 2
 
 
 class FencedError(HeadwaterError):

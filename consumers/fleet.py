@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.config import Config
+from consumers.inputs import Decision
 from consumers.runner import Runner
 from consumers.telemetry.families import united
 from consumers.transports.protocol import Log
@@ -56,6 +57,8 @@ class Fleet:
         Whether to end at the present end of the inputs.
     new_journal
         See `Runner`.
+    decision
+        What an operator says of inputs that are not what was consumed.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Fleet:
         *,
         drain: bool = False,
         new_journal: bool = False,
+        decision: Decision | None = None,
     ) -> None:
         self._stop = stop
         self._logs = ExitStack()
@@ -75,7 +79,13 @@ class Fleet:
             log = opened()
             self._logs.callback(log.close)
             self._runners[number] = Runner(
-                config, log, stop, shard=number, drain=drain, new_journal=new_journal
+                config,
+                log,
+                stop,
+                shard=number,
+                drain=drain,
+                new_journal=new_journal,
+                decision=decision,
             )
         self._error: BaseException | None = None
         self.registry = CollectorRegistry()

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from consumers.errors import TransportError
-from consumers.journal import Check, Entry, Identity, Journaled, Merge, Reset, Roster
+from consumers.journal import (
+    Check,
+    Entry,
+    Identity,
+    Inputs,
+    Journaled,
+    Merge,
+    Range,
+    Reset,
+    Roster,
+    tails,
+)
 from consumers.lineup import Lineup
 from consumers.records import UNBOUNDED, Batch, Partition
 from consumers.shard import Before, Outcome, Shard
@@ -21,7 +32,18 @@ from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
 from stream.schema import Field
 
-__all__ = ["Course", "Live", "Progress", "Sources", "course", "linked", "replay", "steps"]
+__all__ = [
+    "Course",
+    "Live",
+    "Progress",
+    "Sources",
+    "course",
+    "linked",
+    "move",
+    "pass_inputs",
+    "replay",
+    "steps",
+]
 
 WINDOW = 100_000  # records read back by one call of the log
 
@@ -49,7 +71,9 @@ class Live:
     `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
     is another here; `last` what came of the last entry replayed, piece by piece, where its outputs
     were written after it and so may not have been; `chain` the hash of every bit said and scored
-    so far; `diverged` the first entry that a river model did not repeat.
+    so far; `diverged` the first entry that a river model did not repeat. `topics` are the ids of
+    the input topics as the journal knows them, `adopting` those that its next entry will add, and
+    `tails` the last records consumed of each partition.
     """
 
     shard: Shard
@@ -67,6 +91,9 @@ class Live:
     last: Sequence[Outcome] = ()
     diverged: int | None = None
     news: tuple[str, ...] = ()
+    topics: dict[str, str] = field(default_factory=dict)
+    adopting: dict[str, str] = field(default_factory=dict)
+    tails: dict[Partition, Range] = field(default_factory=dict)
 
 
 def linked(chain: str, outcome: Outcome) -> str:
@@ -79,33 +106,50 @@ class Course:
     """What lies ahead in the journal.
 
     `cuts`: which entries a later reset cuts out of the history, for each cut those after the first
-    number and before the second; `records` is how many records the others consumed.
+    number and before the second; `records` is how many records the others consumed. `begun` are
+    partitions that begin again, with the last entry that says so: what was consumed of them before
+    it is not in the log any more.
     """
 
     records: int = 0
     cuts: tuple[tuple[int, int], ...] = ()
+    begun: tuple[tuple[Partition, int], ...] = ()
 
     def without(self, seq: int) -> int | None:
         """The reset that cut entry `seq` out; None where it is part of the history."""
         return next((reset for to, reset in self.cuts if to < seq < reset), None)
 
+    def replaced(self, entry: Entry) -> str | None:
+        """Why the records of an entry cannot be read again; None where they may be there."""
+        begun = dict(self.begun)
+        for r in entry.ranges:
+            partition = Partition(r.topic, r.partition)
+            if entry.seq < begun.get(partition, -1):
+                again = begun[partition]
+                return f"{partition} began again at entry {again}; entry {entry.seq} is of before"
+        return None
+
 
 def course(log: Log, partition: Partition, start: int, end: int) -> Course:
     """What the journal holds from `start` up to `end`; read twice only where there is a reset."""
     records, resets = 0, []
+    begun: dict[Partition, int] = {}
     for _, entry in entries(log, partition, start, end):
         if isinstance(entry, Reset):
             resets.append(entry)
+        if isinstance(entry, Inputs):
+            begun |= {Partition(t, n): entry.seq for t, n, _ in entry.starts}
+            begun |= {Partition(t, n): entry.seq for t, n in entry.gone}
         records += _size(entry)
     cuts: list[tuple[int, int]] = []
     for reset in reversed(resets):
         if not any(to < reset.seq < by for to, by in cuts):  # a reset may be cut out itself
             cuts.append((reset.to, reset.seq))
-    ahead = Course(records, tuple(cuts))
+    ahead = Course(records, tuple(cuts), tuple(begun.items()))
     if not cuts:
         return ahead
     left = entries(log, partition, start, end)
-    return Course(sum(_size(e) for _, e in left if ahead.without(e.seq) is None), ahead.cuts)
+    return replace(ahead, records=sum(_size(e) for _, e in left if ahead.without(e.seq) is None))
 
 
 def _size(entry: Journaled) -> int:
@@ -174,6 +218,7 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live) -> Iterator[Outcom
     check, before, last = Check(entry), Before(), list[Outcome]()
     for batch in pieces:
         whole = check.add(batch)
+        live.tails |= tails(batch)
         outcome = live.shard.process(
             batch,
             entry.now,
@@ -194,21 +239,45 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live) -> Iterator[Outcom
     check.end()
 
 
-def _pass_over(entry: Entry | Reset | Roster, live: Live, cut: bool) -> None:
-    """A reset or a roster, or an entry that a reset cut out: consumed, and no more."""
+def _pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, cut: bool) -> None:
+    """An entry without records, or one that a reset cut out: consumed, and no more."""
+    _move(entry, live)
     if isinstance(entry, Entry):
-        _move(entry, live)
+        live.tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
     elif not cut:
         _check_chain(entry, live)
         if isinstance(entry, Roster):
             live.shard.line_up(Lineup(entry.challengers, entry.threshold), entry.champion)
 
 
-def _move(entry: Entry, live: Live) -> None:
-    live.shard.positions |= _ends(entry)
+def _move(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
+    """What it says of the inputs holds also where a reset cut it out: they are what they are."""
+    if isinstance(entry, Inputs):
+        pass_inputs(entry, live)
+    elif isinstance(entry, Entry):
+        move(entry, live.shard.positions)
+        live.topics |= entry.topics
 
 
-def _check_chain(entry: Entry | Reset | Roster, live: Live) -> None:
+def pass_inputs(entry: Inputs, live: Live) -> None:
+    """Have the inputs as the entry says."""
+    move(entry, live.shard.positions)
+    for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
+        live.tails.pop(Partition(topic, number), None)
+    live.topics |= entry.topics
+
+
+def move(entry: Journaled, positions: dict[Partition, int]) -> None:
+    """Bring the positions of the inputs past an entry."""
+    if isinstance(entry, Entry):
+        positions |= _ends(entry)
+    elif isinstance(entry, Inputs):
+        positions |= {Partition(topic, number): at for topic, number, at in entry.starts}
+        for gone in entry.gone:
+            positions.pop(Partition(*gone), None)
+
+
+def _check_chain(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
     """Whether the shard said and scored what it did when the entry was written, bit for bit."""
     if live.chain == entry.chain:
         return
@@ -225,9 +294,9 @@ def _check_chain(entry: Entry | Reset | Roster, live: Live) -> None:
 
 def _windows(
     found: Iterable[tuple[int, Journaled]], ahead: Course
-) -> Iterator[list[tuple[int, Entry | Reset | Roster]]]:
+) -> Iterator[list[tuple[int, Entry | Reset | Roster | Inputs]]]:
     """Entries whose records are read in one go; what is cut out, and what has none, stand alone."""
-    window: list[tuple[int, Entry | Reset | Roster]] = []
+    window: list[tuple[int, Entry | Reset | Roster | Inputs]] = []
     size = 0
     for at, entry in found:
         if isinstance(entry, Identity):
@@ -253,14 +322,16 @@ class _Reader:
     """
 
     def __init__(self, log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> None:
-        starts = {p: shard.positions[p] for p in found.inputs}
-        ends = dict(starts)
+        ends: dict[Partition, int] = {}
         for entry in window:
             ends |= _ends(entry)
-        moved = [p for p in found.inputs if ends[p] > starts[p]]
-        self._none = dict.fromkeys(found.inputs, 0)
+        # The journal knows best: whoever wrote it may have seen partitions that were added since.
+        inputs = sorted({*found.inputs, *ends})
+        starts = {p: shard.positions.get(p, 0) for p in inputs}
+        moved = [p for p in ends if ends[p] > starts[p]]
+        self._none = dict.fromkeys(inputs, 0)
         self._max_bytes = found.max_bytes
-        self._merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
+        self._merge = Merge(inputs, found.label_topics, 2 * found.max_bytes)
         self._read = log.read(
             {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
         )

@@ -1,8 +1,8 @@
 """The journal: what a shard consumed, entry by entry, and the order it consumed it in. Pure.
 
 Entry 0 is the `Identity` of the service; each later one is an `Entry`, the offset range of every
-partition that moved, a `Reset` or a `Roster`. The order inside an entry is not stored: it is
-recomputed from the records by `merge`, so it never depends on how polls happened to fall.
+partition that moved, a `Reset`, a `Roster` or `Inputs`. The order inside an entry is not stored: it
+is recomputed from the records by `merge`, so it never depends on how polls happened to fall.
 
 Order (version 1): a k-way merge of the partitions' heads by (record timestamp, observation before
 label, topic, partition); within a partition offsets are never reordered.
@@ -26,6 +26,7 @@ __all__ = [
     "Check",
     "Entry",
     "Identity",
+    "Inputs",
     "Journaled",
     "Merge",
     "Range",
@@ -35,12 +36,15 @@ __all__ = [
     "encode",
     "entry_of",
     "merge",
+    "tails",
     "written",
 ]
 
 MERGE_VERSION = 1
 FIRST_JOIN_RULES = 1  # of a journal that does not name them
 NO_CLOCK = 1 << 62  # every timestamp is credible
+TAIL_RECORDS = 64  # of each partition, kept to know its log by
+TAIL_BYTES = 64 * 1024
 
 
 class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
@@ -93,6 +97,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     every prediction and score bit so far: a replay that goes another way shows at once. `drift` is
     what is watched from this entry on, where that changed: an alarm may change the model. `aside`
     says that its outputs were written after it, outside of its transaction (at least once).
+    `topics` are the ids of input topics that the journal did not know before.
     """
 
     seq: int
@@ -105,6 +110,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     max_dead_letter_ratio: float = 0.5
     drift: dict[str, Any] | None = None
     aside: bool = False
+    topics: dict[str, str] = {}
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -137,7 +143,23 @@ class Roster(msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_d
     reason: str = ""
 
 
-Journaled = Identity | Entry | Reset | Roster
+class Inputs(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
+    """From here on the inputs are others: partitions were added, or a topic was made again.
+
+    `starts` is where reading goes on, for partitions that are new or begin again; `gone` those that
+    exist no more; `topics` the ids that hold from here on. `chain` is that of the entry before.
+    """
+
+    seq: int
+    now: int
+    chain: str
+    starts: list[tuple[str, int, int]] = []
+    gone: list[tuple[str, int]] = []
+    topics: dict[str, str] = {}
+    reason: str = ""
+
+
+Journaled = Identity | Entry | Reset | Roster | Inputs
 
 _decoder: msgspec.json.Decoder[Journaled] = msgspec.json.Decoder(Journaled)
 _encoder = msgspec.json.Encoder()
@@ -390,6 +412,7 @@ def entry_of(
     max_dead_letter_ratio: float = 0.5,
     drift: dict[str, Any] | None = None,
     aside: bool = False,
+    topics: Mapping[str, str] | None = None,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -401,7 +424,7 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
-    skips, max_dead_letter_ratio, drift, aside
+    skips, max_dead_letter_ratio, drift, aside, topics
         See `Entry`.
     """
     sums = _checksums(batch)
@@ -409,7 +432,18 @@ def entry_of(
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(seq, now, ranges, *said, chain, list(skips), max_dead_letter_ratio, drift, aside)
+    return Entry(
+        seq,
+        now,
+        ranges,
+        *said,
+        chain,
+        list(skips),
+        max_dead_letter_ratio,
+        drift,
+        aside,
+        dict(topics or {}),
+    )
 
 
 class Check:
@@ -467,6 +501,28 @@ class Check:
                     f"with checksum {r.crc32:08x}, the log now gives {count}; its records have "
                     "changed or expired, and this model cannot be rebuilt from them"
                 )
+
+
+def tails(batch: Batch) -> dict[Partition, Range]:
+    """The last records of each partition of a batch: what its log is known by afterwards."""
+    out = {}
+    for part in filter(len, batch.parts):
+        size = count = 0
+        for key, value in zip(reversed(part.keys), reversed(part.values), strict=True):
+            size += len(key or b"") + len(value or b"")
+            if count and (count == TAIL_RECORDS or size > TAIL_BYTES):
+                break
+            count += 1
+        last = Fetched(
+            part.partition,
+            part.offsets[-count:],
+            part.timestamps[-count:],
+            part.keys[-count:],
+            part.values[-count:],
+        )
+        first, end = last.offsets[0], last.offsets[-1] + 1
+        out[part.partition] = Range(*part.partition, first, end, count, checksum(last))
+    return out
 
 
 def _checksums(batch: Batch) -> dict[Partition, int]:

@@ -18,6 +18,7 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.config import Config
 from consumers.errors import FencedError
 from consumers.fleet import Union, worst
+from consumers.inputs import Decision
 from consumers.runner import Runner
 from consumers.standby import Standby
 from consumers.transports.protocol import Log, Member
@@ -42,7 +43,8 @@ class _Run:
         shard: int,
         standby: Standby,
         new_journal: bool,
-    ):
+        decision: Decision | None,
+    ) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._standby, self._log = standby, opened()
@@ -54,6 +56,7 @@ class _Run:
             shard=shard,
             warm=standby.release,
             new_journal=new_journal,
+            decision=decision,
         )
         self.thread = threading.Thread(target=self._run, name=f"shard-{shard}")
         self.thread.start()
@@ -83,6 +86,8 @@ class Shared:
         Set it to end after the commits in hand.
     new_journal
         See `Runner`; once a shard.
+    decision
+        What an operator says of inputs that are not what was consumed; for a shard's first run.
     """
 
     def __init__(
@@ -93,8 +98,10 @@ class Shared:
         stop: threading.Event,
         *,
         new_journal: bool = False,
+        decision: Decision | None = None,
     ) -> None:
         self._begin = set(range(config.scale.shards)) if new_journal else set[int]()
+        self._decisions = dict.fromkeys(range(config.scale.shards), decision)
         self._config, self._opened, self._member, self._stop = config, opened, member, stop
         self._standbys = {n: self._follow(n) for n in range(config.scale.shards)}
         self._runs: dict[int, _Run] = {}
@@ -151,7 +158,8 @@ class Shared:
         standby = self._standbys.pop(shard)
         followed = "from the start" if standby.seq is None else f"behind entry {standby.seq}"
         log.info("shard %d is ours, taken over %s", shard, followed)
-        self._runs[shard] = _Run(self._config, self._opened, shard, standby, shard in self._begin)
+        begin, decision = shard in self._begin, self._decisions.pop(shard, None)
+        self._runs[shard] = _Run(self._config, self._opened, shard, standby, begin, decision)
         self._begin.discard(shard)
 
     def _ended(self, shard: int, run: _Run) -> None:

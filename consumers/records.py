@@ -19,6 +19,7 @@ __all__ = [
     "Outgoing",
     "Partition",
     "Record",
+    "Topic",
     "credible",
     "record_bytes",
 ]
@@ -39,6 +40,18 @@ class Partition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.number}]"
+
+
+class Topic(NamedTuple):
+    """What a log says of a topic.
+
+    `id` is another one for each topic that is made, also under a name that was used before, and ""
+    where the log has no ids. `epochs` counts the elections of each partition's leader.
+    """
+
+    partitions: int
+    id: str = ""
+    epochs: tuple[int, ...] = ()
 
 
 class Record(NamedTuple):

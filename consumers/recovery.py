@@ -19,7 +19,8 @@ from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
-from consumers.journal import Entry, Identity
+from consumers.inputs import Decision, settle
+from consumers.journal import Entry, Identity, Range
 from consumers.records import Partition
 from consumers.roster import adopt
 from consumers.shard import Shard
@@ -90,6 +91,7 @@ def recover(
     progress: Progress = lambda done, total: None,
     warm: Live | None = None,
     new_journal: bool = False,
+    decision: Decision | None = None,
 ) -> Live:
     """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
 
@@ -103,11 +105,15 @@ def recover(
         A shard that has followed the journal: it is gone on from, where that is possible.
     new_journal
         Whether an empty journal is begun although the service has run before.
+    decision
+        What an operator says of inputs that are not what was consumed.
 
     Raises
     ------
     ConfigError
         The journal is empty, and the service has run before.
+    InputChangedError
+        An input is not what was consumed, and there is no decision.
     """
     end = log.end_offsets([found.journal])[found.journal]
     # On Kafka an aborted first commit leaves offsets of the journal without a record behind.
@@ -125,9 +131,25 @@ def recover(
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
     say_again(log, live)
+    settle(
+        config,
+        log,
+        owner,
+        found,
+        live,
+        lambda: _save(config, store, live),
+        now=now,
+        decision=decision,
+    )
     adopt(config, owner, found, live, now)
     owner.seek(live.shard.positions)
     return live
+
+
+def _save(config: Config, store: SnapshotStore, live: Live) -> None:
+    own = store.of(live.identity)
+    with own.locked():
+        own.write(about_of(config, live), live.shard.to_state())
 
 
 def say_again(log: Log, live: Live) -> None:
@@ -178,7 +200,6 @@ def _rebuilt(
     )
     if store is not None:
         live.refused = tuple(store.refused)
-    _fit_inputs(live.shard, found)
     replay(log, found, live, end, ahead, progress)
     return live
 
@@ -210,20 +231,14 @@ def _course(
     if reset is not None:
         return ahead, f"cut out of the history by entry {reset}, a rollback"
     here = {p: at for p, at in shard.positions.items() if p in found.inputs}
-    left = origin.left.entries(position, origin.left.end)
-    needed = (e for _, e in left if isinstance(e, Entry) and ahead.without(e.seq) is None)
-    return ahead, expired(origin.left.log, here, needed)
 
+    def needed() -> Iterator[Entry]:
+        for _, e in origin.left.entries(position, origin.left.end):
+            if isinstance(e, Entry) and ahead.without(e.seq) is None:
+                yield e
 
-def _fit_inputs(shard: Shard, found: Sources) -> None:
-    """Partitions added to a topic since the first start are consumed from their beginning."""
-    gone = sorted(set(shard.positions) - set(found.inputs))
-    if gone:
-        raise TransportError(
-            f"{gone[0]}, which was consumed, is gone; the model cannot be rebuilt without it: "
-            "bring the topic back, or give the service a new name"
-        )
-    shard.positions |= {p: 0 for p in found.inputs if p not in shard.positions}
+    replaced = next(filter(None, map(ahead.replaced, needed())), None) if ahead.begun else None
+    return ahead, replaced or expired(origin.left.log, here, needed())
 
 
 def _first_start(
@@ -307,10 +322,20 @@ def _from_snapshot(
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.snapshot, live.differs = about.now, difference(about)
+        live.topics, live.tails = dict(about.topics), _tails(origin, about)
         if store.copied is not None:
             live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
         return live, ahead
     return None
+
+
+def _tails(origin: Origin, about: About) -> dict[Partition, Range]:
+    """The records consumed last, as a snapshot tells them; one of an older program does not, and
+    then the entry it ends with tells those of its partitions."""
+    told = about.tails
+    if not told and isinstance(last := origin.left.last(about.position), Entry):
+        told = [r for r in last.ranges if r.count]
+    return {Partition(r.topic, r.partition): r for r in told}
 
 
 def about_of(config: Config, live: Live) -> About:
@@ -326,6 +351,8 @@ def about_of(config: Config, live: Live) -> About:
         live.chain,
         cpu=cpu(),
         entry=live.entry,
+        topics=live.topics,
+        tails=[tail for _, tail in sorted(live.tails.items())],
     )
 
 

@@ -4,7 +4,8 @@
     loop       poll, merge, process, commit, tell, snapshot when due
     stop       finish the commit in hand, snapshot, close
 
-A `TransportError` drops the shard and the owner and starts over; a `FencedError` ends the run.
+A `TransportError` drops the shard and the owner and starts over; partitions that were added begin
+another life of the same shard, which is kept; a `FencedError` ends the run.
 The clock, the signals and the threads live here and in `commands`; nothing above holds one.
 """
 
@@ -24,6 +25,7 @@ from consumers.config import Config
 from consumers.config.units import duration_ms
 from consumers.errors import (
     FencedError,
+    InputChangedError,
     RecordTooLargeError,
     SnapshotError,
     TransportError,
@@ -32,6 +34,7 @@ from consumers.errors import (
 from consumers.events import Committed, ShardView
 from consumers.failpoints import reach
 from consumers.history import Live, Sources
+from consumers.inputs import Decision, Watch
 from consumers.journal import Merge
 from consumers.models import unused
 from consumers.poison import CrashGuard, Note
@@ -80,6 +83,8 @@ class Runner:
         Gives the shard as a standby has followed it, once it has done so.
     new_journal
         Whether an empty journal may be begun, once, although the service has run before.
+    decision
+        What an operator says of inputs that are not what was consumed; for the first recovery.
     """
 
     def __init__(
@@ -93,12 +98,15 @@ class Runner:
         on_commit: Listener | None = None,
         warm: Callable[[], Live | None] | None = None,
         new_journal: bool = False,
+        decision: Decision | None = None,
     ) -> None:
-        self._shard, self._warm, self._new_journal = shard, warm, new_journal
+        self._shard, self._warm = shard, warm
+        self._new_journal, self._decision = new_journal, decision
         self._owner: Owner | None = None  # the last one: asked before there is another
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._on_commit = on_commit
         self._view: ShardView | None = None
+        self._objection = ""  # why partitions that were added are not read
         self._health = Health("starting")
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
@@ -139,6 +147,8 @@ class Runner:
         ------
         FencedError
             Another process owns the shard now.
+        InputChangedError
+            An input is not what was consumed; an operator decides.
         TransportError
             It failed before anything worked, or five times in a row.
         """
@@ -146,10 +156,11 @@ class Runner:
         while True:
             before = self._committed()
             try:
-                self._life()
+                while self._life():
+                    pass  # again, with the partitions that were added
                 self._health = Health("stopped")
                 return self._view
-            except FencedError as error:
+            except (FencedError, InputChangedError) as error:
                 self._health = Health("dead", str(error))
                 raise
             except UnreadableCodecError as error:
@@ -189,8 +200,8 @@ class Runner:
             else self._view.observations + sum(self._view.labels.values())
         )
 
-    def _life(self) -> None:
-        """From fencing to the clean stop of one owner."""
+    def _life(self) -> bool:
+        """From fencing to the clean stop of one owner; whether there are partitions to add."""
         found = replace(
             sources(self._config, self._log, self._shard),
             largest_dead_letter=self._largest_dead_letter,
@@ -219,13 +230,16 @@ class Runner:
             if guard.story:
                 log.warning("%s", guard.story)
             try:
-                self._loop(owner, live, found, writer, guard)
+                grown = self._loop(owner, live, found, writer, guard)
             finally:
                 guard.close()
                 writer.close()
-            if self._view is not None:
+            if grown:
+                self._warm = lambda: live
+            elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
                 self._narrator.ended(why, live.position, self._view)
+            return grown
         finally:
             owner.close()
 
@@ -244,8 +258,9 @@ class Runner:
             progress=self._replaying,
             warm=warm,
             new_journal=self._new_journal,
+            decision=self._decision,
         )
-        self._new_journal = False
+        self._new_journal, self._decision = False, None
         for objection in live.refused:
             log.warning("snapshot not used: %s", objection)
         if live.diverged is not None:
@@ -297,7 +312,7 @@ class Runner:
         found: Sources,
         writer: SnapshotWriter,
         guard: CrashGuard,
-    ) -> None:
+    ) -> bool:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
@@ -306,11 +321,21 @@ class Runner:
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec)
+        watch = Watch(self._config, self._log, found, live, time.monotonic)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)
             size = min(self._config.commit.max_records, most)
-            batch, clock = self._gather(owner, merge, live, size)
+            try:
+                batch, clock = self._gather(owner, merge, live, size)
+                grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
+            except (InputChangedError, TransportError):
+                # Nothing is in hand, and what was consumed may be gone: keep what came of it.
+                if due.changed:
+                    self._snapshot(live, writer)
+                raise
+            if grown:
+                return True
             self._telemetry.ends(owner.ends())
             self.board.reached(owner.ends())
             self.board.questions.answer(live.shard, time.monotonic)
@@ -340,6 +365,29 @@ class Runner:
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
+        return False
+
+    def _look(self, watch: Watch, live: Live, batch: Batch | None) -> bool:
+        """Ask whether the inputs are what they were; whether there are partitions to begin with."""
+        before = watch.objection
+        try:
+            grown = watch.look(live)
+        except TransportError:
+            if batch is not None:
+                raise
+            return False  # the log does not answer: asked again before anything is committed
+        if watch.objection and watch.objection != before:
+            log.warning(
+                "%s and %d more partitions were added and are not read: %s",
+                watch.unread[0],
+                len(watch.unread) - 1,
+                watch.objection,
+            )
+        self._telemetry.unread(len(watch.unread))
+        self._objection = watch.objection
+        if self._view is not None:
+            self._health = _health(self._view, self._objection)
+        return grown
 
     def _trials(self, found: Sources, live: Live) -> Trials:
         """What suspects are tried by."""
@@ -355,7 +403,7 @@ class Runner:
     def _committed_one(self, event: Committed, live: Live) -> None:
         """Report a commit, now that it is true."""
         self._view = live.shard.view()
-        self._health = _health(self._view)
+        self._health = _health(self._view, self._objection)
         self._telemetry.record(event)
         self.board.committed(event, self._view)
         self._narrator.committed(event, self._view)
@@ -454,7 +502,9 @@ def _reached(
     return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())
 
 
-def _health(view: ShardView) -> Health:
+def _health(view: ShardView, objection: str = "") -> Health:
+    if objection:
+        return Health("degraded", f"partitions that were added are not read: {objection}")
     if not view.held_back:
         return Health("live")
     return Health(

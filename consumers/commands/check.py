@@ -14,7 +14,12 @@ from consumers.errors import ConfigError, HeadwaterError, UnreadableCodecError
 from consumers.secrets import masked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from consumers.config import Config
+    from consumers.records import Partition
+    from consumers.snapshots.locate import Origin
+    from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
 __all__ = ["check"]
@@ -150,26 +155,48 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Whether the journal is of this very service, and empty only if it has never run."""
     from consumers.records import Partition
-    from consumers.recovery import identity_in, inputs_of
+    from consumers.recovery import inputs_of
+    from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
     from consumers.traces import check_first_start
 
     for number in range(config.scale.shards):
         partition = Partition(config.journal_topic, number)
         of = f"shard {number} " if config.scale.shards > 1 else ""
-        store, identity, end = open_store(config, number), None, 0
+        store, origin = open_store(config, number), None
         if number < topics.get(config.journal_topic, 0):
             end = log.end_offsets([partition])[partition]
-            identity = identity_in(config, log, partition, end, store)
-        if identity is not None:
+            origin = locate(config, log, partition, end, store)
+        if origin is not None:
+            end = origin.left.end
             report.fine(
                 "journal", f"{of}of this very service, up to position {end}; it goes on from there"
             )
+            if all(topic in topics for topic in config.input_topics):
+                _check_inputs(log, inputs_of(config, topics, number), origin, store, report)
         elif all(topic in topics for topic in config.input_topics):
             inputs = inputs_of(config, topics, number)
             check_first_start(config, log, number, inputs, store)
             if config.journal_topic in topics:
                 report.fine("journal", f"{of}empty: the service has not run yet")
+
+
+def _check_inputs(
+    log: Log, inputs: Sequence[Partition], origin: Origin, store: SnapshotStore, report: Report
+) -> None:
+    """Whether the inputs are the logs that were consumed."""
+    from consumers.inputs import begin_again, consumed, differences
+
+    known = consumed(origin, store)
+    try:
+        seen = differences(log, inputs, *known)
+        begin_again(seen, known[0])
+    except HeadwaterError as e:
+        report.wrong("inputs", str(e))
+        return
+    report.fine("inputs", "the logs that were consumed")
+    for partition in seen.added:
+        report.note("inputs", f"{partition} was added: it is read from its first record")
 
 
 def _check_snapshots(config: Config, report: Report) -> None:

@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.fleet import Serving
+    from consumers.inputs import Decision
     from consumers.transports.protocol import Log
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
@@ -43,6 +44,20 @@ def run(
             "run.",
         ),
     ] = False,
+    accept_new_topic: Annotated[
+        bool,
+        typer.Option(
+            "--accept-new-topic",
+            help="Begin an input topic that was made again at its first record.",
+        ),
+    ] = False,
+    same_topic: Annotated[
+        bool,
+        typer.Option(
+            "--same-topic",
+            help="Go on in an input topic with a new id that holds the same records.",
+        ),
+    ] = False,
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
 
@@ -52,14 +67,30 @@ def run(
     Examples:
       headwater run phishing.toml
       headwater run visits.toml --shards 0,3
+      headwater run visits.toml --accept-new-topic
     """
     stop = threading.Event()
     with stopping(stop):
-        _serve(config, drain, stop, shards, new_journal)
+        decision = _decision(accept_new_topic, same_topic)
+        _serve(config, drain, stop, shards, new_journal, decision)
+
+
+def _decision(new: bool, same: bool) -> Decision | None:
+    """What the options say of inputs that are not what was consumed."""
+    from consumers.errors import ConfigError
+
+    if new and same:
+        raise ConfigError("--accept-new-topic and --same-topic exclude each other: give one")
+    return "new" if new else "same" if same else None
 
 
 def _serve(
-    file: Path, drain: bool, stop: threading.Event, shards: str | None, new_journal: bool
+    file: Path,
+    drain: bool,
+    stop: threading.Event,
+    shards: str | None,
+    new_journal: bool,
+    decision: Decision | None,
 ) -> None:
     from consumers.compiled import compile_kernels
     from consumers.config import load
@@ -99,9 +130,17 @@ def _serve(
         member = None if ours else transport.member(config.name, config.journal_topic)
         fleet: Fleet | Shared
         if member is None:
-            fleet = Fleet(config, opened, stop, numbers, drain=drain, new_journal=new_journal)
+            fleet = Fleet(
+                config,
+                opened,
+                stop,
+                numbers,
+                drain=drain,
+                new_journal=new_journal,
+                decision=decision,
+            )
         else:
-            fleet = Shared(config, opened, member, stop, new_journal=new_journal)
+            fleet = Shared(config, opened, member, stop, new_journal=new_journal, decision=decision)
         serving.begin(fleet)
         fleet.run()
 

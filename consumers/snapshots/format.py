@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.errors import SnapshotError
-from consumers.journal import Identity
+from consumers.journal import Identity, Range
 from stream.state import State
 
 __all__ = ["START", "About", "from_bytes", "header_size", "peek", "to_bytes"]
@@ -37,7 +37,8 @@ class About(msgspec.Struct, frozen=True):
     entry's number and clock, `identity` the hash of the service's identity, `versions` the
     programs that made it, `chain` that of the journal's entry, `fingerprint` its state's, `cpu`
     the processor its kernels were compiled for, `entry` the journal's entry 0, so that a journal
-    may lose what a snapshot covers.
+    may lose what a snapshot covers. `topics` are the ids of the input topics, `tails` the last
+    records of each partition: what the inputs are known by at the next start.
     """
 
     name: str
@@ -51,6 +52,8 @@ class About(msgspec.Struct, frozen=True):
     fingerprint: str = ""
     cpu: dict[str, str] = {}
     entry: Identity | None = None
+    topics: dict[str, str] = {}
+    tails: list[Range] = []
 
 
 class _Array(msgspec.Struct, array_like=True):

@@ -46,7 +46,7 @@ class Left:
         """Why the journal does not go on where a snapshot ends; None where it does."""
         if about.position > self.end:
             return f"ahead of the journal, which ends at {self.end}"
-        last = self._last(about.position)
+        last = self.last(about.position)
         if last is not None:
             if (last.seq, last.now) == (about.seq, about.now):
                 return None
@@ -80,7 +80,7 @@ class Left:
         """Those from `start` up to `end`."""
         return entries(self.log, self.partition, start, end)
 
-    def _last(self, position: int) -> Journaled | None:
+    def last(self, position: int) -> Journaled | None:
         """The last entry before a position; None where it is not kept any more."""
         for start in (max(self.first, position - _NEAR), self.first):
             last = None

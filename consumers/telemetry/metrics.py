@@ -118,6 +118,12 @@ METRICS = (
         "Records between the committed offset and the newest known end of an input.",
     ),
     Spec(
+        "headwater_unread_partitions",
+        "gauge",
+        ("shard",),
+        "Input partitions that were added and are not read, because the shards do not allow it.",
+    ),
+    Spec(
         "headwater_unscored_total",
         "counter",
         ("shard", "model"),

@@ -165,6 +165,7 @@ class Telemetry(Collector):
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
         self._replay_remaining: int | None = None
+        self._unread: int | None = None
         committed = ShardCollector(view, clock, max_classes, lambda: self._dead_letters, confusions)
         registry.register(committed)
         registry.register(self)
@@ -198,6 +199,10 @@ class Telemetry(Collector):
         """Remember the newest known end of each input; lag is measured against it."""
         self._ends = dict(ends)
 
+    def unread(self, partitions: int) -> None:
+        """Say how many partitions were added and are not read."""
+        self._unread = partitions
+
     def replay_remaining(self, n: int) -> None:
         """Say how many records are still to be replayed."""
         self._replay_remaining = n
@@ -216,6 +221,7 @@ class Telemetry(Collector):
         )
         yield family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
         yield family("headwater_input_lag_records", self._lag())
+        yield family("headwater_unread_partitions", [(shard, self._unread)])
         yield family("headwater_build_info", [((self._version,), 1)])
 
     def _age(self, at: float | None) -> float | None:

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 
 from consumers.errors import TransportError
-from consumers.records import Fetched, Outgoing, Partition, Record
+from consumers.records import Fetched, Outgoing, Partition, Record, Topic
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka_group import KafkaMember
 from consumers.transports.kafka_options import KafkaOptions
@@ -75,6 +75,15 @@ class KafkaLog:
             if topic["partitions"] and not topic["is_internal"] and topic["name"][:2] != "__"
         }
         return dict(self._partitions)
+
+    def describe(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Partitions, id and elections of these topics; one that does not exist is left out."""
+        with self._explained("describe topics"):
+            ask = self._admin().describe_topics
+            told = self._bounded("describe topics", lambda: ask(list(topics)))
+        found = {t["name"]: _topic(t) for t in told if not t["error_code"] and t["partitions"]}
+        self._partitions |= {topic: known.partitions for topic, known in found.items()}
+        return found
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic that keeps its records; nothing happens where it exists already."""
@@ -310,6 +319,17 @@ def _reading(partitions: Sequence[Partition]) -> str:
     named = ", ".join(map(str, partitions[:_NAMED]))
     more = len(partitions) - _NAMED
     return f"read {named} and {more} more partitions" if more > 0 else f"read {named}"
+
+
+def _topic(told: Mapping[str, Any]) -> Topic:
+    """What the answer to a metadata request says of a topic; brokers before 2.8 give it no id."""
+    elected = {part["partition_index"]: part.get("leader_epoch", -1) for part in told["partitions"]}
+    made = str(told.get("topic_id") or "").replace("-", "")
+    return Topic(
+        len(elected),
+        made if made.strip("0") else "",
+        tuple(epoch for _, epoch in sorted(elected.items())),
+    )
 
 
 def _close_consumer(consumer: Any) -> None:

@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from threading import Condition, Lock
+from uuid import uuid4
 
 from consumers.errors import FencedError, TransportError
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand
 
@@ -29,6 +30,7 @@ class _Store:
         self.url = f"memory:{name}"
         self.changed = Condition()
         self.topics: dict[str, list[list[Record]]] = {}
+        self.ids: dict[str, str] = {}
         self.offsets: dict[tuple[str, Partition], int] = {}
         self.epochs: dict[tuple[str, int], int] = {}
         self.placement = Placement()
@@ -85,10 +87,18 @@ class MemoryLog:
         with self._store.changed:
             return {topic: len(kept) for topic, kept in sorted(self._store.topics.items())}
 
+    def describe(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Number of partitions and id of these topics; one that does not exist is left out."""
+        with self._store.changed:
+            kept, ids = self._store.topics, self._store.ids
+            return {topic: Topic(len(kept[topic]), ids[topic]) for topic in topics if topic in kept}
+
     def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic; nothing happens where it exists already."""
         with self._store.changed:
-            self._store.topics.setdefault(topic, [[] for _ in range(partitions)])
+            if topic not in self._store.topics:
+                self._store.topics[topic] = [[] for _ in range(partitions)]
+                self._store.ids[topic] = uuid4().hex
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The first offset of each: 0, nothing is ever dropped."""

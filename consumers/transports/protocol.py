@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic
 
 __all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
 
@@ -46,6 +46,9 @@ class Log(Protocol):
 
     def topics(self) -> dict[str, int]:
         """Topic to its number of partitions."""
+
+    def describe(self, topics: Collection[str]) -> dict[str, Topic]:
+        """What the log says of these topics now; one that does not exist is left out."""
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic; nothing happens where it exists already."""

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from consumers.errors import FencedError, TransportError
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic
 from consumers.transports.protocol import ANY, Demand
 from consumers.transports.sqlite_file import Database
 
@@ -67,6 +67,11 @@ class SqliteLog:
     def topics(self) -> dict[str, int]:
         """Topic to its number of partitions."""
         return self._database.topics()
+
+    def describe(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Number of partitions and id of these topics; one that does not exist is left out."""
+        counts, ids = self._database.topics(), self._database.topic_ids()
+        return {topic: Topic(counts[topic], ids[topic]) for topic in topics if topic in counts}
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic; nothing happens where it exists already."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
@@ -58,6 +59,9 @@ CREATE TABLE IF NOT EXISTS holders (
     PRIMARY KEY (name, shard)
 ) WITHOUT ROWID
 """
+# Beside the tables of layout 1, made with the first topic that gets one: an older headwater neither
+# reads nor writes it, and topics it made have no id.
+_TOPIC_IDS = "CREATE TABLE IF NOT EXISTS topic_ids (name TEXT PRIMARY KEY, id TEXT NOT NULL)"
 
 _encode_headers = msgspec.json.Encoder().encode
 _decode_headers = msgspec.json.Decoder(tuple[Header, ...]).decode
@@ -197,13 +201,28 @@ class Database:
             self._topics = {name: (partitions, first) for name, partitions, first in rows}
         return {topic: partitions for topic, (partitions, _) in sorted(self._topics.items())}
 
+    def topic_ids(self) -> dict[str, str]:
+        """Topic to its id, "" for one without."""
+        with self._faults():
+            known = self._value("SELECT count(*) FROM sqlite_master WHERE name = 'topic_ids'")
+            ids = "coalesce((SELECT id FROM topic_ids AS i WHERE i.name = t.name), '')"
+            rows = self._connection.execute(
+                f"SELECT t.name, {ids if known else repr('')} FROM topics AS t"  # noqa: S608
+            )
+            return dict(rows.fetchall())
+
     def create_topic(self, topic: str, partitions: int) -> None:
         with self.transaction():
-            self._connection.execute(
+            made = self._connection.execute(
                 "INSERT INTO topics SELECT ?, ?, coalesce(max(first_log + partitions), 0) "
                 "FROM topics WHERE true ON CONFLICT DO NOTHING",
                 (topic, partitions),
             )
+            if made.rowcount:
+                self._connection.execute(_TOPIC_IDS)
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO topic_ids VALUES (?, ?)", (topic, uuid4().hex)
+                )
 
     def _topic(self, topic: str) -> tuple[int, int]:
         if topic not in self._topics:

@@ -17,15 +17,17 @@ from consumers.snapshots.store import SnapshotStore
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, feed, fill, phishing
 from tests.stores import the_store
+from tests.topics import stay
 
 TOPICS = ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal")
 
 
 def copied(make_service, of, change=lambda record: record, into=None):
-    """The same log once more, each record passed through `change`; None leaves it out."""
+    """The same log once more, ids too, each record passed through `change`; None leaves it out."""
     service = into or make_service()
     for topic in TOPICS:
         service.log.create_topic(topic, of.log.topics()[topic])
+        stay(of.log, service.log, topic)
         for record in of.records(topic):
             new = change(record)
             if new is not None:

@@ -21,6 +21,7 @@ from consumers.snapshots.locate import identity_in
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.feeds import NOW, feed, fill, phishing
 from tests.stores import the_store
+from tests.topics import stay
 
 JOURNAL, OBS = Partition("svc-journal", 0), Partition("obs", 0)
 
@@ -242,6 +243,7 @@ def test_snapshot_of_a_history_the_journal_lost_is_refused_however_it_grew_since
     restored = make_service()
     for topic in ("obs", "ans", "svc-predictions", "svc-dead-letters", "svc-journal"):
         restored.log.create_topic(topic, 1)
+        stay(ran_thrice.log, restored.log, topic)
         for r in ran_thrice.records(topic):
             if topic != "svc-journal" or r.offset < keep:
                 restored.log.append([Outgoing(topic, r.key, r.value, r.timestamp, (), 0)])

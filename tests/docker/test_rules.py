@@ -90,6 +90,12 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         {"job": "headwater", "shard": "0"},
         "shard 0 is 2m 0s behind its inputs",
     ),
+    "HeadwaterUnreadPartitions": (
+        [series("headwater_unread_partitions", "2x180")],
+        [series("headwater_unread_partitions", "0x180")],
+        SHARD,
+        "shard 0 does not read 2 partitions that were added to its inputs",
+    ),
     "HeadwaterReplayStuck": (
         [series("headwater_replay_remaining_records", STANDS)],
         [series("headwater_replay_remaining_records", "9000-50x180")],

@@ -12,11 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kafka import TopicPartition
-from kafka.errors import InvalidProducerEpochError, InvalidTxnStateError, ProducerFencedError
+from kafka.errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    ProducerFencedError,
+    UnknownTopicOrPartitionError,
+)
 
 __all__ = ["Broker", "Clock", "Record"]
 
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
+NODES = 3
 START = 1_800_000_000.0
 
 
@@ -50,6 +56,19 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
     transaction: _Transaction | None = None
     marker: bool = False
+    epoch: int = 0  # of the leader that wrote it
+
+
+@dataclass
+class _Replicas:
+    """Where a partition lies: three nodes, one of which leads, some of which have fallen behind.
+
+    `behind` is where the log of such a node ends; the others have all of it. Nobody waits for it.
+    """
+
+    leader: int = 0
+    epoch: int = 0
+    behind: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -84,7 +103,10 @@ class _Late(NamedTuple):
 
 
 class Broker:
-    """One broker, coordinator of everything.
+    """The brokers of a cluster, as one: each coordinates everything, and three keep each partition.
+
+    A topic may be deleted and made again, get partitions, and lose what a node that is elected does
+    not have. `versions` keeps every log there ever was.
 
     Parameters
     ----------
@@ -98,29 +120,93 @@ class Broker:
         self._open: dict[TopicPartition, dict[_Transaction, int]] = {}
         self._producers: dict[str, _Producer] = {}
         self._late: list[_Late] = []
+        self._made = 0
+        self._replicas: dict[TopicPartition, _Replicas] = {}
         self.topics: dict[str, int] = {}
+        self.ids: dict[str, str] = {}
+        self.versions: dict[TopicPartition, list[list[Record]]] = {}
         self.offsets: dict[tuple[str, TopicPartition], int] = {}
 
     def create(self, topic: str, partitions: int) -> None:
         """Make a topic."""
+        self._made += 1
+        self.topics[topic], self.ids[topic] = 0, f"{self._made:032x}"
+        self.widen(topic, partitions)
+
+    def widen(self, topic: str, partitions: int) -> None:
+        """Have so many partitions."""
+        for n in range(self.topics[topic], partitions):
+            part = TopicPartition(topic, n)
+            self._parts[part], self._open[part] = [], {}
+            self._replicas[part] = _Replicas()
+            self.versions.setdefault(part, []).append(self._parts[part])
         self.topics[topic] = partitions
-        for n in range(partitions):
-            self._parts[TopicPartition(topic, n)] = []
-            self._open[TopicPartition(topic, n)] = {}
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic; its log stays in `versions`."""
+        for n in range(self.topics.pop(topic)):
+            part = TopicPartition(topic, n)
+            del self._parts[part], self._open[part], self._replicas[part]
+        del self.ids[topic]
+
+    def fall_behind(self, part: TopicPartition, at: int) -> None:
+        """A follower has nothing from `at` on, and the leader goes on without it."""
+        replicas = self._replicas[part]
+        node = next(n for n in range(NODES) if n != replicas.leader)
+        replicas.behind[node] = at
+
+    def restore(self, topic: str) -> None:
+        """Delete a topic and make it again with the same records at the same offsets."""
+        logs = [self.log(TopicPartition(topic, n)) for n in range(self.topics[topic])]
+        self.delete(topic)
+        self.create(topic, len(logs))
+        for n, log in enumerate(logs):
+            self._parts[TopicPartition(topic, n)] += [r._replace(epoch=0) for r in log]
+
+    def elect(self, part: TopicPartition) -> int:
+        """The leader is lost; one that is in sync leads, or the one that has fallen behind.
+
+        Returns how many records went with the old leader.
+        """
+        replicas, kept = self._replicas[part], self._parts[part]
+        node, end = next(iter(replicas.behind.items()), (None, len(kept)))
+        replicas.leader = (replicas.leader + 1) % NODES if node is None else node
+        replicas.behind.clear()
+        replicas.epoch += 1
+        lost = len(kept) - end
+        if lost:
+            self._parts[part] = kept[:end]
+            self.versions[part].append(self._parts[part])
+        return lost
+
+    def epoch(self, part: TopicPartition) -> int:
+        """How many elections its leader is the outcome of."""
+        return self._replicas[part].epoch
+
+    def end_of(self, part: TopicPartition, epoch: int) -> int:
+        """Where the records of leaders up to this one end (OffsetForLeaderEpoch)."""
+        return next((r.offset for r in self.log(part) if r.epoch > epoch), self.end(part))
+
+    def log(self, part: TopicPartition) -> list[Record]:
+        """What there is of a partition."""
+        if part not in self._parts:
+            raise UnknownTopicOrPartitionError(str(part))
+        return self._parts[part]
 
     def end(self, part: TopicPartition) -> int:
         """The high watermark."""
         self._settle()
-        return len(self._parts[part])
+        return len(self.log(part))
 
     def stable(self, part: TopicPartition) -> int:
         """The last stable offset: nothing at or behind it is of an open transaction."""
-        return min(self._open[part].values(), default=self.end(part))
+        end = self.end(part)
+        return min(self._open.get(part, {}).values(), default=end)
 
     def fetch(self, part: TopicPartition, start: int, count: int, committed: bool) -> list[Record]:
         """Records from an offset on, markers and aborted ones among them; up to what is stable."""
         end = self.stable(part) if committed else self.end(part)
-        return self._parts[part][start : min(start + count, end)]
+        return self.log(part)[start : min(start + count, end)]
 
     def committed(self, part: TopicPartition) -> Iterator[Record]:
         """What a reader of committed records is given, all of it."""
@@ -171,8 +257,9 @@ class Broker:
                     else (InvalidProducerEpochError)
                 )
             transaction = self._begun(known)
-        kept = self._parts[part]
+        kept = self.log(part)
         base = len(kept)
+        epoch_of = self._replicas[part].epoch
         if transaction is not None:
             transaction.first.setdefault(part, base)
             self._open[part].setdefault(transaction, base)
@@ -180,7 +267,7 @@ class Broker:
             kept.append(
                 Record(
                     *(part.topic, part.partition, len(kept)),
-                    *(timestamp, key, value, tuple(headers), transaction),
+                    *(timestamp, key, value, tuple(headers), transaction, False, epoch_of),
                 )
             )
         return base
@@ -241,8 +328,11 @@ class Broker:
         known.state = "CompleteCommit" if commit else "CompleteAbort"
         transaction.status = COMMITTED if commit else ABORTED
         for part in transaction.first:
+            if part not in self._parts or transaction not in self._open[part]:
+                continue  # the topic was deleted meanwhile
             kept = self._parts[part]
-            kept.append(Record(*part, len(kept), 0, None, None, (), None, marker=True))
+            epoch = self._replicas[part].epoch
+            kept.append(Record(*part, len(kept), 0, None, None, (), None, True, epoch))
             del self._open[part][transaction]
         if commit:
             self.offsets |= transaction.offsets

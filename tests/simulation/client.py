@@ -26,6 +26,7 @@ from kafka.errors import (
     InvalidProducerEpochError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    LogTruncationError,
     OffsetOutOfRangeError,
     ProducerFencedError,
 )
@@ -43,13 +44,26 @@ class Admin:
     """`KafkaAdminClient`."""
 
     def __init__(self, broker: Broker, weather: Weather, **options: Any) -> None:
-        self._broker = broker
+        self._broker, self._weather = broker, weather
 
-    def describe_topics(self) -> list[dict[str, Any]]:
-        return [
-            {"name": topic, "partitions": list(range(count)), "is_internal": False}
-            for topic, count in self._broker.topics.items()
-        ]
+    def describe_topics(self, topics: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        if topics is not None:
+            self._weather.met("describe", KafkaTimeoutError)
+        return [self._topic(topic) for topic in (self._broker.topics if topics is None else topics)]
+
+    def _topic(self, topic: str) -> dict[str, Any]:
+        count = self._broker.topics.get(topic)
+        parts = [TopicPartition(topic, n) for n in range(count or 0)]
+        return {
+            "name": topic,
+            "topic_id": self._broker.ids.get(topic),
+            "error_code": 0 if count else 3,
+            "is_internal": False,
+            "partitions": [
+                {"partition_index": part.partition, "leader_epoch": self._broker.epoch(part)}
+                for part in parts
+            ],
+        }
 
     def describe_transactions(self, names: Sequence[str]) -> dict[str, Any]:
         told = {}
@@ -74,6 +88,7 @@ class Consumer:
         self._committed = options["isolation_level"] == "read_committed"
         self._group = options.get("group_id", "")
         self._at: dict[TopicPartition, int] = {}
+        self._epoch: dict[TopicPartition, int] = {}  # of the last record, none after a seek
         self._seen: dict[TopicPartition, int] = {}
 
     def assign(self, parts: Sequence[TopicPartition]) -> None:
@@ -84,6 +99,7 @@ class Consumer:
 
     def seek(self, part: TopicPartition, offset: int) -> None:
         self._at[part] = offset
+        self._epoch.pop(part, None)
 
     def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {part: self._at[part] for part in parts}
@@ -122,6 +138,11 @@ class Consumer:
 
     def _fetch(self, part: TopicPartition, count: int) -> list[Record]:
         """Records, and past the markers and aborted ones before, between and behind them."""
+        if part.topic not in self._broker.topics:
+            return []  # the client asks for metadata, again and again
+        epoch = self._epoch.get(part)
+        if epoch is not None and self._broker.end_of(part, epoch) < self._at[part]:
+            raise LogTruncationError({part: None})
         if self._at[part] > self._broker.end(part):
             raise OffsetOutOfRangeError({part: self._at[part]})
         self._seen[part] = self._broker.end(part)
@@ -131,6 +152,7 @@ class Consumer:
             if not chunk:
                 break
             self._at[part] = chunk[-1].offset + 1
+            self._epoch[part] = chunk[-1].epoch
             found += [r for r in chunk if not r.marker and self._visible(r)]
         return found
 

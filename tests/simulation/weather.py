@@ -15,6 +15,7 @@ __all__ = ["CALM", "STORMY", "DiedError", "HungError", "Weather"]
 STORMY: Mapping[str, float] = {
     "end_offsets": 0.002,
     "poll": 0.004,
+    "describe": 0.002,
     "init": 0.02,
     "no_metadata": 0.0002,
     "undelivered": 0.002,
@@ -61,6 +62,7 @@ class Weather:
         self.faults: Counter[str] = Counter()
         self.overtake: Callable[[], None] = lambda: None
         self.succeed: Callable[[], None] = lambda: None
+        self.change: Callable[[], None] = lambda: None
 
     def happens(self, fault: str) -> bool:
         """Whether it does, now."""
@@ -72,6 +74,8 @@ class Weather:
     def met(self, call: str, error: type[Exception] | None = None) -> None:
         """A call is made: it may fail, and at a step of a commit anything may happen."""
         self.clock.now += 0.001
+        if self.happens("changed"):
+            self.change()
         if error is not None and self.happens(call):
             raise error(f"simulated: {call} failed")
         if call not in STEPS:

@@ -26,6 +26,7 @@ from kafka import TopicPartition
 
 from consumers import runner
 from consumers.errors import FencedError, SnapshotError, TransportError
+from consumers.inputs import Decision
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.snapshots import places
@@ -161,7 +162,9 @@ class World:
         shutil.rmtree(self._directory, ignore_errors=True)
         return self.told
 
-    def _life(self, host: Path, commits: int | None = None) -> None:
+    def _life(
+        self, host: Path, commits: int | None = None, decision: Decision | None = None
+    ) -> None:
         """One process, until it drains or dies; or until it has made so many commits."""
         stop, log = threading.Event(), KafkaLog(["simulated:9092"], OPTIONS)
         made = 0
@@ -174,7 +177,15 @@ class World:
                 stop.set()
 
         try:
-            Runner(self._config(host), log, stop, drain=True, on_commit=committed).run()
+            runner = Runner(
+                self._config(host),
+                log,
+                stop,
+                drain=True,
+                on_commit=committed,
+                decision=decision,
+            )
+            runner.run()
         finally:
             log.close()
 

@@ -86,6 +86,7 @@ def full() -> CollectorRegistry:
     told.snapshot_written(990.0)
     told.ends(dict.fromkeys(POSITIONS, 75))
     told.replay_remaining(0)
+    told.unread(2)
     registry.register(PageCollector(Page("mail", lambda: Health("live"), dict)))
     return registry
 
@@ -113,6 +114,7 @@ def full() -> CollectorRegistry:
         ("headwater_input_lag_records", {"topic": "observations", "partition": "0"}, 5),
         ("headwater_snapshot_age_seconds", {}, 10),
         ("headwater_replay_remaining_records", {}, 0),
+        ("headwater_unread_partitions", {}, 2),
         ("headwater_commit_seconds_count", {}, 1),
         ("headwater_commit_seconds_sum", {}, 0.3),
     ],

@@ -44,6 +44,7 @@ def exposition(records: int) -> str:
     telemetry.snapshot_written(990.0)
     telemetry.ends(dict.fromkeys(INPUTS, 10 * records))
     telemetry.replay_remaining(0)
+    telemetry.unread(0)
     return generate_latest(registry).decode()
 
 

@@ -1,0 +1,96 @@
+"""What befalls topics, done to any log from outside: made again, cut, widened."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from typing import Any
+
+from kafka import KafkaAdminClient
+
+from consumers.records import Partition
+from consumers.transports.kafka import KafkaLog
+from consumers.transports.memory import MemoryLog
+from consumers.transports.protocol import Log
+from consumers.transports.sqlite import SqliteLog
+
+__all__ = ["cut", "delete", "remake", "stay", "widen"]
+
+
+def delete(log: Log, topic: str) -> None:
+    """Delete a topic with its records."""
+    if isinstance(log, MemoryLog):
+        with log._store.changed:
+            del log._store.topics[topic], log._store.ids[topic]
+    elif isinstance(log, SqliteLog):
+        _sql(
+            log,
+            "DELETE FROM records WHERE id >> 40 >= (SELECT first_log FROM topics WHERE name = ?1) "
+            "AND id >> 40 < (SELECT first_log + partitions FROM topics WHERE name = ?1)",
+            topic,
+        )
+        _sql(log, "DELETE FROM topics WHERE name = ?1", topic)
+    else:
+        _until(lambda: _kafka(log, lambda admin: admin.delete_topics([topic])) is not None)
+        _until(lambda: topic not in log.describe([topic]))
+
+
+def remake(log: Log, topic: str, partitions: int = 1) -> None:
+    """Delete a topic and make it again, empty."""
+    delete(log, topic)
+    _until(lambda: log.create_topic(topic, partitions) or topic in log.describe([topic]))
+
+
+def cut(log: Log, partition: Partition, end: int) -> None:
+    """Take the records from `end` on away, as a leader does that was not in sync."""
+    if isinstance(log, MemoryLog):
+        with log._store.changed:
+            del log._store.records(partition)[end:]
+    elif isinstance(log, SqliteLog):
+        first = log._database.log(partition) << 40
+        with closing(sqlite3.connect(log._database.path)) as connection, connection:
+            connection.execute(
+                "DELETE FROM records WHERE id BETWEEN ? AND ?", (first + end, first | (1 << 40) - 1)
+            )
+    else:
+        raise NotImplementedError("a broker that does as it should never cuts a log")
+
+
+def widen(log: Log, topic: str, partitions: int) -> None:
+    """Add partitions; on the embedded log only to the topic that was made last."""
+    if isinstance(log, MemoryLog):
+        with log._store.changed:
+            kept = log._store.topics[topic]
+            kept += [[] for _ in range(partitions - len(kept))]
+    elif isinstance(log, SqliteLog):
+        _sql(log, f"UPDATE topics SET partitions = {partitions} WHERE name = ?1", topic)
+    else:
+        _kafka(log, lambda admin: admin.create_partitions({topic: partitions}))
+        _until(lambda: log.describe([topic])[topic].partitions == partitions)
+
+
+def stay(of: Log, into: Log, topic: str) -> None:
+    """Give a topic the id it has in another log in memory: the same log, changed from outside."""
+    assert isinstance(of, MemoryLog)
+    assert isinstance(into, MemoryLog)
+    into._store.ids[topic] = of._store.ids[topic]
+
+
+def _sql(log: SqliteLog, statement: str, topic: str) -> None:
+    with closing(sqlite3.connect(log._database.path)) as connection, connection:
+        connection.execute(statement, (topic,))
+    log._database._topics.clear()
+
+
+def _kafka(log: Log, call: Any) -> Any:
+    assert isinstance(log, KafkaLog)
+    with closing(KafkaAdminClient(bootstrap_servers=log._options.servers)) as admin:
+        return call(admin)
+
+
+def _until(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "the broker did not follow"
+        time.sleep(0.05)
