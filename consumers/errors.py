@@ -57,6 +57,14 @@ class RecordError(HeadwaterError):
         self.reason = reason
         self.detail = detail
 
+    def bare(self) -> RecordError:
+        """The same without the traceback, to be kept.
+
+        A traceback holds every local of its frames, the whole record among them, and as a cycle:
+        it would stay until the collector comes by.
+        """
+        return RecordError(self.reason, self.detail)
+
 
 class ConfigError(HeadwaterError):
     """The configuration or the command line is wrong."""

@@ -161,7 +161,7 @@ class JsonObservations:
             tuples[i], ids[i], labels[i] = self.slow(key, value)
         except RecordError as error:
             tuples[i] = self._missing
-            rejected[i] = error
+            rejected[i] = error.bare()
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[tuple[Any, ...], str, object]:
         """Features in the schema's order, id and label of one record, the obvious way.
@@ -247,7 +247,7 @@ class JsonLabels:
                 try:
                     out.ids[i], out.labels[i], out.weights[i] = self.slow(keys[i], value)
                 except RecordError as error:
-                    out.rejected[i] = error
+                    out.rejected[i] = error.bare()
         return out
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
