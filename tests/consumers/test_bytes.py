@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumers import history, runner
 from consumers.checksum import RangeChecksum, checksum
+from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.journal import Merge
-from consumers.records import RECORD_BYTES, Batch, Fetched, Outgoing, Partition, record_bytes
+from consumers.records import RECORD_BYTES, Batch, Fetched, Partition, record_bytes
 from tests.consumers import feeds
+from tests.faults.cuts import program
 from tests.oracles_merge import merge_heads
 
 LABELS = frozenset({"answers"})
@@ -153,65 +153,21 @@ def test_checksum_of_pieces_is_that_of_the_whole(seed, most) -> None:
     assert (pieces.value, pieces.count) == (whole, len(log))
 
 
-def padded(records: feeds.Labelled, rng: np.random.Generator, largest: int) -> list[Outgoing]:
-    """Observations of any size and their labels later, some of them broken and large."""
-    out = []
-    for i, (x, y) in enumerate(records):
-        junk = "j" * int(largest ** rng.random())
-        value = json.dumps({"id": str(i), "junk": junk, **x}).encode()
-        if rng.random() < 0.05:
-            value = value[:-1]  # a dead letter carries all of it
-        out.append(Outgoing("obs", b"%d" % i, value, feeds.NOW + 10 * i, (), int(rng.integers(3))))
-        told = json.dumps({"id": str(i), "label": y, "junk": junk[:100]}).encode()
-        late = feeds.NOW + 10 * (i + int(rng.integers(1, 60))) - 5
-        out.append(Outgoing("ans", b"%d" % i, told, late, (), 0))
-    return sorted(out, key=lambda record: record.timestamp or 0)
+@pytest.mark.parametrize("seed", range(7))
+def test_byte_bound_changes_no_prediction_and_no_state(seed, tmp_path) -> None:
+    """Live and replayed by any other bound, whatever the service watches, explains or compares."""
+    assert program(seed, tmp_path) == []
 
 
-def filled(service, records: list[Outgoing]) -> None:
-    for topic, count in (("obs", 3), ("ans", 1), ("svc-predictions", 3)):
-        service.log.create_topic(topic, count)
-    service.log.create_topic("svc-dead-letters", 1)
-    service.log.create_topic("svc-journal", 1)
-    service.log.append(records)
+def test_refused_records_are_kept_without_what_they_were_raised_from() -> None:
+    """A traceback holds the record, decoded and not, in a cycle: gigabytes until a collection."""
+    observations = JsonObservations(feeds.SCHEMA, "id", None)
+    refused = observations.decode([None] * 3, [b"{", b'{"id": 1, "a": "x"}', b'{"a": 1}']).rejected
+    refused |= {
+        10 + i: error
+        for i, error in JsonLabels().decode([None] * 2, [b"{", b'{"id": 1}']).rejected.items()
+    }
 
-
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.parametrize(("seed", "bound"), [(1, 1024), (2, 20_000), (3, 300_000)])
-def test_byte_bound_changes_no_prediction_and_no_state(
-    make_service, monkeypatch, kind, seed, bound
-) -> None:
-    """Against a run without one: predictions and state, live and replayed with any other bound."""
-    rng = np.random.default_rng(seed)
-    records = padded(feeds.phishing(200), rng, 20_000)
-    free, service = make_service(kind), make_service(kind)
-    for each in (free, service):
-        filled(each, records)
-    free.run(max_records=5000, max_bytes=2**34)
-    seen = watched(monkeypatch)
-    service.run(max_records=5000, max_bytes=bound)
-
-    largest = max(record_bytes(r.key, r.value) for r in records)
-    assert 0 < max(seen) <= 2 * bound + 4 * largest
-    assert service.predictions() == free.predictions()
-    assert len(service.records("svc-journal")) > len(free.records("svc-journal"))
-    expected = free.fingerprint()
-    for again in (1024, bound, 2**34):
-        seen.clear()
-        assert service.rebuilt(max_bytes=again).shard.fingerprint() == expected
-        assert free.rebuilt(max_bytes=again).shard.fingerprint() == expected
-        assert max(seen) <= 2 * again + 4 * largest
-
-
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The bytes of every merge after each record was added to it."""
-    seen: list[int] = []
-
-    class Noted(Merge):
-        def add(self, fetched):
-            super().add(fetched)
-            seen.append(self.nbytes)
-
-    monkeypatch.setattr(runner, "Merge", Noted)
-    monkeypatch.setattr(history, "Merge", Noted)
-    return seen
+    assert len(refused) == 5
+    for error in refused.values():
+        assert (error.__traceback__, error.__context__, error.__cause__) == (None, None, None)
