@@ -172,12 +172,17 @@ class Discretized(Learner):
         return Block(self.learner.prepare(rows), op, row, y, w, block.labels)
 
     def _export(self) -> State:
-        parts = {"discretizer": self.discretizer.to_state(), "learner": self.learner.to_state()}
-        return State.join(parts)
+        inner = self.learner.to_state()
+        # The classes are the learner's own: how many were refused is said once, beside them.
+        header = {k: v for k, v in inner.header.items() if k != "classes_refused"}
+        learner = State(header, inner.arrays)
+        return State.join({"discretizer": self.discretizer.to_state(), "learner": learner})
 
     def _restore(self, state: State) -> None:
+        refused = self._classes.overflow
         self.discretizer.load_state(state.nested("discretizer"))
         self.learner.load_state(state.nested("learner"))
+        self._classes.overflow = refused
 
     def _as_seen(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """The record as the learner sees it now."""
