@@ -8,7 +8,15 @@ from importlib.metadata import version
 from consumers.config import Config
 from consumers.errors import ConfigError
 from consumers.lineup import trusted
-from consumers.models import build, classes_that_fit, correcting, explained, limited, spoken
+from consumers.models import (
+    build,
+    check_edges,
+    classes_that_fit,
+    correcting,
+    explained,
+    limited,
+    spoken,
+)
 from consumers.shard import Shard, Spec
 from stream.drift import DriftRule
 from stream.join import RULES
@@ -30,6 +38,7 @@ def shard_of(
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
+    check_edges(config.model, schema)
     # Refused values decide what is learned: a journal keeps the bound it was begun with.
     first = join_rules == 1
     classes = (

@@ -14,16 +14,19 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import stream
+from consumers.config.bins import Bins
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
 from consumers.errors import ConfigError
 from stream.base import Learner
 from stream.errors import SchemaError
+from stream.preprocessing import Discretized
 from stream.schema import Schema
 
 __all__ = [
     "build",
     "challenging",
+    "check_edges",
     "classes_that_fit",
     "correcting",
     "explainable",
@@ -85,11 +88,34 @@ def build(model: Trained) -> Learner:
                 raise SchemaError(f"no parameter {name!r}; {hint}")
         _check_types(kind, model.parameters)
         learner = cast("Callable[..., Learner]", kind)(**model.parameters)
+        if model.bins is not None:
+            learner = _after_bins(model.bins, learner)
     except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"{_where(model)}: {error}") from None
     if isinstance(model, Model):
         classes_that_fit(model, learner)
     return learner
+
+
+def _after_bins(bins: Bins, learner: Learner) -> Learner:
+    """The learner after the bins of its section. SchemaError: it does not learn categories."""
+    if learner.strings != "categorical":
+        raise SchemaError(
+            "bins need a learner of categories, such as CategoricalNB or MixedNB; remove bins or "
+            "choose one"
+        )
+    return Discretized(bins.binner(), learner)
+
+
+def check_edges(model: Trained, schema: Schema) -> None:
+    """ConfigError where edges are given for a field that is no number."""
+    named = (model.bins and model.bins.edges) or {}
+    for name in sorted(named):
+        if name not in schema.numeric:
+            raise ConfigError(
+                f"{_where(model)}: bins edges: {name!r} is no numeric field of [features]; "
+                f"the numeric ones are {_listed(list(schema.numeric)) or 'none'}"
+            )
 
 
 def challenging(
@@ -110,6 +136,7 @@ def challenging(
     """
     learner = build(challenger)
     if schema is not None:
+        check_edges(challenger, schema)
         _limit(challenger, learner, classes, schema)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:
@@ -229,10 +256,16 @@ def correcting(corrections: bool, learner: Learner) -> bool:
     """
     if corrections and not learner.can_unlearn:
         raise ConfigError(
-            f"[labels] corrections: {type(learner).__name__} cannot unlearn a label; remove "
+            f"[labels] corrections: {_called(learner)} cannot unlearn a label; remove "
             "corrections, or choose a model that can, such as MixedNB"
         )
     return corrections
+
+
+def _called(learner: Learner) -> str:
+    if isinstance(learner, Discretized):
+        return f"{type(learner.learner).__name__} after learned bins"
+    return type(learner).__name__
 
 
 def _river(model: Trained) -> Learner:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from consumers.config.bins import Bins
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
 
@@ -60,6 +61,14 @@ class Trained(Section):
         description="The learner's own parameters, by their names in its documentation. They may "
         'also stand beside `type`: `type = "KNNClassifier"`, `window = 5000`. Empty: the '
         "learner's defaults.",
+    )
+    bins: Bins | None = Field(
+        default=None,
+        description="Numbers become bins, for a learner of categories: `{}` or `{strategy = "
+        '"mdl"}` for cuts where the classes differ, `{strategy = "quantile", n_bins = 8}` for 8 '
+        'bins of equal weight, `"uniform"` of equal width, `{edges = {age = [18, 30, 65]}}` for '
+        "fixed ones of the named fields; 2 to 64 bins, 64 at most by default with `mdl`, else 8. "
+        "None: each learner takes numbers as it does.",
     )
     pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(),
@@ -125,6 +134,8 @@ class Trained(Section):
                     raise ValueError(
                         f"{key} is for river models only, and type is {self.type!r}; remove {key}"
                     )
+        elif self.bins is not None:
+            raise ValueError("bins are not for river models; bin by a transformer in pipeline")
         return self
 
 

@@ -189,6 +189,8 @@ class Config(Section):
         for key in ("corrections", "max_pending_bytes"):  # a journal begun before there were any
             if getattr(self.labels, key) == Labels.model_fields[key].default:  # goes on
                 del identity["labels"][key]
+        if identity["model"]["bins"] is None:
+            del identity["model"]["bins"]
         return identity
 
     @property

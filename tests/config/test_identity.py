@@ -25,6 +25,15 @@ def test_what_came_later_is_in_the_identity_only_where_it_is_set(line: str) -> N
     assert [d.split(":")[0] for d in identity_difference(old, new)] == [f"labels.{line.split()[0]}"]
 
 
+def test_bins_are_in_the_identity_only_where_there_are_some() -> None:
+    """A journal begun before there was such a key goes on; with bins it is another model."""
+    binned = CONFIG.replace('"GaussianNB",', '"CategoricalNB", bins = {strategy = "quantile"},')
+    old, new = parse(CONFIG).identity(), parse(binned).identity()
+
+    assert "bins" not in old["model"]
+    assert "model.bins" in [d.split(":")[0] for d in identity_difference(old, new)]
+
+
 def test_identity_equals_itself_after_json() -> None:
     """The journal stores it as JSON."""
     identity = parse(CONFIG).identity()

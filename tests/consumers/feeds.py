@@ -110,6 +110,7 @@ def stream(n: int, seed: int) -> list[Record]:
     return out
 
 
+MODEL = 'type = "GaussianNB"'
 CONFIG = """
 name = "svc"
 [input]
@@ -120,7 +121,7 @@ max_wait_ms = 60000
 [features]
 {features}
 [model]
-type = "GaussianNB"
+{model}
 [commit]
 max_records = {max_records}
 max_bytes = {max_bytes}
@@ -142,9 +143,10 @@ def config(
     every_records: int = 300,
     more: str = "",
     max_bytes: int = 2**24,
+    model: str = MODEL,
 ) -> Config:
     """A configuration whose snapshots lie under `directory`."""
-    text = config_text(transport, features, max_records, every_records, more, max_bytes)
+    text = config_text(transport, features, max_records, every_records, more, max_bytes, model)
     return parse(text, directory=directory)
 
 
@@ -155,6 +157,7 @@ def config_text(
     every_records: int = 300,
     more: str = "",
     max_bytes: int = 2**24,
+    model: str = MODEL,
 ) -> str:
     """The same as TOML."""
     return CONFIG.format(
@@ -164,6 +167,7 @@ def config_text(
         every_records=every_records,
         more=more,
         max_bytes=max_bytes,
+        model=model,
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from consumers.config.learner import OWN_MODELS, Model
+from consumers.config.learner import OWN_MODELS, Challenger, Model
 from consumers.errors import ConfigError
-from consumers.models import build, family, unused
+from consumers.lineup import challenger_block
+from consumers.models import build, check_edges, correcting, family, unused
+from stream.preprocessing import Discretized
 from stream.schema import KINDS, Schema
 
 
@@ -61,3 +65,91 @@ def test_fields_a_learner_does_not_use_are_named_by_kind() -> None:
     )
     assert unused(Model(), Schema.of(**{kind: kind for kind in KINDS})) is None
     assert unused(Model(type="river:dummy.NoChangeClassifier"), wide) is None
+
+
+BINNED: list[dict[str, Any]] = [
+    {},
+    {"strategy": "mdl", "n_bins": 4},
+    {"strategy": "quantile", "n_bins": 3},
+    {"strategy": "uniform"},
+    {"edges": {"price": [10, 20.5]}},
+]
+
+
+@pytest.mark.parametrize("bins", BINNED, ids=str)
+@pytest.mark.parametrize("kind", ["CategoricalNB", "CategoricalBayes", "auto", "MixedBayes"])
+def test_bins_stand_before_a_learner_of_categories(kind: str, bins: dict[str, Any]) -> None:
+    """Of [model] and of a [[challenger]], as configured and as its journaled block says."""
+    model = Model(type=kind, bins=bins)
+    learner = build(model)
+    learner.learn_many([{"price": float(i)} for i in range(64)], ["ab"[i > 40] for i in range(64)])
+    block = challenger_block(Challenger(name="c", type=kind, bins=bins))
+    again = build(Challenger.model_validate({**json.loads(json.dumps(block)), "name": "c"}))
+
+    assert isinstance(learner, Discretized)
+    assert learner.discretizer.cuts("price")
+    assert again.fingerprint() == build(model).fingerprint() != learner.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ({"type": "GaussianNB", "bins": {}}, "bins need a learner of categories"),
+        ({"type": "MultinomialNB", "bins": {}}, "bins need a learner of categories"),
+    ],
+)
+def test_bins_before_a_learner_of_numbers_are_refused(model, expected: str) -> None:
+    """In one line that says what to do."""
+    with pytest.raises(ConfigError, match=expected) as caught:
+        build(Model(**model))
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("bins", "expected"),
+    [
+        ({"n_bins": 1}, "n_bins must be a whole number from 2 to 64, got 1"),
+        ({"edges": {"a": [2, 1]}}, "must rise"),
+        ({"edges": {"a": [2]}, "n_bins": 3}, "n_bins is for learned bins"),
+        ({"edges": {"a": [2]}, "strategy": "mdl"}, "strategy is for learned bins"),
+        ({"strategy": "kmeans"}, "strategy"),
+        ({"width": 3}, "width"),
+    ],
+)
+def test_bins_that_cannot_be_made_are_refused(bins: dict[str, Any], expected: str) -> None:
+    """When the file is read."""
+    with pytest.raises(ValidationError, match=expected):
+        Model(type="CategoricalNB", bins=bins)
+
+
+def test_bins_before_a_river_model_are_refused() -> None:
+    """River has transformers of its own."""
+    with pytest.raises(ValidationError, match="pipeline"):
+        Model(type="river:naive_bayes.BernoulliNB", bins={})
+
+
+def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
+    """By the schema, declared or inferred."""
+    schema = Schema.of(price="numeric", colour="categorical")
+    model = Model(type="CategoricalNB", bins={"edges": {"colour": [1.0]}})
+
+    check_edges(Model(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema)
+    check_edges(Model(type="CategoricalNB"), schema)
+    with pytest.raises(ConfigError, match="'colour' is no numeric field"):
+        check_edges(model, schema)
+
+
+def test_learned_bins_refuse_corrections_by_name() -> None:
+    """A label cannot be taken back from bins that have moved."""
+    with pytest.raises(ConfigError, match="CategoricalNB after learned bins cannot unlearn"):
+        correcting(True, build(Model(type="CategoricalNB", bins={})))
+    fixed = build(Model(type="CategoricalNB", bins={"edges": {"a": [1.0]}}))
+    assert correcting(True, fixed)
+
+
+def test_p_of_each_value_is_a_table() -> None:
+    """As TOML has it: text for keys."""
+    p = {"sky": {"sunny": 0.75, "rainy": 0.25}}
+
+    assert build(Model(type="MixedNB", parameters={"m": 2, "p": p}))._get_params()["p"] == p

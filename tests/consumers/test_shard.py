@@ -8,7 +8,9 @@ from typing import get_args
 
 import pytest
 
+from consumers.config.learner import Model
 from consumers.errors import DEAD_LETTER_REASONS, DeadLetterReason
+from consumers.models import build
 from consumers.records import Partition, Record
 from stream import GaussianNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
@@ -305,3 +307,16 @@ def test_missing_features_are_no_evidence() -> None:
 
     assert dead == []
     assert said == [said[0]] * 3
+
+
+@pytest.mark.parametrize("strategy", ["mdl", "quantile"])
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+def test_any_cut_writes_the_same_bytes_with_bins(strategy, cuts) -> None:
+    """Bins that are learned move record by record, whatever shares a batch (I1)."""
+    records = stream(250, seed=4)
+    learner = build(Model(type="MixedNB", bins={"strategy": strategy}))
+    machine, cut = shard(learner.clone()), shard(learner.clone())
+
+    assert run(cut, records, cuts) == run(machine, records)
+    assert cut.fingerprint() == machine.fingerprint()
+    assert machine.learner.discretizer.bins

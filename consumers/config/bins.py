@@ -1,0 +1,44 @@
+"""[model] bins: numbers as categories, before a learner of categories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from consumers.config.sections import Section
+from stream.errors import SchemaError
+from stream.preprocessing import Discretizer, MDLDiscretizer
+from stream.preprocessing.binner import Binner
+
+__all__ = ["Bins"]
+
+Edges = Annotated[tuple[float, ...], Field(strict=False)]
+
+
+class Bins(Section):
+    """How the numbers of a model are binned."""
+
+    strategy: Literal["mdl", "quantile", "uniform"] | None = None
+    n_bins: int | None = None
+    edges: dict[str, Edges] | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if self.edges is not None:
+            for key in ("strategy", "n_bins"):
+                if getattr(self, key) is not None:
+                    raise ValueError(f"edges are fixed, and {key} is for learned bins; remove one")
+        try:
+            self.binner()
+        except SchemaError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def binner(self) -> Binner:
+        """What makes them, empty."""
+        if self.edges is not None:
+            return Discretizer({name: list(edges) for name, edges in self.edges.items()})
+        if self.strategy is None or self.strategy == "mdl":
+            return MDLDiscretizer(64 if self.n_bins is None else self.n_bins)
+        return Discretizer(None, self.strategy, 8 if self.n_bins is None else self.n_bins)
