@@ -206,6 +206,11 @@ def _check_snapshots(config: Config, report: Report) -> None:
         open_store(config)
     except ConfigError as error:
         report.wrong("snapshots", str(error))
+    if config.snapshots.copy_to is not None and config.snapshots.key is None:
+        report.note(
+            "snapshots",
+            "whoever can write to copy_to can replace the model; set [snapshots] key to sign it",
+        )
     directory = config.snapshots.directory
     there = directory
     while not os.path.exists(there) and there != there.parent:  # which never raises

@@ -59,7 +59,8 @@ def rebuild(
     if export is not None:
         if unsaved:
             raise ConfigError(f"{', '.join(unsaved)} cannot be saved; leave --export out")
-        data = to_bytes(about_of(of.config, live), live.shard.to_state())
+        key = of.config.snapshots.key
+        data = to_bytes(about_of(of.config, live), live.shard.to_state(), key)
         Directory(export.parent).write(export.name, data)
     told = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
     told["dead_letter_details"] = {}

@@ -1,11 +1,12 @@
 """`headwater snapshots`: look at a service's snapshots, without a broker and without touching them.
 
-Rule: files are only read, so that it may run beside the service; what is shown of one has been
-verified as a start would verify it.
+Rule: files are only read, but by `sign`, so that it may run beside the service; what is shown of
+one has been verified as a start would verify it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -36,6 +37,7 @@ class Action(StrEnum):
     SHOW = "show"
     VERIFY = "verify"
     EXPORT = "export"
+    SIGN = "sign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +65,11 @@ def snapshots(
         typer.Option("--json", help="Print JSON; with export: write the header to FILE.json too."),
     ] = False,
 ) -> None:
-    """List, show, verify or export the snapshots on this host; needs no broker.
+    """List, show, verify, export or sign the snapshots on this host; needs no broker.
 
     list says of each whether a start would load it; show tells what is in one; verify loads every
-    one into the configured model and ends with 1 where one is bad; export copies one to FILE.
+    one into the configured model and ends with 1 where one is bad; export copies one to FILE; sign
+    signs those that are not signed with [snapshots] key: trust them first.
 
     \b
     Examples:
@@ -79,7 +82,7 @@ def snapshots(
     from consumers.errors import ConfigError
 
     if (file is not None) != (action is Action.EXPORT) or (
-        position is not None and action in (Action.LIST, Action.VERIFY)
+        position is not None and action in (Action.LIST, Action.VERIFY, Action.SIGN)
     ):
         wanted = {Action.SHOW: " CONFIG [POSITION]", Action.EXPORT: " CONFIG POSITION FILE"}
         given = " ".join(str(each) for each in (position, file) if each is not None)
@@ -92,6 +95,8 @@ def snapshots(
     if action is Action.LIST:
         found = _found(settings, shard, loaded=False)
         _list(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
+    elif action is Action.SIGN:
+        _sign(settings, shard)
     elif action is Action.VERIFY:
         found = _found(settings, shard, loaded=True)
         _verify(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
@@ -115,7 +120,7 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
         told: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
         told["size"] = path.stat(follow_symlinks=False).st_size
         try:
-            told["about"], state = read(place.local, path.name)
+            told["about"], state = read(place.local, path.name, config.snapshots.key)
             _belongs(config, told["about"], path)
             if loaded:
                 _loaded(config, told["about"], state)
@@ -123,6 +128,27 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
             told["refused"] = " ".join(str(error).split())
         out.append(Found(**told))
     return sorted(out, key=lambda found: (-found.position, str(found.path)))
+
+
+def _sign(config: Config, shard: int) -> None:
+    """Sign what is whole and not signed."""
+    from consumers.errors import ConfigError, SnapshotError
+    from consumers.snapshots.format import to_bytes
+    from consumers.snapshots.store import SnapshotStore, home, read
+
+    key = config.snapshots.key
+    if key is None:
+        raise ConfigError("expected [snapshots] key, got none; set it to sign with it")
+    base, signed = SnapshotStore(home(config, shard)), 0
+    with contextlib.ExitStack() as held:
+        for store in [base, *base.parts()]:
+            held.enter_context(store.locked())  # a service writes here, and has the same key
+            for path in store.paths():
+                with contextlib.suppress(SnapshotError):  # damaged, or signed already
+                    about, state = read(store.local, path.name)
+                    store.local.write(path.name, to_bytes(about, state, key))
+                    signed += 1
+    typer.echo(f"{signed} snapshots signed in {base.directory}")
 
 
 def _belongs(config: Config, about: About, path: Path) -> None:
@@ -258,7 +284,7 @@ def _show(config: Config, found: Found, as_json: bool) -> None:
 
     header = _header(found)
     try:
-        about, state = read(Directory(found.path.parent), found.path.name)
+        about, state = read(Directory(found.path.parent), found.path.name, config.snapshots.key)
         header |= _known(_loaded(config, about, state).view())
     except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
         header["refused"] = header["refused"] or " ".join(str(error).split())

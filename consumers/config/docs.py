@@ -14,11 +14,19 @@ from pydantic.fields import FieldInfo
 
 from consumers.config.load import section_of
 from consumers.config.model import Config
+from consumers.secrets import Secret
 
 __all__ = ["PAGE", "page"]
 
 PAGE = Path("docs/config.md")
-_WORDS = {str: "text", int: "integer", float: "number", bool: "true or false", Path: "path"}
+_WORDS = {
+    str: "text",
+    Secret: "secret",
+    int: "integer",
+    float: "number",
+    bool: "true or false",
+    Path: "path",
+}
 
 _HEAD = """\
 # The configuration file
@@ -72,7 +80,7 @@ def _named(annotation: Any) -> str:
         return " or ".join(f"`{_toml(a)}`" for a in args)
     if origin in (Union, UnionType):
         return " or ".join(_named(a) for a in args if a is not type(None))
-    if origin is tuple:
+    if origin in (tuple, list):
         return f"list of {_named(args[0])}s"
     if origin is dict:
         return "table"

@@ -1,7 +1,7 @@
 """A TOML file -> Config, or a ConfigError with one line for each thing that is wrong.
 
-Paths in the file are relative to the file. Secrets of [kafka] stand elsewhere, are read here and
-never shown: neither in a message nor in the repr of the configuration.
+Paths in the file are relative to the file. Secrets of [kafka] and [snapshots] key stand elsewhere,
+are read here and never shown: neither in a message nor in the repr of the configuration.
 """
 
 from __future__ import annotations
@@ -91,9 +91,17 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     if isinstance(raw.get("kafka"), dict):
         for key, value in raw["kafka"].items():
             try:
-                raw["kafka"][key] = _kafka(key, value, source, directory)
+                raw["kafka"][key] = _pointed("kafka", key, value, source, directory)
             except ConfigError as e:
                 wrong.append(str(e))
+    if isinstance(snapshots := raw.get("snapshots"), dict) and "key" in snapshots:
+        try:
+            snapshots["key"] = _pointed(
+                "snapshots", "key", snapshots["key"], source, directory, secret=True
+            )
+        except ConfigError as e:
+            wrong.append(str(e))
+            del snapshots["key"]  # it is not told twice, and not repeated
     try:
         config = Config.model_validate(raw)
     except ValidationError as e:
@@ -144,12 +152,21 @@ def _home(path: Path | str) -> str:
     return os.path.expanduser(path)
 
 
-def _kafka(key: str, value: object, source: str, directory: Path) -> object:
+def _pointed(
+    section: str,
+    key: str,
+    value: object,
+    source: str,
+    directory: Path,
+    *,
+    secret: bool | None = None,
+) -> object:
     """`value`, read from where it points to, and wrapped where it must not be shown."""
-    where = f"{source}: [kafka] {key}"
+    where = f"{source}: [{section}] {key}"
+    secret = secret_key(key) if secret is None else secret
     pointer = isinstance(value, str) and re.fullmatch(r"\$\{(env|file):(.+)\}", value)
     if not pointer:
-        if secret_key(key) or (isinstance(value, str) and without_login(value) != value):
+        if secret or (isinstance(value, str) and without_login(value) != value):
             if isinstance(value, str) and re.fullmatch(r"\$\{\w+\}", value):
                 raise ConfigError(
                     f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got braces without '

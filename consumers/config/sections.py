@@ -18,15 +18,17 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    InstanceOf,
 )
 
 from consumers.config.units import (
     duration_ms,
     duration_text,
+    shown_url,
     size_bytes,
     utc_text,
-    without_login,
 )
+from consumers.secrets import Secret
 
 __all__ = [
     "DEAD_LETTER_RATIO",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 DEAD_LETTER_RATIO = 0.5
+SHORTEST_KEY = 16  # characters
 
 _SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
 
@@ -59,7 +62,7 @@ def _transport(url: str) -> str:
         return url
     raise ValueError(
         f'expected "sqlite:FILE.db", "kafka://HOST:PORT[,HOST:PORT]" or "memory:NAME", got '
-        f"{without_login(url)!r}"
+        f"{shown_url(url)!r}"
     )
 
 
@@ -80,7 +83,7 @@ def _remote(url: str) -> str:
     if re.fullmatch(r"[a-z][a-z0-9+.-]*(::[a-z][a-z0-9+.-]*)*://.+", url):
         return url
     raise ValueError(
-        f"expected a URL such as s3://BUCKET/PATH or file:///MOUNT, got {without_login(url)!r}"
+        f"expected a URL such as s3://BUCKET/PATH or file:///MOUNT, got {shown_url(url)!r}"
     )
 
 
@@ -88,6 +91,12 @@ def _host(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?", name, re.ASCII) and len(name) < 254:
         return name
     raise ValueError(f"expected a host's name without a port, such as 'metrics', got {name!r}")
+
+
+def _key(key: Secret) -> Secret:
+    if len(key) >= SHORTEST_KEY:
+        return key
+    raise ValueError(f"expected a secret of {SHORTEST_KEY} characters or more, got a shorter one")
 
 
 Topic = Annotated[str, AfterValidator(_topic)]
@@ -340,6 +349,15 @@ class Snapshots(Section):
         "(`s3://BUCKET/PATH`, `gs://BUCKET/PATH`, `file:///MOUNT`): a host without snapshots of "
         "its own starts from there. Needs `headwater[remote]`, and s3fs or gcsfs for those. Off by "
         "default: it costs an upload a snapshot, and a lost copy costs only replay.",
+    )
+
+    key: Annotated[InstanceOf[Secret], AfterValidator(_key)] | None = Field(
+        default=None,
+        description="Secret with which snapshots are signed, as `${env:NAME}` or `${file:PATH}`; "
+        "16 characters or more. With it only snapshots signed with it are loaded, so that whoever "
+        "can write to `directory` or `copy_to` and does not know it cannot put a model in place "
+        "of yours; `headwater snapshots sign CONFIG` signs those that are there. Off by default: "
+        "the directory is the service's own. Set it with `copy_to`.",
     )
 
 

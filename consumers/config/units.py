@@ -9,7 +9,15 @@ import re
 from datetime import UTC, date, datetime, time
 from math import isfinite
 
-__all__ = ["duration_ms", "duration_text", "finite", "size_bytes", "utc_text", "without_login"]
+__all__ = [
+    "duration_ms",
+    "duration_text",
+    "finite",
+    "shown_url",
+    "size_bytes",
+    "utc_text",
+    "without_login",
+]
 
 _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
@@ -126,3 +134,14 @@ def without_login(url: str) -> str:
     'kafka://***@broker:9092'
     """
     return re.sub(r"//[^/]*@", "//***@", url)
+
+
+def shown_url(url: str) -> str:
+    """The URL as it may be shown: without a login, and without the values of its query.
+
+    Examples
+    --------
+    >>> shown_url("https://me:secret@host/path?token=abc&X-Amz-Signature=def#part")
+    'https://***@host/path?token=***&X-Amz-Signature=***#part'
+    """
+    return re.sub(r"([?&;][^=&;#\s]*=)[^&;#\s'\"]+", r"\1***", without_login(url))

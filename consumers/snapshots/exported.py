@@ -21,13 +21,15 @@ from stream.state import State
 __all__ = ["load_model"]
 
 
-def load_model(path: str | Path) -> Learner:
+def load_model(path: str | Path, key: str | None = None) -> Learner:
     """The learner in a snapshot, as `headwater rebuild --export` and `snapshots export` write it.
 
     Parameters
     ----------
     path
         The file.
+    key
+        The service's `[snapshots] key`, where it has one.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def load_model(path: str | Path) -> Learner:
     Raises
     ------
     SnapshotError
-        The file is damaged, is no snapshot, or holds a pickled river model.
+        The file is damaged, not signed with the key, no snapshot, or holds a pickled river model.
 
     Notes
     -----
@@ -51,7 +53,7 @@ def load_model(path: str | Path) -> Learner:
     consumers.errors.SnapshotError: no-such-file.hws: No such file or directory
     """
     try:
-        about, state = from_bytes(Path(path).read_bytes())
+        about, state = from_bytes(Path(path).read_bytes(), key)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror}") from None
     except SnapshotError as error:

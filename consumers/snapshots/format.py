@@ -1,10 +1,10 @@
 """A snapshot as bytes. Pure.
 
-    magic  "HWSNAP\\x00\\x01"
+    magic  "HWSNAP\\x00\\x01", or "HWSNAP\\x01\\x01" of one that is signed
     8      length of the header, little-endian
     …      header: JSON (about, state header, table of arrays)
     …      arrays, raw little-endian, each starting at a multiple of 8
-    32     SHA-256 of everything before
+    32     SHA-256 of everything before; of one that is signed HMAC-SHA-256 with the key
 
 Nothing in it is executable: arrays have plain dtypes from a fixed list, the rest is JSON.
 """
@@ -12,6 +12,7 @@ Nothing in it is executable: arrays have plain dtypes from a fixed list, the res
 from __future__ import annotations
 
 import hashlib
+import hmac
 import math
 from typing import Any
 
@@ -26,6 +27,7 @@ from stream.state import State
 __all__ = ["START", "About", "from_bytes", "header_size", "peek", "to_bytes"]
 
 MAGIC = b"HWSNAP\x00\x01"
+SIGNED = b"HWSNAP\x01\x01"
 START = len(MAGIC) + 8  # where the header begins
 DTYPES = frozenset({"<f8", "<i8", "<i4", "|i1", "|u1", "|b1"})
 
@@ -73,8 +75,8 @@ class _Peek(msgspec.Struct):
     about: About
 
 
-def to_bytes(about: About, state: State) -> bytes:
-    """The snapshot as bytes."""
+def to_bytes(about: About, state: State, key: str | None = None) -> bytes:
+    """The snapshot as bytes, signed where there is a key."""
     table, chunks, at = [], [], 0
     for name in sorted(state.arrays):
         array = np.ascontiguousarray(state.arrays[name])
@@ -87,22 +89,39 @@ def to_bytes(about: About, state: State) -> bytes:
         at += len(raw) + padding
     header = msgspec.json.encode(_Header(about, dict(state.header), table))
     header += b" " * (-len(header) % 8)
-    body = b"".join([MAGIC, len(header).to_bytes(8, "little"), header, *chunks])
-    return body + hashlib.sha256(body).digest()
+    magic = MAGIC if key is None else SIGNED
+    body = b"".join([magic, len(header).to_bytes(8, "little"), header, *chunks])
+    return body + _seal(body, key)
 
 
-def from_bytes(data: bytes) -> tuple[About, State]:
+def _seal(body: bytes | memoryview, key: str | None) -> bytes:
+    if key is None:
+        return hashlib.sha256(body).digest()
+    return hmac.digest(key.encode(), body, "sha256")
+
+
+def from_bytes(data: bytes, key: str | None = None) -> tuple[About, State]:
     """The inverse of `to_bytes`, verified.
 
     Raises
     ------
     SnapshotError
-        It is damaged, cut short or of another format.
+        It is damaged, cut short, of another format, or not signed with the key.
     """
-    if data[: len(MAGIC)] != MAGIC:
+    magic = data[: len(MAGIC)]
+    if magic not in (MAGIC, SIGNED):
         raise SnapshotError("not a snapshot of this version of headwater")
-    if len(data) < len(MAGIC) + 40 or hashlib.sha256(data[:-32]).digest() != data[-32:]:
-        raise SnapshotError("damaged: its checksum does not match")
+    if magic == MAGIC and key is not None:
+        raise SnapshotError(
+            "not signed, and [snapshots] key is set; if you trust it, "
+            "`headwater snapshots sign CONFIG` signs it"
+        )
+    if magic == SIGNED and key is None:
+        raise SnapshotError("signed; set [snapshots] key to the secret it was signed with")
+    found = _seal(memoryview(data)[:-32], key)
+    if len(data) < len(MAGIC) + 40 or not hmac.compare_digest(found, data[-32:]):
+        other = "" if key is None else ", or it was signed with another [snapshots] key"
+        raise SnapshotError(f"damaged: its checksum does not match{other}")
     length = header_size(data)
     try:
         header = msgspec.json.decode(data[START : START + length], type=_Header)
@@ -118,7 +137,7 @@ def header_size(start: bytes) -> int:
 
     Unverified: a damaged one tells any number.
     """
-    if start[: len(MAGIC)] != MAGIC:
+    if start[: len(MAGIC)] not in (MAGIC, SIGNED):
         return 0
     return int.from_bytes(start[len(MAGIC) : START], "little")
 

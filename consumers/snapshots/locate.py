@@ -48,8 +48,14 @@ class Left:
             return f"ahead of the journal, which ends at {self.end}"
         last = self.last(about.position)
         if last is not None:
+            chain = "" if isinstance(last, Identity) else last.chain
             if (last.seq, last.now) == (about.seq, about.now):
-                return None
+                if about.chain in ("", chain):  # the first ones had none
+                    return None
+                return (
+                    f"not of this journal: entry {last.seq} has the hash {chain}, the snapshot "
+                    f"{about.chain}"
+                )
             return (
                 f"of a history this journal does not have: entry {last.seq} ends there, at clock "
                 f"{last.now}"

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from consumers.config.units import without_login
+from consumers.config.units import shown_url
 from consumers.errors import ConfigError, SnapshotError
 from consumers.failpoints import reach
 
@@ -159,53 +159,57 @@ class Directory:
 
 
 class Remote:
-    """A folder of any file system that fsspec knows.
+    """A folder of any file system that fsspec knows, connected to when it is first used.
 
     Parameters
     ----------
-    system
-        The file system.
-    root
+    url
+        Where it is.
+    below
         The folder in it.
-    shown
-        The URL as messages may show it.
+    connection
+        Shared by the folders of one URL.
     """
 
-    def __init__(self, system: Any, root: str, shown: str) -> None:
-        self._system, self._root, self._shown = system, root, shown
+    def __init__(self, url: str, below: str = "", connection: _Connection | None = None) -> None:
+        self._url, self._below = url, below
+        self._connection = connection or _Connection(url)
+        self._shown = f"{shown_url(url).rstrip('/')}{below}"
 
     @staticmethod
     def at(url: str) -> Remote:
-        """The folder a URL names; nothing is connected yet.
+        """The folder a URL names; where it cannot be connected to now, it is tried again later.
 
         Raises
         ------
         ConfigError
             fsspec, or what it needs for this kind of URL, is not installed.
         """
-        shown = without_login(url)
+        shown = shown_url(url)
         try:
-            from fsspec.core import url_to_fs
+            from fsspec.core import split_protocol
+            from fsspec.registry import get_filesystem_class
         except ImportError:
             raise ConfigError(
                 f"[snapshots] copy_to = {shown!r} needs fsspec, which is not installed; "
                 "`pip install 'headwater[remote]'`"
             ) from None
         try:
-            system, root = url_to_fs(url)
-        except Exception as error:  # whatever the driver of that kind of URL raises
+            for each in url.split("::"):  # one in another: zip::s3://bucket/file.zip
+                get_filesystem_class(split_protocol(each)[0] or each)
+        except (ImportError, ValueError) as error:
             raise ConfigError(
                 f"[snapshots] copy_to = {shown!r} cannot be used ({_line(error)}); "
                 "correct the URL, or install the driver fsspec names"
             ) from None
-        return Remote(system, root.rstrip("/"), shown.rstrip("/"))
+        return Remote(url)
 
     def __str__(self) -> str:
         return self._shown
 
     def part(self, name: str) -> Remote:
         """The folder below."""
-        return Remote(self._system, f"{self._root}/{name}", f"{self._shown}/{name}")
+        return Remote(self._url, f"{self._below}/{name}", self._connection)
 
     def parts(self) -> list[str]:
         """The folders of journals."""
@@ -217,9 +221,10 @@ class Remote:
 
     def _listed(self) -> list[str]:
         with self._told("list"):
-            self._system.invalidate_cache()  # another host may have written
+            system, root = self._at()
+            system.invalidate_cache()  # another host may have written
             try:
-                found = self._system.ls(self._root, detail=False)
+                found = system.ls(root, detail=False)
             except FileNotFoundError:
                 return []
             return [path.rstrip("/").rpartition("/")[2] for path in found]
@@ -227,24 +232,32 @@ class Remote:
     def read(self, name: str, end: int | None = None) -> bytes:
         """The object, or its first bytes."""
         with self._told("read", name):
-            data: bytes = self._system.cat_file(f"{self._root}/{name}", start=None, end=end)
+            system, root = self._at()
+            data: bytes = system.cat_file(f"{root}/{name}", start=None, end=end)
             return data
 
     def write(self, name: str, data: bytes) -> None:
         """At once: what arrives in part is refused by its checksum when it is read."""
-        path = f"{self._root}/{name}"
         with self._told("write", name):
-            self._system.makedirs(self._root, exist_ok=True)
-            self._system.pipe_file(path, data)
-            self._system.invalidate_cache()
-            size = self._system.size(path)
+            system, root = self._at()
+            path = f"{root}/{name}"
+            system.makedirs(root, exist_ok=True)
+            system.pipe_file(path, data)
+            system.invalidate_cache()
+            size = system.size(path)
             if size != len(data):
                 raise SnapshotError(f"expected {len(data)} bytes there, found {size}")
 
     def remove(self, name: str) -> None:
         """One object."""
         with contextlib.suppress(Exception):
-            self._system.rm_file(f"{self._root}/{name}")
+            system, root = self._at()
+            system.rm_file(f"{root}/{name}")
+
+    def _at(self) -> tuple[Any, str]:
+        """The file system, and the folder in it."""
+        system, root = self._connection()
+        return system, f"{root}{self._below}"
 
     @contextlib.contextmanager
     def _told(self, what: str, name: str = "") -> Iterator[None]:
@@ -256,10 +269,26 @@ class Remote:
             raise SnapshotError(f"cannot {what} {where}: {_line(error)}") from None
 
 
+class _Connection:
+    """A file system, made when it is first needed: many connect at once, and may be down."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._made: tuple[Any, str] | None = None
+
+    def __call__(self) -> tuple[Any, str]:
+        if self._made is None:
+            from fsspec.core import url_to_fs
+
+            system, root = url_to_fs(self._url)
+            self._made = system, root.rstrip("/")
+        return self._made
+
+
 def _line(error: Exception) -> str:
     """An error of a driver in one line, without logins."""
     text = " ".join(str(error).split())
-    return without_login(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
+    return shown_url(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
 
 
 def _make(directory: Path) -> None:

@@ -47,6 +47,8 @@ class SnapshotStore:
         How long, by the journaled clock, the newest of each day stays.
     copies
         Where copies go.
+    key
+        What they are signed with; None: they are not.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class SnapshotStore:
         keep: int = 3,
         retention_ms: int = WEEK_MS,
         copies: Remote | None = None,
+        key: str | None = None,
     ) -> None:
         self.directory = directory
         self.keep = keep
@@ -63,6 +66,7 @@ class SnapshotStore:
         self.copied: str | None = None  # where the one it gave last lies, if not on this host
         self.local = Directory(directory)
         self._copies = copies
+        self._key = key
         self._clocks: dict[str, int | None] = {}  # by name: no header is looked at twice
 
     def of(self, identity: str) -> SnapshotStore:
@@ -79,7 +83,7 @@ class SnapshotStore:
 
     def _part(self, name: str) -> SnapshotStore:
         copies = self._copies.part(name) if self._copies else None
-        return SnapshotStore(self.directory / name, self.keep, self.retention_ms, copies)
+        return SnapshotStore(self.directory / name, self.keep, self.retention_ms, copies, self._key)
 
     def _places(self) -> list[Place]:
         return [self.local, *([self._copies] if self._copies else [])]
@@ -94,7 +98,7 @@ class SnapshotStore:
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
         name = f"snap-{about.position:020d}.hws"
-        self.local.write(name, to_bytes(about, state))
+        self.local.write(name, to_bytes(about, state, self._key))
         self._clocks[name] = about.now
         self.local.tidy()
         self._collect(self.local, name)
@@ -141,7 +145,7 @@ class SnapshotStore:
                     continue
                 copied = None if place is self.local else f"{place}/{name}"
                 try:
-                    about, state = read(place, name)
+                    about, state = read(place, name, self._key)
                     objection = accepts(about)
                 except SnapshotError as error:
                     objection = str(error)
@@ -185,7 +189,7 @@ class SnapshotStore:
         return self._clocks[name]
 
 
-def read(place: Place, name: str) -> tuple[About, State]:
+def read(place: Place, name: str, key: str | None = None) -> tuple[About, State]:
     """One snapshot, verified.
 
     Raises
@@ -193,7 +197,7 @@ def read(place: Place, name: str) -> tuple[About, State]:
     SnapshotError
         It cannot be read, is damaged, or is not what its name says.
     """
-    about, state = from_bytes(place.read(name))
+    about, state = from_bytes(place.read(name), key)
     if name != f"snap-{about.position:020d}.hws":
         raise SnapshotError(f"of journal position {about.position}, not what its name says")
     return about, state
@@ -227,6 +231,7 @@ def open_store(config: Config, shard: int = 0) -> SnapshotStore:
         config.snapshots.keep,
         config.journal.retention_ms,
         copies,
+        config.snapshots.key,
     )
 
 
