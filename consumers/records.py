@@ -20,6 +20,7 @@ __all__ = [
     "Partition",
     "Record",
     "Topic",
+    "Uncommitted",
     "credible",
     "record_bytes",
 ]
@@ -52,6 +53,14 @@ class Topic(NamedTuple):
     partitions: int
     id: str = ""
     epochs: tuple[int, ...] = ()
+
+
+class Uncommitted(NamedTuple):
+    """What transactions that are still open keep from a partition's readers."""
+
+    offset: int  # the last stable one: readers of committed records stop here
+    records: int  # from there to the high watermark
+    seconds: float  # since it was first seen to stand there
 
 
 class Record(NamedTuple):

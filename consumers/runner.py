@@ -338,6 +338,9 @@ class Runner:
                 return True
             self._telemetry.ends(owner.ends())
             self.board.reached(owner.ends())
+            uncommitted = owner.uncommitted()
+            self._telemetry.uncommitted(uncommitted)
+            self._narrator.uncommitted(uncommitted)
             self.board.questions.answer(live.shard, time.monotonic)
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, owner.ends()):

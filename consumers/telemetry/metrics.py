@@ -115,7 +115,22 @@ METRICS = (
         "headwater_input_lag_records",
         "gauge",
         ("shard", "topic", "partition"),
-        "Records between the committed offset and the newest known end of an input.",
+        "Records between the committed offset and the newest known end of an input: on Kafka its "
+        "last stable offset.",
+    ),
+    Spec(
+        "headwater_input_uncommitted_records",
+        "gauge",
+        ("shard", "topic", "partition"),
+        "Records of an input that are not read yet because a transaction of its producers is still "
+        "open: from the last stable offset to the high watermark. The lag against the high "
+        "watermark is this plus `headwater_input_lag_records`.",
+    ),
+    Spec(
+        "headwater_input_uncommitted_seconds",
+        "gauge",
+        ("shard", "topic", "partition"),
+        "How long the oldest of these transactions has been seen to keep an input back; 0: none.",
     ),
     Spec(
         "headwater_unread_partitions",

@@ -7,10 +7,11 @@ far: a log that repeats itself a thousand times a second hides what it says.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from consumers.events import Committed, DriftAlarm, RiskView, ShardView
+from consumers.records import Partition, Uncommitted
 from consumers.telemetry.absent import LOOKED_AT
 from stream.decision.risk import named
 from stream.schema import Label
@@ -21,6 +22,7 @@ log = logging.getLogger("headwater")
 
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
+OPEN_SECONDS = 60.0  # of a transaction, before it is reported: Kafka's clients end theirs within
 MOST_ACTIONS = 5  # in one line
 DONE = {
     "forget": "; the model begins anew with the last records it learned, {keep:,} at most",
@@ -106,6 +108,24 @@ class Narrator:
                 name,
                 LOOKED_AT,
             )
+
+    def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
+        """Report the longest open transaction that keeps an input back."""
+        late = {p: at for p, at in inputs.items() if at.seconds >= OPEN_SECONDS}
+        if not late or not self._due("uncommitted", REPEAT_SECONDS):
+            return
+        worst = max(late, key=lambda p: late[p].seconds)
+        offset, records, seconds = late[worst]
+        log.warning(
+            "%s is not read beyond offset %d: a transaction of its producer has been open for "
+            "%.0f s, %d records wait behind it%s; end it, or find it by "
+            "kafka-transactions.sh find-hanging",
+            worst,
+            offset,
+            seconds,
+            records,
+            f" (and {len(late) - 1} more partitions)" if len(late) > 1 else "",
+        )
 
     def _labels(self, classes: Sequence[Label]) -> None:
         """Tell, once a label, that the configuration has no word for what was learned."""

@@ -23,7 +23,7 @@ from prometheus_client.utils import floatToGoString
 
 from consumers.errors import DEAD_LETTER_REASONS
 from consumers.events import Committed, LabelView, RiskView, ShardView
-from consumers.records import Partition
+from consumers.records import Partition, Uncommitted
 from consumers.telemetry.challengers import challengers
 from consumers.telemetry.drift import drift
 from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united
@@ -164,6 +164,7 @@ class Telemetry(Collector):
         self._snapshot_at: float | None = None
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
+        self._uncommitted: Mapping[Partition, Uncommitted] = {}
         self._replay_remaining: int | None = None
         self._unread: int | None = None
         committed = ShardCollector(view, clock, max_classes, lambda: self._dead_letters, confusions)
@@ -203,6 +204,10 @@ class Telemetry(Collector):
         """Say how many partitions were added and are not read."""
         self._unread = partitions
 
+    def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
+        """Remember what open transactions keep from each input; the others have nothing."""
+        self._uncommitted = dict(inputs)
+
     def replay_remaining(self, n: int) -> None:
         """Say how many records are still to be replayed."""
         self._replay_remaining = n
@@ -222,6 +227,8 @@ class Telemetry(Collector):
         yield family("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
         yield family("headwater_input_lag_records", self._lag())
         yield family("headwater_unread_partitions", [(shard, self._unread)])
+        for what in ("records", "seconds"):
+            yield family(f"headwater_input_uncommitted_{what}", self._kept_back(what))
         yield family("headwater_build_info", [((self._version,), 1)])
 
     def _age(self, at: float | None) -> float | None:
@@ -240,6 +247,14 @@ class Telemetry(Collector):
                     (self._shard, partition.topic, str(partition.number)),
                     max(0, ends[partition] - position),
                 )
+
+    def _kept_back(self, what: str) -> Iterator[Sample]:
+        view, ends, found = self._view(), self._ends, self._uncommitted
+        for partition in () if view is None else view.positions:
+            if partition in ends:
+                at = found.get(partition)
+                value = 0 if at is None else getattr(at, what)
+                yield (self._shard, partition.topic, str(partition.number)), value
 
 
 def _totals(view: ShardView) -> Iterator[Metric]:

@@ -16,7 +16,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from consumers.errors import TransportError
-from consumers.records import Fetched, Partition
+from consumers.records import Fetched, Partition, Uncommitted
 
 __all__ = ["KafkaInputs"]
 
@@ -45,6 +45,8 @@ class KafkaInputs:
         self._ends: dict[TopicPartition, int] = {}  # the newest known, of aborted records too
         self._stable: dict[TopicPartition, int] = {}  # where committed records ended, when asked
         self._asked = 0.0
+        # Inputs read up to an open transaction: its first offset, and since when.
+        self._stuck: dict[TopicPartition, tuple[int, float]] = {}
         self._silent: set[TopicPartition] = set()  # of which the last poll brought nothing
         self._held: dict[TopicPartition, deque[Fetched]] = {p: deque() for p in self._inputs}
 
@@ -138,8 +140,30 @@ class KafkaInputs:
             self._stable |= self._consumer.end_offsets(list(doubtful))
             self._asked = time.monotonic()
         # Equal, not beyond: where the position has moved on, the answer is too old.
-        passed |= {part for part in doubtful if self._stable[part] == lagging[part]}
+        stuck = {part for part in doubtful if self._stable[part] == lagging[part]}
+        passed |= stuck
+        self._note_stuck(stuck, lagging)
         return {
             partition: self._next[part] if part in passed else self._ends[part]
             for part, partition in self._inputs.items()
         }
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """What open transactions keep from each input that is read up to them; as of `ends`."""
+        now = time.monotonic()
+        return {
+            self._inputs[part]: Uncommitted(at, self._ends[part] - at, now - since)
+            for part, (at, since) in self._stuck.items()
+        }
+
+    def _note_stuck(
+        self, parts: Collection[TopicPartition], read: Mapping[TopicPartition, int]
+    ) -> None:
+        """These stand at their last stable offset, before their high watermark."""
+        now = time.monotonic()
+        for part in parts:
+            if part not in self._stuck or self._stuck[part][0] != self._stable[part]:
+                self._stuck[part] = self._stable[part], now
+        for part, (at, _) in list(self._stuck.items()):
+            if read.get(part, at + 1) > at or self._ends[part] <= at:
+                del self._stuck[part]

@@ -23,7 +23,7 @@ from kafka.structs import OffsetAndMetadata
 
 from consumers.errors import FencedError, HeadwaterError, TransportError
 from consumers.failpoints import reach
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Uncommitted
 from consumers.transports.kafka_errors import CONNECT, explain, explained, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions
@@ -131,6 +131,10 @@ class KafkaOwner:
         """
         with self._guarded("find the inputs' ends"):
             return self._inputs.ends()
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """What open transactions of others keep from each input, as of the last `ends`."""
+        return self._inputs.uncommitted()
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]

@@ -13,7 +13,7 @@ from threading import Condition, Lock
 from uuid import uuid4
 
 from consumers.errors import FencedError, TransportError
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic, Uncommitted
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand
 
@@ -259,6 +259,10 @@ class MemoryOwner:
         """The end of each input."""
         with self._store.changed:
             return {partition: len(self._store.records(partition)) for partition in self._inputs}
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """None: nobody's commit takes longer than a call."""
+        return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic
+from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic, Uncommitted
 
 __all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
 
@@ -172,6 +172,12 @@ class Owner(Protocol):
         """The newest known end of each input: the merge waits for partitions that lag behind it.
 
         A partition whose end is not known yet is left out.
+        """
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """What open transactions of others keep from each input; one without any is left out.
+
+        As of the last call of `ends`, which does not count these records.
         """
 
     def commit(

@@ -460,7 +460,12 @@ OPERATIONS: dict[str, list[Panel]] = {
                 f"sum by (topic) (headwater_input_lag_records{{{SHARD}}})",
                 "{{topic}}",
             ),
-            about="Records between what is committed and the end of the topic.",
+            (
+                f"sum by (topic) (headwater_input_uncommitted_records{{{SHARD}}})",
+                "{{topic}}, in open transactions",
+            ),
+            about="Records between what is committed and the end of the topic; apart from them, "
+            "those that wait for the end of a transaction.",
         ),
         lines(
             "Behind, in seconds",
@@ -469,6 +474,10 @@ OPERATIONS: dict[str, list[Panel]] = {
             (
                 f"time() - headwater_last_record_timestamp_seconds{{{SHARD}}}",
                 "age of the newest record, shard {{shard}}",
+            ),
+            (
+                f"max by (topic) (headwater_input_uncommitted_seconds{{{SHARD}}})",
+                "open transaction, {{topic}}",
             ),
         ),
         lines(

@@ -96,6 +96,13 @@ CASES: dict[str, tuple[list[Any], list[Any], dict[str, str], str]] = {
         SHARD,
         "shard 0 does not read 2 partitions that were added to its inputs",
     ),
+    "HeadwaterInputHeldBack": (
+        [series("headwater_input_uncommitted_seconds", "360x180", topic="t", partition="4")],
+        [series("headwater_input_uncommitted_seconds", "0 240 0x180", topic="t", partition="4")],
+        SHARD | {"topic": "t", "partition": "4"},
+        "t partition 4 is not read (shard 0): a transaction of its producer has been open for "
+        "6m 0s",
+    ),
     "HeadwaterReplayStuck": (
         [series("headwater_replay_remaining_records", STANDS)],
         [series("headwater_replay_remaining_records", "9000-50x180")],

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -17,11 +15,9 @@ import pytest
 from kafka import codec
 
 from consumers.commands.check import check
-from consumers.config import load
 from consumers.errors import ConfigError, TransportError, UnreadableCodecError
-from consumers.runner import Runner
-from consumers.transports import open_log
 from consumers.transports.kafka_options import KafkaOptions
+from tests.kafka.running import Running
 
 # Codec: what the client asks for its library, and the package a message must name.
 LIBRARIES = {
@@ -30,7 +26,6 @@ LIBRARIES = {
     "zstd": (["zstd"], "pip install zstandard"),
 }
 CODECS = [None, "gzip", *LIBRARIES]
-SECONDS = 60.0
 
 pytestmark = pytest.mark.kafka
 
@@ -83,45 +78,6 @@ def produce(kafka_bootstrap: str) -> Callable[..., None]:
     return written
 
 
-class Running:
-    """A runner in a thread."""
-
-    def __init__(self, path: Path, *, drain: bool = False) -> None:
-        settings = load(path)
-        self.stop, self.error = threading.Event(), None
-        self._log = open_log(settings.input.transport)
-        self.runner = Runner(settings, self._log, self.stop, drain=drain)
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.runner.run()
-        except BaseException as error:
-            self.error = error
-
-    @property
-    def predicted(self) -> int:
-        """Predictions made since it is known how many."""
-        found = self.runner.registry.get_sample_value("headwater_predictions_total", {"shard": "0"})
-        return int(found or 0)
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait for it; not past the end of the run."""
-        deadline = time.monotonic() + SECONDS
-        while not condition():
-            assert self._thread.is_alive(), f"it has ended: {self.error}"
-            assert time.monotonic() < deadline, f"it did not come: {self.runner.health()}"
-            time.sleep(0.02)
-
-    def end(self) -> BaseException | None:
-        """Wait for the end of the run; what it ended with."""
-        self._thread.join(SECONDS)
-        assert not self._thread.is_alive()
-        self._log.close()
-        return self.error
-
-
 @pytest.fixture
 def run() -> Iterator[Callable[..., Running]]:
     """Start services; all are stopped at the end."""
@@ -133,8 +89,7 @@ def run() -> Iterator[Callable[..., Running]]:
 
     yield begun
     for running in started:
-        running.stop.set()
-        running.end()
+        running.close()
 
 
 @pytest.mark.parametrize("name", CODECS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumers.records import Partition
+from consumers.records import Partition, Uncommitted
 from tests.telemetry.test_prometheus import SHARD, commit, series, telemetry
 from tests.telemetry.views import view
 
@@ -75,3 +75,21 @@ def test_ages_say_when_the_loop_last_polled_committed_and_saw_a_label() -> None:
     told.polled()
     now[0] = 61.5
     assert ages() == [0.5, 1.5, 11.5]
+
+
+def test_what_open_transactions_keep_back_stands_beside_the_lag() -> None:
+    """Each known input has both series, 0 where nothing is kept back, so that an alert can end."""
+    told, registry = telemetry(view())
+    place = Partition("observations", 0)
+    at = SHARD | {"topic": "observations", "partition": "0"}
+    told.ends({place: 70})
+    told.uncommitted({place: Uncommitted(70, 200, 12.5)})
+    found = [
+        registry.get_sample_value(f"headwater_input_{what}", at)
+        for what in ("lag_records", "uncommitted_records", "uncommitted_seconds")
+    ]
+    told.uncommitted({})
+
+    assert found == [0, 200, 12.5]
+    assert registry.get_sample_value("headwater_input_uncommitted_records", at) == 0
+    assert registry.get_sample_value("headwater_input_uncommitted_seconds", at) == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from consumers.events import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
-from consumers.records import Partition
+from consumers.records import Partition, Uncommitted
 from consumers.telemetry.narrator import Narrator
 from stream.evaluate.quality import QualityView, Scores
 
@@ -204,4 +204,28 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
     assert [line.split(" of the last")[0] for line in said] == [
         "learning has stopped, predictions go on: 501",
         "learning goes on: 249",
+    ]
+
+
+def test_open_transaction_of_a_producer_is_reported_once_it_is_old(caplog) -> None:
+    """The oldest by name, the others by number, at most once a minute; a young one is nothing."""
+    now = [0.0]
+    narrator = Narrator(lambda: now[0])
+    young = {Partition("obs", 1): Uncommitted(7, 3, 59.0)}
+    old = young | {
+        Partition("obs", 0): Uncommitted(30, 200, 61.0),
+        Partition("ans", 2): Uncommitted(1, 5, 60.5),
+    }
+
+    narrator.uncommitted({})
+    narrator.uncommitted(young)
+    quiet = list(caplog.messages)
+    for now[0] in (1.0, 30.0, 61.0):
+        narrator.uncommitted(old)
+
+    assert quiet == []
+    assert caplog.messages == 2 * [
+        "obs[0] is not read beyond offset 30: a transaction of its producer has been open for "
+        "61 s, 200 records wait behind it (and 1 more partitions); end it, or find it by "
+        "kafka-transactions.sh find-hanging"
     ]
