@@ -49,13 +49,13 @@ _WINDOWED: dict[Spec, Value] = {
         "Agreement with the true classes beyond chance, 1 at best.",
     ): _agreed(lambda found: found.kappa),
     Spec(
-        "headwater_kappa_m",
+        "headwater_majority_kappa",
         "gauge",
         _OF,
         "Share of the majority baseline's mistakes that the model avoids; below 0 it is worse.",
     ): lambda s: s.kappa_m,
     Spec(
-        "headwater_kappa_t",
+        "headwater_no_change_kappa",
         "gauge",
         _OF,
         "Share of the no-change baseline's mistakes that the model avoids; below 0 it is worse.",

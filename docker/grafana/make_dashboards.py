@@ -182,10 +182,10 @@ QUALITY: dict[str, list[Panel]] = {
             "Agreement, lately",
             "none",
             (f"headwater_cohen_kappa{{{LAST}}}", "kappa, " + NAMED),
-            (f"headwater_kappa_m{{{LAST}}}", "kappa M, " + NAMED),
-            (f"headwater_kappa_t{{{LAST}}}", "kappa T, " + NAMED),
+            (f"headwater_majority_kappa{{{LAST}}}", "kappa over majority, " + NAMED),
+            (f"headwater_no_change_kappa{{{LAST}}}", "kappa over no-change, " + NAMED),
             (f"headwater_matthews_correlation{{{LAST}}}", "Matthews, " + NAMED),
-            about="Above chance, above the most frequent class (M), above the last class (T); "
+            about="Above chance, above the most frequent class, above the last class; "
             "below 0 the model is worse than that.",
         ),
         lines(
@@ -539,12 +539,16 @@ OPERATIONS: dict[str, list[Panel]] = {
             ),
         ),
         lines(
-            "The live page",
+            "The HTTP server and the log",
             "short",
             (f"headwater_http_open_pages{{{OF}}}", "open pages, {{instance}}"),
             (
                 f"60 * rate(headwater_http_refused_total{{{OF}}}[$__rate_interval])",
-                "refused a minute, {{instance}}",
+                "{{reason}} refused a minute, {{instance}}",
+            ),
+            (
+                f"60 * rate(headwater_log_lines_left_out_total{{{OF}}}[$__rate_interval])",
+                "log lines left out a minute, {{instance}}",
             ),
         ),
         table(

@@ -36,10 +36,15 @@ def lacking() -> str | None:
     return "needs Prometheus: apt-get install prometheus"
 
 
-def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run `promtool …`."""
+def promtool(*arguments: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run `promtool …`, with this text as its input."""
     return subprocess.run(
-        ["promtool", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=600
+        ["promtool", *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
     )
 
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from prometheus_client.exposition import generate_latest
 
 from consumers.telemetry.metrics import METRICS
 from tests.docker.live import BAD, UNLABELLED, Stack, answers, started
 from tests.docker.prometheus import FOLDER, lacking, promtool
 from tests.docker.queries import ROOT, Query, alerts, metrics_of, panels, recorded, rules, variables
+from tests.telemetry.test_prometheus import full
 
 here = pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
 QUERIES = [*panels(), *recorded(), *alerts()]
@@ -49,6 +51,14 @@ def test_prometheus_takes_its_configuration_and_rules() -> None:
 
     assert config.returncode == 0, config.stdout + config.stderr
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@here
+def test_promtool_objects_to_no_metric() -> None:
+    """Every metric as it is scraped: names, units, types, help."""
+    found = promtool("check", "metrics", text=generate_latest(full()).decode())
+
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
 
 
 @pytest.fixture(scope="module")

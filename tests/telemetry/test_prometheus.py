@@ -137,8 +137,8 @@ def test_every_score_of_the_view_has_its_series() -> None:
     expected = {
         "balanced_accuracy_ratio": found.balanced_accuracy,
         "cohen_kappa": found.kappa,
-        "kappa_m": scores.kappa_m,
-        "kappa_t": scores.kappa_t,
+        "majority_kappa": scores.kappa_m,
+        "no_change_kappa": scores.kappa_t,
         "matthews_correlation": found.mcc,
         "brier_score": scores.brier,
         "calibration_error_ratio": scores.calibration_error,
