@@ -84,9 +84,11 @@ class Block:
         n = len(rows)
         if ys is not None and len(ys) != n:
             raise ValueError(f"{n} rows need {n} labels, got {len(ys)}")
-        w = np.array(
-            np.broadcast_to(np.asarray(ws, dtype=np.float64), (n,))
-        )  # writable: one kernel
+        try:
+            given = np.asarray(ws, dtype=np.float64)
+        except OverflowError:  # an integer may be beyond every float
+            given = np.full(n, np.inf)
+        w = np.array(np.broadcast_to(given, (n,)))  # writable: one kernel
         if not ((w > 0) & (w <= kinds.HEAVIEST)).all():
             raise ValueError("weights must be greater than 0 and at most 2**53")
         y = np.full(n, -1, dtype=np.int32)

@@ -20,6 +20,7 @@ from stream.bayes.classifier import (
 )
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import rows_for
 from stream.bayes.token_sets import TokenSetPart
 from stream.block import Block, Floats, Rows
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
@@ -70,7 +71,7 @@ class BernoulliPart(Part):
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
-        self.trials = _resized(self.trials, classes, len(self._features))
+        self.trials = _resized(self.trials, classes, len(self._features), self.most_classes)
         x = block.rows.numeric
         kernels.progressive(
             steps, x, source, column, self._alpha, self._binarize, self.trials, joint
@@ -138,7 +139,10 @@ class BernoulliPart(Part):
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
-        s, theirs = _resized(self.trials, size, len(self._features)), other.trials
+        s, theirs = (
+            _resized(self.trials, size, len(self._features), self.most_classes),
+            other.trials,
+        )
         kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
         at = np.ix_(classes, column[kept])
         for mine, more in ((s.given, theirs.given), (s.present, theirs.present)):
@@ -321,11 +325,8 @@ def _given(rows: Rows) -> list[tuple[str, float]]:
     return [(name, value) for name, value in pairs if value == value]
 
 
-def _resized(s: Trials, c: int, d: int) -> Trials:
-    """`s` with zeros for the classes and attributes that are new."""
+def _resized(s: Trials, c: int, d: int, most: int) -> Trials:
+    """`s` with zeros for the classes, of `most`, and attributes that are new."""
     if s.given.shape == (c, d):
         return s
-    given, present = np.zeros((c, d)), np.zeros((c, d))
-    for old, new in ((s.given, given), (s.present, present)):
-        new[: old.shape[0], : old.shape[1]] = old
-    return Trials(given, present, s.unit)
+    return Trials(rows_for(s.given, (c, d), most), rows_for(s.present, (c, d), most), s.unit)

@@ -20,6 +20,7 @@ from stream.bayes.categories import (
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
@@ -49,6 +50,7 @@ class CategoricalPart(Part):
         self._given = smoothing(alpha, m, p, smooth, self._categories)
         table, none = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
         self.counts = Counts(table, np.zeros(1, dtype=np.int64), table, none, np.ones(1))
+        self._known = 0
 
     @property
     def features(self) -> list[str]:
@@ -169,11 +171,12 @@ class CategoricalPart(Part):
     def drop_class(self, c: int) -> None:
         s = self.counts
         self.counts = s._replace(counts=np.delete(s.counts, c, 1), seen=np.delete(s.seen, c, 1))
+        self._known -= 1
 
     def merge(self, other: Self, classes: Ints, size: int, fade: float) -> None:
         merged = self._categories.merge(other._categories)
         self._make_room(size)
-        s, theirs = self.counts, other.counts
+        s, theirs, n = self.counts, other.counts, other._known
         s.counts[:] *= fade
         s.seen[:] *= fade
         for k, (column, code) in enumerate(merged):
@@ -181,10 +184,12 @@ class CategoricalPart(Part):
                 continue
             start, learned = int(theirs.start[k]), int(theirs.values[k])
             kept = np.flatnonzero(code[:learned] >= 0)
-            s.counts[np.ix_(s.start[column] + code[kept], classes)] += theirs.counts[start + kept]
-            seen = theirs.seen[k].copy()
+            s.counts[np.ix_(s.start[column] + code[kept], classes)] += theirs.counts[
+                start + kept, :n
+            ]
+            seen = theirs.seen[k, :n].copy()
             for v in np.flatnonzero(code[:learned] < 0).tolist():  # beyond a bound, and counted
-                seen = np.maximum(seen - theirs.counts[start + v], 0.0)
+                seen = np.maximum(seen - theirs.counts[start + v, :n], 0.0)
             s.seen[column, classes] += seen
             if learned:
                 s.values[column] = self._categories.sizes[column]
@@ -197,8 +202,9 @@ class CategoricalPart(Part):
     def export(self) -> State:
         # Without the room between features: a state depends on what was learned only.
         s, own = self.counts, self._categories.export()
-        count = s.counts[_rows(s.start[:-1], self._categories.sizes)]
-        arrays = {"counts": count, "seen": s.seen, "learned": s.values, "unit": s.unit}
+        count = s.counts[_rows(s.start[:-1], self._categories.sizes), : self._known]
+        seen = s.seen[:, : self._known]
+        arrays = {"counts": count, "seen": seen, "learned": s.values, "unit": s.unit}
         return State(own.header, {**own.arrays, **arrays})
 
     def restore(self, state: State, classes: int) -> None:
@@ -212,23 +218,26 @@ class CategoricalPart(Part):
         if ((values < 0) | (values > sizes)).any():
             raise StateError("expected no more values learned than there are, got more")
         start = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        self.counts = Counts(count, start, seen, values, unit)
+        self.counts, self._known = Counts(count, start, seen, values, unit), classes
 
     def _make_room(self, classes: int) -> None:
         """Zeros for the classes, features and values that are new; values at least double."""
         s, sizes = self.counts, self._categories.sizes
         room = s.start[1:] - s.start[:-1]
-        if s.seen.shape == (sizes.size, classes) and (sizes <= room).all():
+        counts = columns_for(s.counts, len(s.counts), classes, self.most_classes)
+        seen = columns_for(s.seen, sizes.size, classes, self.most_classes)
+        self._known = max(classes, self._known)
+        s = self.counts = s._replace(counts=counts, seen=seen)
+        if s.values.size == sizes.size and (sizes <= room).all():
             return
         room = np.append(room, np.zeros(sizes.size - room.size, dtype=np.int64))
         room = np.where(sizes > room, np.maximum(sizes, 2 * room), room)
         start = np.append(0, np.cumsum(room)).astype(np.int64)
-        count, seen = np.zeros((int(start[-1]), classes)), np.zeros((sizes.size, classes))
+        count = np.zeros((int(start[-1]), counts.shape[1]))
         values = np.zeros(sizes.size, dtype=np.int64)
         old = slice(0, s.values.size)
         to, at = _rows(start[old], s.values), _rows(s.start[:-1], s.values)
-        count[to, : s.seen.shape[1]] = s.counts[at]
-        seen[old, : s.seen.shape[1]] = s.seen
+        count[to] = s.counts[at]
         values[old] = s.values
         self.counts = Counts(count, start, seen, values, s.unit)
 

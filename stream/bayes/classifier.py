@@ -88,6 +88,8 @@ class BayesClassifier(Learner, abc.ABC):
         room = (max_bytes - tables(fit)) // max(len(growing), 1)
         for part in growing:
             part.limit(room, fit)
+        for part in self._parts:
+            part.most_classes, part.most_numbers = fit, len(schema.numeric)
         return super().limit(max_bytes, schema, fit)
 
     def _taken(self, schema: Schema) -> Schema:

@@ -72,6 +72,7 @@ class ConditionalPart(Part):
         self._class = CovariancePart(covariance, settings)
         self._cells: dict[Key, _Cell] = {}
         self._refused = 0
+        self._classes = 0  # cells learn of a new one when they are next used
 
     @property
     def features(self) -> list[str]:
@@ -89,13 +90,13 @@ class ConditionalPart(Part):
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         of_class = np.zeros_like(joint)
         self._class.execute(block, steps, classes, of_class)
-        for each in self._cells.values():
-            each.widen(classes)
+        self._classes = classes
         place = np.cumsum(block.op != LEARN) - 1  # of each predicting step, its row of joint
         for key, at in self._groups(block):
             cell = self._cells.get(key)
             if cell is None:
                 continue
+            cell.widen(classes)
             part = Block(
                 block.rows, block.op[at], block.row[at], block.y[at], block.w[at], block.labels
             )
@@ -185,6 +186,7 @@ class ConditionalPart(Part):
 
     def drop_class(self, c: int) -> None:
         self._class.drop_class(c)
+        self._classes -= 1
         for cell in self._cells.values():
             if c < cell.records.size:
                 cell.records = np.delete(cell.records, c)
@@ -192,8 +194,7 @@ class ConditionalPart(Part):
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         self._class.merge(other._class, classes, size, fade)
-        for cell in self._cells.values():
-            cell.widen(size)
+        self._classes = size
         for key, theirs in other._cells.items():
             if not self._admit(key):
                 self._refused += int(theirs.records.sum())
@@ -211,6 +212,8 @@ class ConditionalPart(Part):
         )
 
     def export(self) -> State:
+        for cell in self._cells.values():
+            cell.widen(self._classes)
         parts = {"class": self._class.export()}
         for i, cell in enumerate(self._cells.values()):
             parts[f"cell{i}"] = cell.part.export()
@@ -231,6 +234,7 @@ class ConditionalPart(Part):
             cell.part.restore(state.nested(f"cell{i}"), classes)
             cells[tuple((str(n), str(v)) for n, v in pairs)] = cell
         self._cells, self._refused = cells, int(state.header["refused"])
+        self._classes = classes
 
 
 def _key(rows: Rows, row: int) -> Key:

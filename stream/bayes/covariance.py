@@ -28,6 +28,7 @@ from stream.bayes.moments import (
     widened,
 )
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import rows_for
 from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import NotSupportedError, StateError
 from stream.schema import LARGEST, Dictionary, Schema
@@ -106,7 +107,8 @@ class CovariancePart(Part):
         shapes = self._shapes(classes, d)
         if s.n.shape == shapes[0] and known == d:
             return
-        tables = [widened(a, shape) for a, shape in zip(s[:4], shapes, strict=True)]
+        most = self.most_classes
+        tables = [rows_for(a, shape, most) for a, shape in zip(s[:4], shapes, strict=True)]
         if known < d:
             vectors = [widened(a, (d,)) for a in s[4:11]]
             s = Comoments._make([*tables, *vectors, *s[11:]])

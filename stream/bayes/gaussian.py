@@ -167,7 +167,8 @@ class GaussianPart(Part):
         """Make room for classes and features that are new."""
         d = len(self._features)
         if classes > self._classes or d > len(self._cells) * LANES:
-            self._have(room_for(self._room, d, classes), max(classes, self._classes))
+            most = self.most_numbers, self.most_classes
+            self._have(room_for(self._room, d, classes, *most), max(classes, self._classes))
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
         source, column = find(self._features, rows)

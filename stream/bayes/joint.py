@@ -22,6 +22,7 @@ from stream.bayes.categories import (
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
@@ -203,7 +204,7 @@ class JointPart(Part):
         for i, key in enumerate(np.maximum(code, -1)):
             r = kernels.add(key, self._limit, s) if (key >= 0).any() else -1
             if r >= 0:
-                s.counts[r, classes] += theirs.counts[i]
+                s.counts[r, classes] += theirs.counts[i, : classes.size]
             else:
                 s.refused[0] += 1
         s.refused[0] += theirs.refused[0]
@@ -219,7 +220,7 @@ class JointPart(Part):
         n = int(s.size[0])
         arrays: dict[str, NDArray[Any]] = {
             "code": s.code[:n],
-            "counts": s.counts[:n],
+            "counts": s.counts[:n, : s.complete.size],
             "complete": s.complete,
             "learned": s.values,
             "cells_refused": s.refused,
@@ -263,17 +264,18 @@ class JointPart(Part):
         """Zeros for the classes, features and cells that are new; cells at least double."""
         s, d = self.cells, self._categories.sizes.size
         needed = min(cells, self._limit)
-        if s.counts.shape[1] == classes and s.values.size == d and needed <= len(s.code):
+        if s.complete.size < classes:
+            complete = np.append(s.complete, np.zeros(classes - s.complete.size))
+            counts = columns_for(s.counts, len(s.counts), classes, self.most_classes)
+            self.cells = s = s._replace(complete=complete, counts=counts)
+        if s.values.size == d and needed <= len(s.code):
             return
         n = int(s.size[0])
         code = np.full((n, d), -1, dtype=np.int32)
         code[:, : s.values.size] = s.code[:n]
-        count = np.zeros((n, classes))
-        count[:, : s.complete.size] = s.counts[:n]
-        complete = np.append(s.complete, np.zeros(classes - s.complete.size))
         values = np.append(s.values, np.zeros(d - s.values.size, dtype=np.int64))
-        grown = max(needed, 2 * len(s.code)) if needed > len(s.code) else len(s.code)
-        self.cells = _filled(s._replace(complete=complete, values=values), code, count, grown)
+        room = max(needed, 2 * len(s.code)) if needed > len(s.code) else len(s.code)
+        self.cells = _filled(s._replace(values=values), code, s.counts[:n], room)
 
 
 class CategoricalBayes(CategoryClassifier):

@@ -12,6 +12,7 @@ import numpy as np
 
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import LANES
+from stream.bayes.room import grown
 from stream.block import Floats
 
 __all__ = ["Moments", "cells", "height", "packed", "rescaled", "room_for", "unpacked"]
@@ -59,17 +60,19 @@ def cells(chunks: int, classes: int) -> Floats:
     return out
 
 
-def room_for(old: Floats, features: int, classes: int) -> Floats:
+def room_for(
+    old: Floats, features: int, classes: int, most_features: int, most_classes: int
+) -> Floats:
     """`old`, where it has room for so many features and classes; else its copy in twice the room.
 
     So the copies made while C classes come cost O(C · D) in all, not O(C² · D).
     """
-    chunks, rows = -(-features // LANES), height(classes)
-    if chunks <= old.shape[0] and rows <= old.shape[1]:
-        return old
     known = (old.shape[1] - height(0)) // kernels.PER_CLASS
-    most = known if rows <= old.shape[1] else max(classes, 2 * known)
-    out = cells(old.shape[0] if chunks <= old.shape[0] else max(chunks, 2 * old.shape[0]), most)
+    chunks = grown(-(-features // LANES), old.shape[0], -(-most_features // LANES))
+    most = grown(classes, known, most_classes)
+    if (chunks, most) == (old.shape[0], known):
+        return old
+    out = cells(chunks, most)
     out[: old.shape[0], : old.shape[1]] = old
     return out
 

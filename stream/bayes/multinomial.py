@@ -67,7 +67,8 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         at = self._tokens.slot(token)
         if not at:
             return {}
-        return dict(zip(self.classes, (s.counts[at - 1] / s.unit[0]).tolist(), strict=True))
+        count = s.counts[at - 1, : s.total.size] / s.unit[0]
+        return dict(zip(self.classes, count.tolist(), strict=True))
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
         """The log-odds of two classes as a line over token counts; O(C · learned tokens).

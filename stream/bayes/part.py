@@ -12,6 +12,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.base import MAX_CLASSES
+from stream.bayes.columns import MAX_FEATURES
 from stream.block import Block, Floats, Rows
 from stream.errors import InvalidRecordError
 from stream.schema import Schema
@@ -63,6 +65,8 @@ class Part(abc.ABC):
     """
 
     name: ClassVar[str]
+    most_classes = MAX_CLASSES  # there is never room for more; see `limit`
+    most_numbers = MAX_FEATURES
 
     @abc.abstractmethod
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:

@@ -14,6 +14,7 @@ from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_
 from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import columns_for, grown, rows_for
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import StateError
 from stream.schema import Schema
@@ -58,7 +59,8 @@ class TokenSetPart(Part):
             return []
         alpha = self._alpha * s.unit[0]
         p = np.full(s.texts.size, np.nan)
-        np.divide(s.counts[at - 1] + alpha, s.texts + 2.0 * alpha, out=p, where=s.texts > 0)
+        count = s.counts[at - 1, : s.texts.size]
+        np.divide(count + alpha, s.texts + 2.0 * alpha, out=p, where=s.texts > 0)
         return list(p[1:].tolist())
 
     def prepare(self, rows: Rows) -> Rows:
@@ -76,7 +78,8 @@ class TokenSetPart(Part):
         bags = hashed_bags(without_numbers(block.rows), used)
         given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
         new = kernels.count_unknown(bags.bucket, self.sets.slot) if learning(block).size else 0
-        self.sets = _resized(self.sets, 1 + classes, int(self.sets.size[0]) + new)
+        most = 1 + self.most_classes
+        self.sets = _resized(self.sets, 1 + classes, int(self.sets.size[0]) + new, most)
         longest = int(np.diff(bags.start).max(initial=0))
         done = (0, 0, steps.known)
         while done[0] < len(block):
@@ -179,12 +182,14 @@ class TokenSetPart(Part):
         self.fields.merge(other.fields)
         learned = np.flatnonzero(theirs.slot)
         new = learned[self.sets.slot[learned] == 0]
-        s = _resized(self.sets, 1 + size, int(self.sets.size[0]) + new.size)
+        s = _resized(self.sets, 1 + size, int(self.sets.size[0]) + new.size, 1 + self.most_classes)
         s.slot[new] = np.arange(new.size) + int(s.size[0]) + 1
         s.counts[:] *= fade
         s.texts[:] *= fade
         q = np.append(0, classes + 1)
-        s.counts[np.ix_(s.slot[learned] - 1, q)] += theirs.counts[theirs.slot[learned] - 1]
+        s.counts[np.ix_(s.slot[learned] - 1, q)] += theirs.counts[
+            theirs.slot[learned] - 1, : q.size
+        ]
         s.texts[q] += theirs.texts
         self.sets = _indexed(
             s._replace(size=s.size + new.size, cut=s.cut + theirs.cut, unit=theirs.unit.copy())
@@ -201,7 +206,7 @@ class TokenSetPart(Part):
         arrays = {
             "texts": s.texts,
             "bucket": learned.astype(np.int64),
-            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1].T),
+            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1, : s.texts.size].T),
             "cut": s.cut,
             "unit": s.unit,
         }
@@ -238,7 +243,8 @@ def _has_text(rows: Rows, i: int) -> bool:
 
 def _indexed(s: TokenSets) -> TokenSets:
     """`s` with the levels of its counts, found anew."""
-    found = [np.unique(column, return_counts=True) for column in s.counts[: int(s.size[0])].T]
+    held = s.counts[: int(s.size[0]), : s.texts.size]
+    found = [np.unique(column, return_counts=True) for column in held.T]
     kept = [(value[value > 0], times[value > 0]) for value, times in found]
     levels = np.array([value.size for value, _ in kept], dtype=np.int64)
     level = np.zeros((levels.size, int(levels.max())))
@@ -248,24 +254,18 @@ def _indexed(s: TokenSets) -> TokenSets:
     return s._replace(level=level, times=times, levels=levels)
 
 
-def _resized(s: TokenSets, q: int, d: int) -> TokenSets:
-    """`s` with zeros for columns that are new, and room for d buckets or for all there are."""
+def _resized(s: TokenSets, q: int, d: int, most: int) -> TokenSets:
+    """`s` with zeros for columns that are new, of `most`, and room for d buckets or for all."""
     d = min(d, BUCKETS)
-    if s.counts.shape[1] == q and s.counts.shape[0] >= d:
+    had, known = len(s.counts), s.texts.size
+    if known == q and had >= d:
         return s
-    had, columns = s.counts.shape
-    rows = max(d, 2 * had) if d > had else had
-    counts = np.zeros((min(rows, BUCKETS), q))
-    counts[:had, :columns] = s.counts
-    level = np.zeros((q, s.level.shape[1]))
-    times = np.zeros(level.shape, dtype=np.int64)
-    level[:columns], times[:columns] = s.level, s.times
-    more = np.zeros(q - columns)
+    more = np.zeros(q - known)
     return s._replace(
         texts=np.append(s.texts, more),
-        counts=counts,
-        level=level,
-        times=times,
+        counts=columns_for(s.counts, grown(d, had, BUCKETS), q, most),
+        level=rows_for(s.level, (q, s.level.shape[1]), most),
+        times=rows_for(s.times, (q, s.level.shape[1]), most),
         levels=np.append(s.levels, more.astype(np.int64)),
     )
 

@@ -24,6 +24,7 @@ from stream.bayes.bags import (
 from stream.bayes.classifier import left_after
 from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.room import columns_for, grown
 from stream.block import Block, Floats, Rows, learning
 from stream.errors import InvalidRecordError, StateError
 from stream.schema import Schema
@@ -148,7 +149,8 @@ class TokenPart(Part):
         bags = self._read(block.rows, used, row[learned].tolist())
         self._widen()
         new = kernels.count_unknown(bags.bucket, self.counts.slot) if learned.size else 0
-        self.counts = _resized(self.counts, classes, int(self.counts.size[0]) + new)
+        d = int(self.counts.size[0]) + new
+        self.counts = _resized(self.counts, classes, d, self.most_classes)
         kernels.progressive(
             steps,
             bags.start,
@@ -280,15 +282,16 @@ class TokenPart(Part):
         refused = theirs.slot[learned[~kept]] - 1
         learned, mine = learned[kept], mine[kept]
         new = mine[self.counts.slot[mine] == 0]
-        s = _resized(self.counts, size, int(self.counts.size[0]) + new.size)
+        s = _resized(self.counts, size, int(self.counts.size[0]) + new.size, self.most_classes)
         s.slot[new] = np.arange(new.size) + int(s.size[0]) + 1
         s.counts[:] *= fade
         s.total[:] *= fade
         at = np.ix_(s.slot[mine] - 1, classes)
-        s.counts[at] += theirs.counts[theirs.slot[learned] - 1]
+        n = theirs.total.size
+        s.counts[at] += theirs.counts[theirs.slot[learned] - 1, :n]
         total = theirs.total.copy()
         for r in refused.tolist():
-            total = np.maximum(total - theirs.counts[r], 0.0)
+            total = np.maximum(total - theirs.counts[r, :n], 0.0)
         s.total[classes] += total
         self.counts = s._replace(
             size=s.size + new.size, cut=s.cut + theirs.cut, unit=theirs.unit.copy()
@@ -302,7 +305,7 @@ class TokenPart(Part):
         learned = self._learned()
         arrays = {
             "total": s.total,
-            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1].T),
+            "counts": np.ascontiguousarray(s.counts[s.slot[learned] - 1, : s.total.size].T),
             "cut": s.cut,
             "unit": s.unit,
         }
@@ -364,13 +367,11 @@ def _names(rows: Rows) -> dict[int, str]:
     return {bucket(name): name for name in rows.numeric_names}
 
 
-def _resized(s: Counts, c: int, d: int) -> Counts:
-    """`s` with zeros for classes that are new, and room for d buckets or for all there are."""
+def _resized(s: Counts, c: int, d: int, most: int) -> Counts:
+    """`s` with zeros for classes that are new, of `most`, and room for d buckets or for all."""
     d = min(d, BUCKETS)
-    if s.counts.shape[1] == c and s.counts.shape[0] >= d:
+    if s.total.size == c and s.counts.shape[0] >= d:
         return s
-    rows = max(d, 2 * s.counts.shape[0]) if d > s.counts.shape[0] else s.counts.shape[0]
-    counts = np.zeros((min(rows, BUCKETS), c))
-    counts[: s.counts.shape[0], : s.counts.shape[1]] = s.counts
+    counts = columns_for(s.counts, grown(d, s.counts.shape[0], BUCKETS), c, most)
     total = np.concatenate((s.total, np.zeros(c - s.total.size)))
     return s._replace(total=total, counts=counts)

@@ -57,7 +57,7 @@ def run(numbers: range) -> tuple[Counter[str], list[str]]:
     families = tuple(FAMILIES)
     for n in numbers:
         exact = n % 4 == 3
-        family = ORACLES[n // 4 % len(ORACLES)] if exact else families[n % len(families)]
+        family = ORACLES[n // 4 % len(ORACLES)] if exact else families[(n - n // 4) % len(families)]
         counts[f"{family} against the oracle" if exact else family] += 1
         try:
             if exact:

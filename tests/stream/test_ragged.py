@@ -9,7 +9,9 @@ from random import Random
 import pytest
 
 from stream import (
+    BernoulliNB,
     Block,
+    CategoricalBayes,
     CategoricalNB,
     GaussianBayes,
     GaussianNB,
@@ -263,3 +265,44 @@ def test_merging_tiny_values_into_constant_ones_keeps_them() -> None:
             whole.predict_proba_one({"v": 1.1e-170})
         )
         assert one.predict_one({"v": 1.1e-170}) == "a"
+
+
+TABLES = {
+    GaussianNB: lambda model: model._gaussian._room,
+    GaussianBayes: lambda model: model._joint.moments.factor,
+    CategoricalNB: lambda model: model._categorical.counts.counts,
+    CategoricalBayes: lambda model: model._joint.cells.counts,
+    MultinomialNB: lambda model: model._tokens.counts.counts,
+    BernoulliNB: lambda model: model._attributes.trials.given,
+}
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_a_new_class_seldom_copies_the_table(family) -> None:
+    """A hundred classes, and no more copies than a table that doubles needs."""
+    model, seen = family(), []
+    for i in range(100):
+        model.learn_one({"v": i % 7, "w": 1}, f"class {i}")
+        at = TABLES[family](model).ctypes.data
+        if not seen or seen[-1] != at:
+            seen.append(at)
+
+    assert len(seen) <= 12
+    assert family().load_state(model.to_state()).fingerprint() == model.fingerprint()
+
+
+@pytest.mark.parametrize("make", [GaussianNB, GaussianBayes, KNNClassifier, MultinomialNB])
+def test_a_weight_that_no_float_can_hold_is_refused(make) -> None:
+    """As any weight that is out of range, whichever way it comes."""
+    model = make()
+    model.learn_one({"v": 1.0}, "a")
+    before = model.fingerprint()
+
+    for refused in (
+        lambda: model.learn_one({"v": 1.0}, "a", w=10**400),
+        lambda: model.learn_many([{"v": 1.0}], ["a"], [10**400]),
+        lambda: model.unlearn_one({"v": 1.0}, "a", w=10**400),
+    ):
+        with pytest.raises(ValueError, match="weights must be greater than 0"):
+            refused()
+    assert model.fingerprint() == before
