@@ -61,7 +61,7 @@ def advance(
         guard.done()  # it can be told, so it is no sudden death
         raise
     guard.done()
-    chain = linked(live.chain, outcome)
+    chain, shape = linked(live.chain, outcome), outcome.spec.shape
     entry = journal.entry_of(
         batch,
         firsts,
@@ -74,6 +74,7 @@ def advance(
         drift=drift,
         aside=aside is not None,
         topics=live.adopting,
+        shape=None if live.shape is not None and live.shape.text == shape.text else shape,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
@@ -83,6 +84,7 @@ def advance(
     live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
     live.topics, live.adopting = live.topics | entry.topics, {}
     live.tails |= journal.tails(batch)
+    live.shape = shape
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 

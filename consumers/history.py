@@ -26,6 +26,7 @@ from consumers.journal import (
     tails,
 )
 from consumers.lineup import Lineup
+from consumers.outcome import Shape
 from consumers.records import UNBOUNDED, Batch, Partition
 from consumers.shard import Before, Outcome, Shard
 from consumers.snapshots.locate import entries
@@ -71,7 +72,8 @@ class Live:
     `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
     is another here; `last` what came of the last entry replayed, piece by piece, where its outputs
     were written after it and so may not have been; `chain` the hash of every bit said and scored
-    so far; `diverged` the first entry that a river model did not repeat. `topics` are the ids of
+    so far; `diverged` the first entry that a river model did not repeat; `shape` the one last
+    journaled. `topics` are the ids of
     the input topics as the journal knows them, `adopting` those that its next entry will add, and
     `tails` the last records consumed of each partition.
     """
@@ -94,6 +96,7 @@ class Live:
     topics: dict[str, str] = field(default_factory=dict)
     adopting: dict[str, str] = field(default_factory=dict)
     tails: dict[Partition, Range] = field(default_factory=dict)
+    shape: Shape | None = None
 
 
 def linked(chain: str, outcome: Outcome) -> str:
@@ -182,11 +185,12 @@ def replay(
 
 
 def steps(
-    log: Log, found: Sources, live: Live, end: int, ahead: Course
+    log: Log, found: Sources, live: Live, end: int, ahead: Course, *, explain: bool = False
 ) -> Iterator[tuple[Entry, Outcome]]:
     """Each entry of the history up to `end` with what came of it, the shard having moved past it.
 
-    An entry of more bytes than are worked on at once comes piece by piece.
+    An entry of more bytes than are worked on at once comes piece by piece. With `explain` every
+    prediction is explained.
 
     Raises
     ------
@@ -206,16 +210,17 @@ def steps(
                 if cut or not isinstance(entry, Entry):
                     _pass_over(entry, live, cut)
                 else:
-                    for outcome in _apply(entry, reader.pieces(entry), live):
+                    for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += len(outcome.batch)
                         yield entry, outcome
                 live.seq, live.position, live.now = entry.seq, at + 1, entry.now
     live.position = max(live.position, end)
 
 
-def _apply(entry: Entry, pieces: Iterable[Batch], live: Live) -> Iterator[Outcome]:
+def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: bool) -> Iterator[Outcome]:
     """Process an entry, in as many pieces as it was read in; what came of each."""
     check, before, last = Check(entry), Before(), list[Outcome]()
+    live.shape = entry.shape or live.shape
     for batch in pieces:
         whole = check.add(batch)
         live.tails |= tails(batch)
@@ -227,6 +232,8 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live) -> Iterator[Outcom
             drift=None if before.parts else entry.drift,
             before=before,
             more=not whole,
+            shape=live.shape,
+            explain=explain,
         )
         if whole:
             live.chain = linked(live.chain, outcome)

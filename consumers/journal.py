@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from consumers.checksum import RangeChecksum, checksum
 from consumers.errors import TransportError
+from consumers.outcome import Shape
 from consumers.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, credible
 
 __all__ = [
@@ -98,6 +99,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     what is watched from this entry on, where that changed: an alarm may change the model. `aside`
     says that its outputs were written after it, outside of its transaction (at least once).
     `topics` are the ids of input topics that the journal did not know before.
+    `shape` is that of its outputs, where it changed; a journal that names none has the configured
+    one.
     """
 
     seq: int
@@ -111,6 +114,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     drift: dict[str, Any] | None = None
     aside: bool = False
     topics: dict[str, str] = {}
+    shape: Shape | None = None
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -413,6 +417,7 @@ def entry_of(
     drift: dict[str, Any] | None = None,
     aside: bool = False,
     topics: Mapping[str, str] | None = None,
+    shape: Shape | None = None,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -424,7 +429,7 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
-    skips, max_dead_letter_ratio, drift, aside, topics
+    skips, max_dead_letter_ratio, drift, aside, topics, shape
         See `Entry`.
     """
     sums = _checksums(batch)
@@ -443,6 +448,7 @@ def entry_of(
         drift,
         aside,
         dict(topics or {}),
+        shape,
     )
 
 

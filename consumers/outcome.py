@@ -6,10 +6,10 @@ Nothing here depends on the wall clock: a repeat of a batch says the same bytes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, repeat
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -23,9 +23,9 @@ from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join import DAY_MS, RULES, UNBOUNDED
-from stream.schema import Schema
+from stream.schema import Label, Schema
 
-__all__ = ["Early", "Outcome", "Skip", "Spec", "given_back", "kept", "skipped"]
+__all__ = ["Early", "Outcome", "Shape", "Skip", "Spec", "given_back", "kept", "skipped"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
@@ -40,6 +40,30 @@ class Early(NamedTuple):
     at: int
     record: Record
     error: RecordError
+
+
+class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What decides the bytes of outputs, and where they go, beside what the model depends on.
+
+    The configuration may change it at any start, so it is journaled where it does. `cut` is how
+    many bytes of the original a dead letter keeps at most, `version` that of the code, `losses`
+    and `reject` those of [decision].
+    """
+
+    predictions: str
+    dead_letters: str
+    partitions: int
+    top: int
+    version: str = ""
+    explain: int = 0
+    cut: int | None = None
+    losses: dict[str, dict[str, float]] | None = None
+    reject: float | None = None
+
+    @property
+    def text(self) -> bytes:
+        """It in one line: what it is compared by, since the order of losses counts."""
+        return msgspec.json.encode(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +132,46 @@ class Spec:
     trusted: frozenset[str] = frozenset()
     drift: DriftRule = field(default_factory=DriftRule)
 
+    @property
+    def shape(self) -> Shape:
+        """What decides the bytes of outputs now."""
+        rule = self.decision
+        return Shape(
+            self.predictions,
+            self.dead_letters,
+            self.predictions_partitions,
+            self.top,
+            self.version,
+            self.explain,
+            self.largest_dead_letter,
+            None if rule is None else msgspec.to_builtins(rule.losses, str_keys=True),
+            None if rule is None else rule.reject_loss,
+        )
+
+    def shaped(self, shape: Shape | None) -> Spec:
+        """The same service when it wrote outputs of this shape; None: as it does now.
+
+        What the topic has refused as a whole is cut, whatever was meant then.
+        """
+        if shape is None:
+            return self
+        rule = None
+        if shape.losses is not None or shape.reject is not None:
+            losses = cast("Mapping[Label, Mapping[Label, float]] | None", shape.losses)
+            rule = BayesDecision(losses, shape.reject)
+        cut = shape.cut if self.largest_dead_letter is None else self.largest_dead_letter
+        return replace(
+            self,
+            predictions=shape.predictions,
+            dead_letters=shape.dead_letters,
+            predictions_partitions=shape.partitions,
+            top=shape.top,
+            version=shape.version,
+            explain=shape.explain,
+            largest_dead_letter=cut,
+            decision=rule,
+        )
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -168,7 +232,7 @@ class Outcome:
             batch.offsets[self.observed].tolist(),
             batch.timestamps[self.observed].tolist(),
             decided,
-            self.result.explanations or [None] * n,
+            (self.result.explanations if spec.explain else None) or [None] * n,
             strict=True,
         )
         for encoder, id_, said, ranked, learned, source, offset, ts, decision, why in columns:

@@ -154,9 +154,18 @@ def _save(config: Config, store: SnapshotStore, live: Live) -> None:
 
 def say_again(log: Log, live: Live) -> None:
     """Write the outputs of the last entry, where they come after it and its owner may have died
-    in between; a snapshot comes after both."""
+    in between; a snapshot comes after both. They are the same bytes in the same topics as then.
+    """
+    topics = log.topics() if live.last else {}
     for outcome in live.last:
-        log.append([*outcome.predictions(), *outcome.dead_letters()])
+        outputs = [*outcome.predictions(), *outcome.dead_letters()]
+        there = [r for r in outputs if (r.partition or 0) < topics.get(r.topic, 0)]
+        log.append(there)
+        gone = {r.topic for r in outputs} - {r.topic for r in there}
+        live.news += tuple(
+            f"outputs of the last entry cannot be written again: topic {topic} is gone"
+            for topic in sorted(gone)
+        )
     live.last = ()
 
 
@@ -321,7 +330,7 @@ def _from_snapshot(
             continue
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
-        live.snapshot, live.differs = about.now, difference(about)
+        live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
         live.topics, live.tails = dict(about.topics), _tails(origin, about)
         if store.copied is not None:
             live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
@@ -353,6 +362,7 @@ def about_of(config: Config, live: Live) -> About:
         entry=live.entry,
         topics=live.topics,
         tails=[tail for _, tail in sorted(live.tails.items())],
+        shape=live.shape,
     )
 
 

@@ -15,6 +15,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.alarms import Alarms
 from consumers.codecs.json import JsonLabels, JsonObservations
@@ -22,7 +23,7 @@ from consumers.codecs.order import in_order
 from consumers.errors import RecordError
 from consumers.events import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from consumers.lineup import Lineup
-from consumers.outcome import Early, Outcome, Skip, Spec, given_back, kept, skipped
+from consumers.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
 from consumers.records import NEVER, Batch, Partition, credible
 from stream.base import Learner
 from stream.block import Rows
@@ -238,6 +239,8 @@ class Shard:
         drift: Mapping[str, Any] | None = None,
         before: Before | None = None,
         more: bool = False,
+        shape: Shape | None = None,
+        explain: bool = False,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -256,20 +259,22 @@ class Shard:
         before
             The earlier pieces, where an entry is processed in several; this one is added.
         more
-            Whether another piece follows: the digest, of the whole entry, comes with the last one.
+            Whether another piece follows: the digest, of the whole entry, comes with the last.
+        shape, explain
+            Of the outputs, as journaled, None: as configured; whether to explain in any case.
         """
+        spec = self.spec.shaped(shape)
         if drift is not None:
             self._alarms.watch(drift)
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
-        is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
-        kind = np.array(is_label, dtype=bool)[batch.source]
+        kind = self._labels_in(batch)
         events, at, (rows, raw), rejected = self._decode(
             batch, kind.tolist(), self._times(batch, now, more), skipped(batch, skips)
         )
         events.origin = lambda event: kept(batch, at[event])
         learned_before = self._counts["learned"]
         counted = Counter(self._machine.join.outcomes)
-        explain, features = self.spec.explain > 0, self._alarms.features(raw)
+        explain, features = explain or spec.explain > 0, self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
             rejected[at[event]] = _refusal(events.labels[event], reason)
@@ -277,27 +282,34 @@ class Shard:
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
         self._dead.update(label.error.reason for label in early)
-        labels = self._machine.join.outcomes - counted
         entry = before or Before()
         entry.add(result, len(events.ids))
         return Outcome(
-            self.spec,
+            spec,
             batch,
             result,
             [at[e] for e in observed],
             [events.ids[e] for e in observed],
             learned_before,
             rejected,
-            labels,
+            self._machine.join.outcomes - counted,
             b"" if more else self._digest(entry),
             {name: self._lineup.type(name) for name in self._lineup.challengers},
             self._alarms.tell(result.alarms, batch, at, events.times),
-            [
-                Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
-                for p in result.promotions
-            ],
+            self._promoted(result, batch, at),
             early,
         )
+
+    def _promoted(self, result: Result, batch: Batch, at: list[int]) -> list[Promoted]:
+        return [
+            Promoted(p.name or self.spec.name, p.e_value, *batch.place(at[p.event]))
+            for p in result.promotions
+        ]
+
+    def _labels_in(self, batch: Batch) -> NDArray[np.bool_]:
+        """Which records are labels."""
+        is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
+        return np.array(is_label, dtype=bool)[batch.source]
 
     def _digest(self, entry: Before) -> bytes:
         one = len(entry.parts) == 1

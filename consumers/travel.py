@@ -7,7 +7,7 @@ stays written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -164,13 +164,17 @@ class _Said(msgspec.Struct):
     position: _Position
 
 
-def find(config: Config, log: Log, what: str) -> tuple[list[Record], tuple[Partition, int]]:
+def find(
+    config: Config, log: Log, what: str, topics: Sequence[str] = ()
+) -> tuple[list[Record], tuple[Partition, int]]:
     """The predictions of an observation, and where the observation lies.
 
     Parameters
     ----------
     what
         TOPIC:PARTITION:OFFSET of the observation, or its id.
+    topics
+        Where predictions may lie; empty: in the configured topic.
 
     Raises
     ------
@@ -184,7 +188,8 @@ def find(config: Config, log: Log, what: str) -> tuple[list[Record], tuple[Parti
     key = what.encode()
     out = [
         record
-        for record in _all(log, config.predictions_topic)
+        for topic in topics or [config.predictions_topic]
+        for record in _all(log, topic)
         if (record.key == key if where is None else _place(record) == where)
     ]
     if out:
@@ -197,6 +202,15 @@ def find(config: Config, log: Log, what: str) -> tuple[list[Record], tuple[Parti
         f"no prediction of {what!r} in {config.predictions_topic}; give the observation's id, or "
         "its TOPIC:PARTITION:OFFSET"
     )
+
+
+def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
+    """Where predictions go and, as journaled, went."""
+    first = log.beginning_offsets([journaled])[journaled]
+    end = log.end_offsets([journaled])[journaled]
+    shapes = (e.shape for _, e in entries(log, journaled, first, end) if isinstance(e, Entry))
+    went = [shape.predictions for shape in shapes if shape is not None]
+    return list(dict.fromkeys([config.predictions_topic, *went]))
 
 
 def _place(record: Record) -> tuple[Partition, int] | None:
@@ -233,7 +247,7 @@ def audit(
     TransportError
         What was then cannot be rebuilt.
     """
-    said, (partition, offset) = find(config, log, what)
+    said, (partition, offset) = find(config, log, what, _topics(config, log, found.journal))
     owner = partition.number % config.scale.shards
     if owner != found.journal.number:
         raise ConfigError(
@@ -242,24 +256,20 @@ def audit(
         )
     before, after = _around(log, found.journal, partition, offset)
     shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
-    asked = config.model_copy(
-        update={"output": config.output.model_copy(update={"explain": shares})}
-    )
-    live = rebuild_at(asked, log, found, store, before, progress)
+    live = rebuild_at(config, log, found, store, before, progress)
     ahead = course(log, found.journal, live.position, after)
-    entry, outcome = next(iter(steps(log, found, live, after, ahead)))
-    explained = _of(outcome, partition, offset)
-    if explained is None:
-        raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
-    plain = replace(
-        outcome,
-        spec=replace(outcome.spec, explain=config.output.explain),
-        result=outcome.result
-        if config.output.explain
-        else replace(outcome.result, explanations=None),
+    made = (
+        (entry, outcome, again)  # of the piece of the entry in which the record lies
+        for entry, outcome in steps(log, found, live, after, ahead, explain=shares > 0)
+        if (again := _of(outcome, partition, offset)) is not None
     )
-    again = _of(plain, partition, offset) or explained
-    return Audit(said[0] if said else None, again, entry, explained if shares else None)
+    entry, outcome, again = next(made, (None, None, None))
+    if entry is None or outcome is None or again is None:
+        raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
+    shares = max(shares, outcome.spec.explain)
+    told = replace(outcome, spec=replace(outcome.spec, explain=shares))
+    then = next((record for record in said if record.topic == again.topic), None)
+    return Audit(then, again, entry, _of(told, partition, offset) if shares else None)
 
 
 def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:

@@ -38,8 +38,7 @@ def audit(
 
     with past(config, shard) as of:
         found = travel.audit(of.config, of.log, of.found, of.store, observation, of.progress)
-        topic = of.config.predictions_topic
-    told = _told(found, topic)
+        told = _told(found)
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
@@ -48,7 +47,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _told(found: Audit, topic: str) -> dict[str, Any]:
+def _told(found: Audit) -> dict[str, Any]:
     again = json.loads(found.again.value or b"null")
     explained = None if found.explained is None else json.loads(found.explained.value or b"null")
     said = found.said
@@ -59,7 +58,7 @@ def _told(found: Audit, topic: str) -> dict[str, Any]:
         "said": None
         if said is None
         else {
-            "topic": topic,
+            "topic": said.topic,
             "partition": said.partition,
             "offset": said.offset,
             "value": (said.value or b"").decode("utf-8", "backslashreplace"),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from consumers.errors import SnapshotError
 from consumers.journal import Identity, Range
+from consumers.outcome import Shape
 from stream.state import State
 
 __all__ = ["START", "About", "from_bytes", "header_size", "peek", "to_bytes"]
@@ -40,7 +41,8 @@ class About(msgspec.Struct, frozen=True):
     programs that made it, `chain` that of the journal's entry, `fingerprint` its state's, `cpu`
     the processor its kernels were compiled for, `entry` the journal's entry 0, so that a journal
     may lose what a snapshot covers. `topics` are the ids of the input topics, `tails` the last
-    records of each partition: what the inputs are known by at the next start.
+    records of each partition: what the inputs are known by at the next start. `shape` is that of
+    the last outputs.
     """
 
     name: str
@@ -56,6 +58,7 @@ class About(msgspec.Struct, frozen=True):
     entry: Identity | None = None
     topics: dict[str, str] = {}
     tails: list[Range] = []
+    shape: Shape | None = None
 
 
 class _Array(msgspec.Struct, array_like=True):
