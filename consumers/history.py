@@ -73,9 +73,9 @@ class Live:
     is another here; `last` what came of the last entry replayed, piece by piece, where its outputs
     were written after it and so may not have been; `chain` the hash of every bit said and scored
     so far; `diverged` the first entry that a river model did not repeat; `shape` the one last
-    journaled. `topics` are the ids of
-    the input topics as the journal knows them, `adopting` those that its next entry will add, and
-    `tails` the last records consumed of each partition.
+    journaled; `rebuilt` is False of one that was handed over. `topics` are the ids of the input
+    topics as the journal knows them, `adopting` those that its next entry will add, and `tails` the
+    last records consumed of each partition.
     """
 
     shard: Shard
@@ -93,6 +93,7 @@ class Live:
     last: Sequence[Outcome] = ()
     diverged: int | None = None
     news: tuple[str, ...] = ()
+    rebuilt: bool = True
     topics: dict[str, str] = field(default_factory=dict)
     adopting: dict[str, str] = field(default_factory=dict)
     tails: dict[Partition, Range] = field(default_factory=dict)

@@ -32,7 +32,7 @@ __all__ = ["Decision", "Watch", "begin_again", "consumed", "differences", "settl
 Decision = Literal["new", "same"]
 LOOK_SECONDS = 0.05  # records of a log that was not looked at for longer are not committed,
 SHARE = 50  # or for as many times as long as the look takes: it may cost a fiftieth of the time
-IDLE_SECONDS = 1.0  # between two looks while there is nothing to commit
+IDLE_SECONDS = 1.0  # between two looks at most, also while there is nothing to commit
 OBJECT_SECONDS = 60.0  # between two questions whether shards allow partitions that were refused
 
 
@@ -334,7 +334,8 @@ class Watch:
         """
         if idle:
             return self._clock() - self._asked_at >= IDLE_SECONDS
-        return self._clock() - self._at >= max(LOOK_SECONDS, SHARE * self._took)
+        patience = min(max(LOOK_SECONDS, SHARE * self._took), IDLE_SECONDS)
+        return self._clock() - self._at >= patience
 
     @property
     def objection(self) -> str:

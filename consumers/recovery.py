@@ -125,7 +125,7 @@ def recover(
         end = _first_start(config, log, owner, found, now, replaced)
         live = rebuild(config, log, found, store, end=end, progress=progress)
     elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
-        warm.replayed = 0
+        warm.replayed, warm.rebuilt = 0, False
         replay(log, found, warm, end, ahead, progress)
         live = warm
     else:

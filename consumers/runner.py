@@ -316,7 +316,7 @@ class Runner:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
         merge.seek(live.shard.positions)
         until = self._log.end_offsets(found.inputs) if self._drain else None
-        due = _Due(self._config, live)
+        due, grown = _Due(self._config, live), False
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
@@ -335,7 +335,7 @@ class Runner:
                     self._snapshot(live, writer)
                 raise
             if grown:
-                return True
+                break
             self._telemetry.ends(owner.ends())
             self.board.reached(owner.ends())
             uncommitted = owner.uncommitted()
@@ -368,7 +368,7 @@ class Runner:
         reach("shutdown")
         if due.changed:
             self._snapshot(live, writer)
-        return False
+        return grown
 
     def _look(self, watch: Watch, live: Live, batch: Batch | None) -> bool:
         """Ask whether the inputs are what they were; whether there are partitions to begin with."""
@@ -479,7 +479,8 @@ class _Due:
     def __init__(self, config: Config, live: Live) -> None:
         self._every = config.snapshots.every_records
         self._seconds = config.snapshots.every_seconds
-        self._records = live.replayed
+        # A shard that was handed over is in no snapshot as it is.
+        self._records = live.replayed if live.rebuilt else max(1, live.replayed)
         self._at = time.monotonic()
 
     @property

@@ -319,6 +319,31 @@ def test_partitions_added_to_a_running_service_are_read_from_their_beginning(run
     assert service.rebuilt().shard.view().observations == 45
 
 
+def test_model_is_kept_where_a_topic_goes_right_after_partitions_were_added(running) -> None:
+    """What is handed over to the next owner is in no snapshot yet, and can be replayed no more."""
+    service = running.service
+    widen(service.log, "obs", 2)
+    running.until(lambda: kinds(service)[-1] == "Inputs")
+    remake(service.log, "obs", 2)
+
+    assert isinstance(running.ended(), InputChangedError)
+    service.log.append(observations(0, 10))
+    assert run(service, "new").observations == 50
+
+
+def test_standby_that_took_over_keeps_what_it_followed(make_service) -> None:
+    """Its host has no snapshot of it; the next start there would replay everything."""
+    service = make_service()
+    fill(service.log, phishing(40))
+    service.run()
+    for path in service.snapshots():
+        path.unlink()
+    warm = service.rebuilt()
+    Runner(service.config(), service.log, threading.Event(), drain=True, warm=lambda: warm).run()
+
+    assert len(service.snapshots()) == 1
+
+
 def test_standby_follows_what_was_added_and_takes_it_over(make_service) -> None:
     """It used to die of a KeyError, for good."""
     service = make_service()

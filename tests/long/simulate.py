@@ -1,6 +1,7 @@
 """Many seeds of the failing world: python -m tests.long.simulate [--seeds 20000] [--print].
 
-Every fifth of them is a service that promises at least once: it may repeat, in the same bytes.
+Every fifth of them is a service that promises at least once: it may repeat, in the same bytes. In
+every other fifth its inputs are made again, restored, cut by elections and widened under it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.long.table import Row, options_of, report, say
+from tests.simulation.upheaval import Upheaval
 from tests.simulation.weather import CALM
 from tests.simulation.world import Told, World, violations
 
@@ -59,6 +61,9 @@ def _run(seeds: range) -> tuple[Counter[str], int, int, list[str]]:
     with _scratch() as directory:
         for seed in seeds:
             repeats = seed % 5 == 4
+            if seed % 5 == 3:
+                wrong += _upheaval(seed, Path(directory) / str(seed), faults, commits)
+                continue
             guarantee = "at_least_once" if repeats else "exactly_once"
             try:
                 told = World(seed, Path(directory) / str(seed), guarantee=guarantee).run()
@@ -71,6 +76,18 @@ def _run(seeds: range) -> tuple[Counter[str], int, int, list[str]]:
                 f"{line} (seed {seed})" for line in violations(told, _calm(), repeats=repeats)
             ]
     return faults, sum(commits), min(commits, default=0), wrong
+
+
+def _upheaval(seed: int, directory: Path, faults: Counter[str], commits: list[int]) -> list[str]:
+    """What was violated while the inputs changed."""
+    world = Upheaval(seed, directory)
+    try:
+        told = world.run()
+    except Exception as error:
+        return [f"seed {seed}: {type(error).__name__}: {error}"]
+    faults += told.faults
+    commits.append(told.commits)
+    return [f"{line} (seed {seed})" for line in world.wrong]
 
 
 @cache
