@@ -7,6 +7,7 @@ the usual ways to end it, not errors.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["envelope", "tail", "text", "up_to_now"]
 
 POLL_SECONDS = 0.1  # a person does not see a shorter delay
+# What moves the cursor, colours or clears; not tabs and ends of lines, which JSON may have.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
 def tail(
@@ -44,8 +47,8 @@ def tail(
 ) -> None:
     """Print the values of a topic, one a line, as they come.
 
-    Bytes that are not UTF-8 are shown as \\xNN. With --envelope every line is a JSON object. Ctrl-C
-    ends it.
+    Bytes that are not UTF-8, and codes that control a terminal, are shown as \\xNN. With --envelope
+    every line is a JSON object. Ctrl-C ends it.
 
     \b
     Examples:
@@ -71,14 +74,17 @@ def tail(
 
 
 def text(value: bytes | None) -> str:
-    """Bytes as text, what is not UTF-8 escaped; `null` where there is nothing.
+    """Bytes as text, escaped what is not UTF-8 or controls a terminal; `null` for nothing.
 
     Examples
     --------
-    >>> text("né".encode()), text(b"\\xff!"), text(None)
-    ('né', '\\\\xff!', 'null')
+    >>> text("né".encode()), text(b"\\xff!"), text(None), text(b"\\x1b[31mred")
+    ('né', '\\\\xff!', 'null', '\\\\x1b[31mred')
     """
-    return "null" if value is None else value.decode(errors="backslashreplace")
+    if value is None:
+        return "null"
+    shown = value.decode(errors="backslashreplace")
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", shown)
 
 
 def envelope(record: Record) -> str:
@@ -101,7 +107,8 @@ def envelope(record: Record) -> str:
         "headers": [[name, text(header)] for name, header in record.headers],
     }
     del shown["value"]  # it comes last
-    return json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
+    line = json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)  # only strings have them
 
 
 def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Partition, int]:

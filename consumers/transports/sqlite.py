@@ -153,6 +153,7 @@ class SqliteLog:
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> SqliteOwner:
         """Become the owner of a shard, fencing whoever was."""
+        self._database.expect_files()  # else an empty one would be made in its place
         for partition in inputs:
             self._database.log(partition)
         # A connection of its own: its waiting must see what this one appends.
@@ -279,6 +280,7 @@ class SqliteOwner:
     def overtaken(self) -> bool:
         """Whether another owner has taken over since."""
         own = self._database
+        own.expect_files()
         with closing(Database(own.path, own.clock, own.busy_seconds)) as database:
             return database.epoch(self._name, self._shard) != self._epoch
 

@@ -8,11 +8,11 @@ whole file, so that a range of offsets is one scan of neighbouring rows.
 
 from __future__ import annotations
 
-import os.path
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -95,6 +95,8 @@ class Database:
                 f"expected a directory for {self.url}, {str(parent)!r} is none: "
                 "make it or give another path"
             )
+        self._files: dict[str, tuple[int, int]] = {}  # name to device and inode, once it is open
+        _make_private(path)
         with self._faults():
             # Used by one thread at a time, not always by the one that opened it.
             self._connection = sqlite3.connect(
@@ -105,6 +107,8 @@ class Database:
             except BaseException:
                 self._connection.close()
                 raise
+        names = (path, f"{path}-wal")
+        self._files = {name: found for name in names if (found := _inode(name)) is not None}
 
     def _prepare(self) -> None:
         """Check whose file it is, make it ours if it is new."""
@@ -153,11 +157,21 @@ class Database:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Say SQLite's errors in one line."""
+        """Say SQLite's errors in one line; SQLite itself does not notice that its file is gone."""
+        self.expect_files()
         try:
             yield
         except sqlite3.Error as error:
             raise TransportError(self._explain(error)) from error
+
+    def expect_files(self) -> None:
+        """TransportError where a file was removed or replaced: what is written goes nowhere."""
+        for name, opened in self._files.items():
+            if _inode(name) != opened:
+                raise TransportError(
+                    f"{self.url}: {name} was removed or replaced while it was in use, what is "
+                    "written now would be lost: put it back and start again"
+                )
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -184,6 +198,7 @@ class Database:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self.expect_files()
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:  # SQLite rolls back by itself where it must
@@ -385,8 +400,25 @@ class Database:
         return {Partition(topic, number): position for topic, number, position in rows}
 
     def close(self) -> None:
-        with self._faults():
+        try:
             self._connection.close()
+        except sqlite3.Error as error:  # not `_faults`: a log that is gone can be closed
+            raise TransportError(self._explain(error)) from error
+
+
+def _make_private(path: str) -> None:
+    """Make a new file that its owner alone may read; SQLite gives its other files the same mode."""
+    with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    """Device and inode; None where there is no file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

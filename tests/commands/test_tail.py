@@ -162,3 +162,22 @@ def test_closed_pipe_ends_it_with_success(url: str, log: Log, options: list[str]
         err = process.stderr.read()
 
     assert (code, err) == (0, "")
+
+
+def test_records_cannot_control_the_terminal(url: str, log: Log, capsys: Said) -> None:
+    """No control code of any kind is printed, and a line of the envelope is the same JSON."""
+    every = "".join(map(chr, [*range(0x20), *range(0x7F, 0xA0)]))
+    log.create_topic("hostile", 1)
+    value = json.dumps({"x": every}, ensure_ascii=False).encode()
+    log.append(
+        [
+            Outgoing("hostile", every.encode(), every.encode(), 1000, ((every, b"\x1b[2J"),), 0),
+            Outgoing("hostile", b"k", value, 1000, (("h", every.encode()),), 0),
+        ]
+    )
+    for more in ([], ["--envelope"]):
+        main(["tail", "hostile", "--transport", url, "--from-beginning", "--drain", *more])
+        said = capsys.readouterr().out
+
+        assert {c for c in said if not c.isprintable()} <= {"\n", "\t"}
+    assert json.loads(said.splitlines()[1])["value"] == {"x": every}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -416,3 +417,48 @@ def test_new_owner_knows_the_process_it_fences(log, path, end):
 
     assert taken.fenced == (str(first.pid) if end == "none" else "")
     assert again.fenced == ""
+
+
+def test_new_log_is_its_owners_alone(path, log):
+    """Whatever the umask allows: records may be personal."""
+    modes = {name.name: name.stat().st_mode & 0o777 for name in Path(path).parent.glob("*.db*")}
+
+    assert len(modes) >= 2
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_log_that_is_removed_while_in_use_is_an_error(log, path, suffix, replaced):
+    """SQLite goes on writing into a file nobody can find again; and none is made in its place."""
+    owner = log.owner("app", 0, [FEED])
+    owner.seek({FEED: 0})
+    gone = Path(f"{path}{suffix}")
+    gone.unlink()
+    if replaced:
+        gone.write_bytes(b"")
+
+    for use in (
+        lambda: log.append([Outgoing("feed", None, b"lost")]),
+        lambda: owner.commit([], Outgoing("feed", None, b"lost"), {}),
+        lambda: owner.confirm({}),
+        lambda: owner.poll(max_records=1, timeout=0),
+        lambda: log.owner("app", 0, [FEED]),
+        log.topics,
+    ):
+        with pytest.raises(TransportError, match="was removed or replaced while it was in use"):
+            use()
+    assert gone.exists() == replaced
+    owner.close()
+
+
+def test_commit_during_which_the_log_is_removed_is_not_acknowledged(log, path):
+    """It is looked at behind the last write of a transaction, too."""
+    database = log._database
+
+    def removing() -> None:
+        with database.transaction():
+            Path(path).unlink()
+
+    with pytest.raises(TransportError, match="was removed or replaced"):
+        removing()
