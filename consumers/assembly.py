@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from importlib.metadata import version
 
+from consumers.codecs import json_document
 from consumers.config import Config
 from consumers.errors import ConfigError
 from consumers.lineup import trusted
@@ -35,6 +36,7 @@ def shard_of(
     largest_dead_letter: int | None = None,
     number: int = 0,
     join_rules: int = RULES,
+    codec_rules: int = json_document.RULES,
 ) -> Shard:
     """The empty shard of a configuration."""
     learner = build(config.model)
@@ -63,6 +65,7 @@ def shard_of(
         horizon=config.labels.horizon_ms,
         max_classes=classes,
         join_rules=join_rules,
+        codec_rules=codec_rules,
         corrections=correcting(config.labels.corrections, learner),
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),

@@ -43,6 +43,7 @@ __all__ = [
 
 MERGE_VERSION = 1
 FIRST_JOIN_RULES = 1  # of a journal that does not name them
+FIRST_CODEC_RULES = 1
 NO_CLOCK = 1 << 62  # every timestamp is credible
 TAIL_RECORDS = 64  # of each partition, kept to know its log by
 TAIL_BYTES = 64 * 1024
@@ -54,7 +55,8 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     `identity` is the configuration that decides what is learned; `fields` the schema as declared
     or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
     that no snapshot of another one is ever taken for its own. `join` numbers the rules by which
-    labels meet observations, see `stream.join`: a journal keeps those it was begun with.
+    labels meet observations, see `stream.join`: a journal keeps those it was begun with. `codec`
+    numbers those by which bytes are read, see `consumers.codecs.json_document`, likewise.
     `replaces` is what was left of an earlier run where it was begun in spite of that.
     """
 
@@ -66,6 +68,7 @@ class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
     born: str
     merge: int = MERGE_VERSION
     join: int = FIRST_JOIN_RULES
+    codec: int = FIRST_CODEC_RULES
     replaces: list[str] = []
 
     @property

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
+from consumers.codecs import json_document
 from consumers.codecs.json import PredictionEncoder
 from consumers.errors import RecordError
 from consumers.events import DriftAlarm, Promoted
@@ -92,6 +93,8 @@ class Spec:
         Bytes of the original a dead letter keeps at most; None: all.
     max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules
         Of the join.
+    codec_rules
+        By which records are read.
     max_dead_letter_ratio
         Of the breaker.
     version
@@ -125,6 +128,7 @@ class Spec:
     max_classes: int = 256
     corrections: bool = False
     join_rules: int = RULES
+    codec_rules: int = json_document.RULES
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None

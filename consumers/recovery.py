@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from consumers import journal
 from consumers.assembly import shard_of
+from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
@@ -269,6 +270,7 @@ def _first_start(
         [(p.topic, p.number, at) for p, at in sorted(starts.items())],
         born=uuid.uuid4().hex,
         join=RULES,
+        codec=json_document.RULES,
         replaces=replaced,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
@@ -376,6 +378,7 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
         largest_dead_letter=found.largest_dead_letter,
         number=found.journal.number,
         join_rules=identity.join,
+        codec_rules=identity.codec,
     )
 
 

@@ -125,8 +125,10 @@ class Shard:
             )
             self._machine, self._risk = deciding, deciding.risk
         self._roster, self._lineup = Roster(self._machine, like, spec.decision), Lineup.empty()
-        self._observations = JsonObservations(spec.schema, spec.id_field, spec.label_field)
-        self._labels = JsonLabels()
+        self._observations = JsonObservations(
+            spec.schema, spec.id_field, spec.label_field, spec.codec_rules
+        )
+        self._labels = JsonLabels(spec.codec_rules)
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._actions: Counter[str] = Counter()

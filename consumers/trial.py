@@ -65,6 +65,7 @@ class _Case(msgspec.Struct):
     predictions_partitions: int
     largest_dead_letter: int | None
     join_rules: int
+    codec_rules: int
     parts: list[Fetched]
     now: int
     drift: dict[str, Any] | None
@@ -168,6 +169,7 @@ class Trials:
             self.found.predictions_partitions,
             self.found.largest_dead_letter,
             live.entry.join,
+            live.entry.codec,
             list(parts),
             now,
             shard.drift_change,
@@ -291,6 +293,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
         largest_dead_letter=case.largest_dead_letter,
         number=case.number,
         join_rules=case.join_rules,
+        codec_rules=case.codec_rules,
     )
     shard.spec = replace(shard.spec, trusted=frozenset(case.pickled))
     _, state = from_bytes(file.read())

@@ -234,6 +234,8 @@ def category(name: str, value: Any) -> str | None:
     --------
     >>> category("c", "red"), category("c", 3), category("c", 3.0), category("c", True)
     ('red', '3', '3', 'true')
+    >>> category("c", 2**53 + 1)
+    '9007199254740993'
     """
     if isinstance(value, str) or value is None:
         return value
@@ -243,7 +245,9 @@ def category(name: str, value: Any) -> str | None:
         x = number(name, value)
         if isnan(x):
             return None
-        return str(int(x)) if x.is_integer() and abs(x) < 2**53 else repr(x)
+        if isinstance(value, int | np.integer):  # as a float neighbours of 2**53 are one
+            return str(int(value))
+        return str(int(x)) if x.is_integer() else repr(x)
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
 
 

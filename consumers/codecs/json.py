@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from consumers.codecs.json_document import LARGEST_RECORD, SHORT, parse, plain
+from consumers.codecs.json_document import LARGEST_RECORD, RULES, SHORT, parse, plain
 from consumers.errors import RecordError
 from stream import schema as kinds
 from stream.block import Rows
@@ -81,10 +81,17 @@ class JsonObservations:
         Field with the id; the record's key where it is absent.
     label_field
         Field with the label, or None.
+    rules
+        See `consumers.codecs.json_document`.
     """
 
-    def __init__(self, schema: Schema, id_field: str, label_field: str | None) -> None:
+    def __init__(
+        self, schema: Schema, id_field: str, label_field: str | None, rules: int = RULES
+    ) -> None:
         self.schema = schema
+        self.rules = rules
+        self._category = kinds.category if rules > 1 else _rounded
+        self._convert = _CONVERT | {"categorical": self._category}
         self.id_field = id_field
         self.label_field = label_field
         self._paths = {f.name: f.name.split(".") for f in schema.fields}
@@ -171,12 +178,12 @@ class JsonObservations:
         RecordError
             The record is bad; says why.
         """
-        document = parse(value)
+        document = parse(value, self.rules)
         features = []
         try:
             for f in self.schema.fields:
                 found = _dig(document, self._paths[f.name])
-                features.append(_CONVERT[f.kind](f.name, found))
+                features.append(self._convert[f.kind](f.name, found))
         except InvalidRecordError as error:
             raise RecordError(error.reason, error.detail) from None
         id_ = _id(_dig(document, self.id_field.split(".")), key)
@@ -200,10 +207,10 @@ class JsonObservations:
         split = len(self.schema.categorical)
         other = np.empty((n, len(self._other)), dtype=object)
         for j, at in enumerate(self._other):
-            convert = kinds.category if j < split else None
+            convert = self._category if j < split else None
             column = columns[at]
             if convert is not None and not all(v is None or type(v) is str for v in column):
-                column = tuple(kinds.category("", v) for v in column)
+                column = tuple(convert("", v) for v in column)
             other[:, j] = column
         rows.categorical, rows.text = other[:, :split], other[:, split:]
         return rows
@@ -223,7 +230,16 @@ class JsonObservations:
 
 
 class JsonLabels:
-    """Decoder of label records: ``{"id": …, "label": …, "w": …}``; the id may be the key."""
+    """Decoder of label records: ``{"id": …, "label": …, "w": …}``; the id may be the key.
+
+    Parameters
+    ----------
+    rules
+        See `consumers.codecs.json_document`.
+    """
+
+    def __init__(self, rules: int = RULES) -> None:
+        self.rules = rules
 
     def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Labels:
         """Columns of the records."""
@@ -252,7 +268,7 @@ class JsonLabels:
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
         """Id, label and weight of one record, the obvious way; RecordError where it is bad."""
-        document = parse(value)
+        document = parse(value, self.rules)
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
             raise RecordError("no_label", 'a label record needs "label"')
@@ -271,9 +287,17 @@ _LABEL = msgspec.json.Decoder(_Label)
 _CONVERT: dict[str, Any] = {
     "numeric": kinds.number,
     "binary": kinds.binary,
-    "categorical": kinds.category,
     "text": kinds.text,
 }
+
+
+def _rounded(name: str, value: Any) -> str | None:
+    """A category by rules 1."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        x = kinds.number(name, value)
+        if abs(x) >= 2**53:
+            return repr(x)
+    return kinds.category(name, value)
 
 
 def _dig(document: Mapping[str, Any], path: Sequence[str]) -> Any:

@@ -3,6 +3,10 @@
 Rule: whether a record is refused depends on its bytes alone. The interpreter's own limit of
 nesting depends on how deep the caller stands, which differs between a live run and its replay;
 so brackets are counted here, before anything is parsed.
+
+`RULES` numbers what is read how, because a journal replays under the rules it was begun with. Under
+rules 1 UTF-16 and UTF-32 were read too, and integers of 2**53 and more that are categories were
+rounded, so that neighbours became one.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ import msgspec
 
 from consumers.errors import RecordError
 
-__all__ = ["DEEPEST", "LARGEST_RECORD", "SHORT", "parse", "plain"]
+__all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain"]
+
+RULES = 2
 
 LARGEST_RECORD = 1 << 20
 DEEPEST = 128  # objects and lists in one another
@@ -26,8 +32,13 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one end
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
-def parse(value: bytes | None) -> dict[str, Any]:
+def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
     """The JSON object in `value`, by the standard library.
+
+    Parameters
+    ----------
+    rules
+        1 for a journal that was begun before there were rules 2.
 
     Raises
     ------
@@ -39,7 +50,10 @@ def parse(value: bytes | None) -> dict[str, Any]:
     if len(value) > LARGEST_RECORD:
         raise RecordError("oversize", f"{len(value):,} bytes, at most {LARGEST_RECORD:,}")
     try:
-        text = value.decode(json.detect_encoding(value))
+        encoding = json.detect_encoding(value)
+        if rules > 1 and not encoding.startswith("utf-8"):
+            raise RecordError("unparsable", f"expected JSON in UTF-8, got {encoding.upper()}")
+        text = value.decode(encoding)
         if _too_deep(text):
             raise RecordError("unparsable", f"more than {DEEPEST} objects or lists in one another")
         document = json.loads(text, parse_int=_integer)

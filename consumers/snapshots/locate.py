@@ -189,6 +189,8 @@ def mark_of(identity: Identity) -> str:
     plain = msgspec.to_builtins(identity)
     if plain["join"] == journal.FIRST_JOIN_RULES:  # hashed before it was a field
         del plain["join"]
+    if plain["codec"] == journal.FIRST_CODEC_RULES:
+        del plain["codec"]
     if not plain["replaces"]:
         del plain["replaces"]
     text = msgspec.json.encode(plain, order="sorted")

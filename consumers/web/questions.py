@@ -84,7 +84,7 @@ def _explained(shard: Shard, said: Said) -> Explanation | None:
     spec, learner = shard.spec, shard.learner
     if not explainable(learner) or len(learner.classes) < 2:
         return None
-    decoder = JsonObservations(spec.schema, spec.id_field, spec.label_field)
+    decoder = JsonObservations(spec.schema, spec.id_field, spec.label_field, spec.codec_rules)
     seen = decoder.decode([said.key], [said.observation])
     if seen.rejected:
         return None

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
 from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
@@ -203,12 +205,32 @@ def test_name_that_comes_twice_means_the_last_one() -> None:
     assert good.rows.numeric[0, 0] == bad_first.rows.numeric[0, 0] == 2.0
 
 
-@pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
-def test_other_encodings_of_unicode_are_read(codec) -> None:
-    """JSON in UTF-8 with a mark, UTF-16 or UTF-32 is JSON."""
-    found = one('{"id":"é","price":2}'.encode(codec))
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-be"])
+def test_only_utf_8_is_read(codec) -> None:
+    """A mark before it is passed over; a journal of rules 1 reads on what it has read."""
+    text = '{"id":"é","price":2}'
+    (refused,) = one(text.encode(codec)).rejected.values()
+    first = JsonObservations(decoder().schema, "id", None, rules=1)
+    before = first.decode([None], [text.encode(codec)])
 
-    assert (found.ids, found.rejected) == (["é"], {})
+    assert refused.reason == "unparsable"
+    assert "expected JSON in UTF-8, got UTF-" in refused.detail
+    assert (one(text.encode("utf-8-sig")).ids, before.ids) == (["é"], ["é"])
+    assert JsonLabels(1).decode([None], ['{"id":1,"label":"a"}'.encode(codec)]).labels == ["a"]
+    assert JsonLabels().decode([None], ['{"id":1,"label":"a"}'.encode(codec)]).rejected
+
+
+@given(st.integers(-(10**20), 10**20) | st.sampled_from([2**53 + d for d in range(-3, 4)]))
+def test_integers_are_categories_of_their_own(value) -> None:
+    """Exactly, however large; by rules 1 those of 2**53 and more were rounded."""
+    schema = Schema.of(c="categorical")
+    values = [json.dumps({"id": 1, "c": v}).encode() for v in (value, value + 1, str(value))]
+    new, old = (JsonObservations(schema, "id", None, rules) for rules in (2, 1))
+    found = new.decode([None] * 3, values).rows.categorical[:, 0].tolist()
+    first = old.decode([None] * 3, values).rows.categorical[0, 0]
+
+    assert found == [str(value), str(value + 1), str(value)]
+    assert first == (str(value) if abs(value) < 2**53 else repr(float(value)))
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from consumers import history, journal, recovery
+from consumers.codecs import json_document
 from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity
 from consumers.records import Outgoing, Partition, Record
@@ -357,3 +359,20 @@ def test_chain_goes_on_through_a_snapshot(ran) -> None:
     assert isinstance(last, Entry)
     assert whole.chain == last.chain
     assert recovered(ran).chain == last.chain
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_journal_keeps_the_codec_rules_it_was_begun_with(make_service, monkeypatch, rules) -> None:
+    """Otherwise what was learned once would be a dead letter when it is replayed."""
+    service = make_service()
+    records = phishing(60)
+    fill(service.log, records)
+    value = json.dumps({"id": "wide", **records[0][0]}).encode("utf-16")
+    service.log.append([Outgoing("obs", b"wide", value, NOW, (), 0)])
+    with monkeypatch.context() as patched:
+        patched.setattr(json_document, "RULES", rules)
+        view = service.run()
+
+    assert len(service.records("svc-dead-letters")) == (rules == 2)
+    assert view.predictions == 61 - (rules == 2)
+    assert service.rebuilt().shard.fingerprint() == service.fingerprint()
