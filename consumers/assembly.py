@@ -39,10 +39,11 @@ def shard_of(
     codec_rules: int = json_document.RULES,
 ) -> Shard:
     """The empty shard of a configuration."""
-    learner = build(config.model)
-    check_edges(config.model, schema)
-    # Refused values decide what is learned: a journal keeps the bound it was begun with.
+    # Refused values and smoothing decide what is learned: a journal keeps the bound and the
+    # defaults it was begun with.
     first = join_rules == 1
+    learner = build(config.model, first=first)
+    check_edges(config.model, schema)
     classes = (
         classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
     )

@@ -87,6 +87,8 @@ class Lineup:
         classes: int,
         corrections: bool,
         schema: Schema | None = None,
+        *,
+        first: bool = False,
     ) -> Learner:
         """The empty learner of a challenger.
 
@@ -94,7 +96,7 @@ class Lineup:
         ----------
         trusted
             Whose state may be a pickle.
-        classes, corrections, schema
+        classes, corrections, schema, first
             See `consumers.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
@@ -109,7 +111,7 @@ class Lineup:
                 f"{'.'.join(map(str, found['loc']))}: {message(found)}; run the version that "
                 "journaled it, and remove its block there"
             ) from None
-        return challenging(challenger, classes, corrections, schema)
+        return challenging(challenger, classes, corrections, schema, first=first)
 
 
 def configured(config: Config) -> Lineup:

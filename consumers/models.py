@@ -68,8 +68,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def build(model: Trained) -> Learner:
+def build(model: Trained, *, first: bool = False) -> Learner:
     """The empty learner that [model] or a [[challenger]] describes.
+
+    Parameters
+    ----------
+    first
+        Whether what is not given has the default it had at first, as in a journal of rules 1.
 
     Raises
     ------
@@ -87,7 +92,8 @@ def build(model: Trained) -> Learner:
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
                 raise SchemaError(f"no parameter {name!r}; {hint}")
         _check_types(kind, model.parameters)
-        learner = cast("Callable[..., Learner]", kind)(**model.parameters)
+        given = {**(kind.first_defaults if first else {}), **model.parameters}
+        learner = cast("Callable[..., Learner]", kind)(**given)
         if model.bins is not None:
             learner = _after_bins(model.bins, learner)
     except (TypeError, AttributeError, SchemaError) as error:
@@ -119,7 +125,12 @@ def check_edges(model: Trained, schema: Schema) -> None:
 
 
 def challenging(
-    challenger: Challenger, classes: int, corrections: bool, schema: Schema | None = None
+    challenger: Challenger,
+    classes: int,
+    corrections: bool,
+    schema: Schema | None = None,
+    *,
+    first: bool = False,
 ) -> Learner:
     """The empty learner of a [[challenger]] to a model of so many classes.
 
@@ -128,13 +139,15 @@ def challenging(
     schema
         The fields, by which its memory is bounded; None: it is not, as in journals that were
         begun before there was such a bound.
+    first
+        See `build`.
 
     Raises
     ------
     ConfigError
         It cannot be built, hold them, or take labels back where that is asked.
     """
-    learner = build(challenger)
+    learner = build(challenger, first=first)
     if schema is not None:
         check_edges(challenger, schema)
         _limit(challenger, learner, classes, schema)

@@ -207,9 +207,9 @@ class Shard:
             roster.dismiss(name)
         for name in lineup.challengers:
             if name not in roster.names:
-                fields = None if spec.join_rules == 1 else spec.schema
-                bounds = (spec.max_classes, spec.corrections, fields)
-                learner = lineup.learner(name, spec.trusted, *bounds)
+                first = spec.join_rules == 1
+                bounds = (spec.max_classes, spec.corrections, None if first else spec.schema)
+                learner = lineup.learner(name, spec.trusted, *bounds, first=first)
                 roster.enroll(name, learner, self._counts["learned"])
         roster.threshold = inf if lineup.threshold is None else lineup.threshold
         self._lineup, self.given_up = lineup, []

@@ -47,6 +47,9 @@ class Learner(base.Classifier, abc.ABC):
     added : mapping
         Parameters that a release added, and the value of each that means "as before". A state
         leaves such a value out, so that states of earlier releases and of this one are the same.
+    first_defaults : mapping
+        Parameters whose default a release changed, and the value each had at first: what a model
+        that was begun then goes on with.
     """
 
     numbers: ClassVar[str] = "numeric"
@@ -56,6 +59,7 @@ class Learner(base.Classifier, abc.ABC):
     can_save: bool = True
     _limited: tuple[int, Schema, int] | None = None
     added: ClassVar[Mapping[str, Any]] = {}
+    first_defaults: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
 
     def _begin(self) -> None:

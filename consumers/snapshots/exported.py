@@ -11,6 +11,7 @@ from typing import Any
 
 from consumers.config.learner import Model
 from consumers.errors import ConfigError, SnapshotError
+from consumers.journal import FIRST_JOIN_RULES
 from consumers.lineup import RIVER_ONLY, Lineup
 from consumers.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
@@ -64,26 +65,27 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
         )
     identity = about.entry.identity
     try:
-        learner, saved = _champion(identity, state)
+        learner, saved = _champion(identity, state, first=about.entry.join == FIRST_JOIN_RULES)
         learner.load_state(saved)
     except (ConfigError, StateError, KeyError, TypeError, ValueError) as error:
         raise SnapshotError(f"{path}: this version cannot load its model: {error}") from None
     return learner
 
 
-def _champion(identity: dict[str, Any], state: State) -> tuple[Learner, State]:
+def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[Learner, State]:
     """The empty learner that makes the predictions, and its state."""
     block = dict(identity["model"])
     if not block["type"].startswith("river:"):
         block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
     model = Model.model_validate(block)
-    learner = build(model)
+    learner = build(model, first=first)
     name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
     if not name:
         return learner, state.nested("machine").nested("learner")
     told = state.nested("lineup").header
     lineup = Lineup(told["challengers"], told["threshold"])
     corrections = identity["labels"].get("corrections", False)
-    champion = lineup.learner(name, (), classes_that_fit(model, learner), corrections)
+    classes = classes_that_fit(model, learner)
+    champion = lineup.learner(name, (), classes, corrections, first=first)
     number = state.nested("roster").nested("roster").header["names"].index(name)
     return champion, state.nested("roster").nested(f"shadow {number}").nested("learner")

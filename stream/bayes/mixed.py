@@ -11,7 +11,7 @@ from stream.bayes.classifier import BayesClassifier, check_half_life, check_prio
 from stream.bayes.gaussian import GaussianPart
 from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
-from stream.bayes.tokens import TokenPart
+from stream.bayes.tokens import TOKEN_ALPHA, TokenPart
 from stream.block import Rows
 from stream.errors import InvalidRecordError
 from stream.parameters import names, number, one_of
@@ -31,9 +31,8 @@ class MixedNB(BayesClassifier):
     Parameters
     ----------
     alpha
-        Added to every count of a category and of a token. 0 is maximum likelihood for categories,
-        where one zero makes a class impossible; tokens, most of which a class never had, are then
-        smoothed with 1.
+        Added to every count of a category. 0 is maximum likelihood, where one zero makes a class
+        impossible.
     variance, var_smoothing
         Of the numbers, as in `GaussianNB`.
     priors
@@ -48,8 +47,10 @@ class MixedNB(BayesClassifier):
         Records after which what was learned counts half; None: it never fades.
     m, p, smooth
         Of the categories, as in `CategoricalNB`: the m-estimate in place of alpha, with a prior
-        p of every value or of each; and ``"zeros"`` to smooth counts of 0 only. Tokens are
-        smoothed with alpha all the same.
+        p of every value or of each; and ``"zeros"`` to smooth counts of 0 only.
+    token_alpha
+        Added to every count of a token, as in `MultinomialNB`. None: alpha, or 1 where that is 0,
+        as it was at first.
 
     Attributes
     ----------
@@ -85,7 +86,13 @@ class MixedNB(BayesClassifier):
     """
 
     truths: ClassVar[str] = "categorical"
-    added: ClassVar[Mapping[str, Any]] = {"m": None, "p": None, "smooth": "all"}
+    added: ClassVar[Mapping[str, Any]] = {
+        "m": None,
+        "p": None,
+        "smooth": "all",
+        "token_alpha": None,
+    }
+    first_defaults: ClassVar[Mapping[str, Any]] = {"token_alpha": None}
 
     def __init__(
         self,
@@ -99,6 +106,7 @@ class MixedNB(BayesClassifier):
         m: float | None = None,
         p: Shares = None,
         smooth: Literal["all", "zeros"] = "all",
+        token_alpha: float | None = TOKEN_ALPHA,
     ) -> None:
         self.variance = one_of("variance", variance, ("ml", "sample"))
         self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
@@ -107,6 +115,7 @@ class MixedNB(BayesClassifier):
         self.domains = check_domains(domains)
         self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.half_life = check_half_life(half_life)
+        self.token_alpha = None if token_alpha is None else number("token_alpha", token_alpha, 0.0)
         self._begin()
 
     @property
@@ -117,7 +126,8 @@ class MixedNB(BayesClassifier):
         self._gaussian = GaussianPart(float(self.variance == "sample"), self.var_smoothing)
         estimate = (self.alpha, self.m, self.p, self.smooth)
         self._categorical = CategoricalPart(*estimate, self.domains)
-        self._tokens = TokenPart(self.alpha or 1.0, numbers=False)
+        tokens = (self.alpha or 1.0) if self.token_alpha is None else self.token_alpha
+        self._tokens = TokenPart(tokens, numbers=False)
         return (self._gaussian, self._categorical, self._tokens)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Collection, Mapping
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from river.base import tags
 
 from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, check_priors
 from stream.bayes.part import Part
-from stream.bayes.tokens import TokenPart, Vocabularies
+from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
 from stream.block import Rows
 from stream.errors import InvalidRecordError
 from stream.explain import LinearView
@@ -110,7 +110,9 @@ class MultinomialNB(TokenClassifier):
     ----------
     alpha
         Added to every count (Laplace: 1, Lidstone: less). 0 is maximum likelihood: a token that
-        was learned, but never by a class, makes that class impossible.
+        was learned, but never by a class, makes that class impossible. The default is measured:
+        with 1 each class has the vocabulary of all as its own pseudo-counts, which outweigh what
+        it has really had where there are many classes or few texts.
     vocabulary
         ``"hashed"``: a token is one of 2**20 buckets; rarely two share one. ``"exact"``: tokens
         are kept by name, and explanations and the linear view call them by it; texts take some
@@ -163,7 +165,7 @@ class MultinomialNB(TokenClassifier):
     A token that was never learned is no evidence, as a feature that was never learned is none
     in every learner here: d is a vocabulary, and the estimate says nothing about words outside
     it. (To give it alpha / (N_c + alpha · d) makes each new word an argument for the class with
-    fewer tokens; SMS spam falls from 98.46 to 97.90 %.) A count of 0 is no evidence either.
+    fewer tokens; SMS spam falls from 98.55 to 97.77 %.) A count of 0 is no evidence either.
 
     O(C · tokens) to predict, O(tokens) to learn. Memory: 4 MiB, and 8 bytes a class and learned
     bucket, of which there are at most 2**20: `bytes_per_class`. A text has 100,000 tokens at
@@ -183,9 +185,11 @@ class MultinomialNB(TokenClassifier):
     ['(prior)', 'call', 'home']
     """
 
+    first_defaults: ClassVar[Mapping[str, Any]] = {"alpha": 1.0}
+
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float = TOKEN_ALPHA,
         vocabulary: Vocabularies = "hashed",
         max_tokens: int = BUCKETS,
         priors: Mapping[Label, float] | None = None,

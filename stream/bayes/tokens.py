@@ -32,9 +32,10 @@ from stream.state import State, pack, unpack
 from stream.text import BUCKETS, bucket
 from stream.text.vocabulary import Vocabulary
 
-__all__ = ["TokenPart", "Vocabularies"]
+__all__ = ["TOKEN_ALPHA", "TokenPart", "Vocabularies"]
 
 Vocabularies = Literal["hashed", "exact"]
+TOKEN_ALPHA = 0.3  # added to counts by default; measured by benchmarks.texts, see decision 0032
 ONE = np.zeros(1, dtype=np.int64)
 ROOM = 3  # tables at least double, and are copied then
 TOKENS_ROOM = 2**28  # bytes of the tokens that are kept by name

@@ -3,8 +3,10 @@
 A word is a run of letters, digits and underscores of any script, of length 1 and up; what stands
 between words is a token too, as a run: "£", "!!!", ":)". Currency, shouting and smileys are
 evidence, and no list of words or signs has to be chosen. Predicted, then learned, SMS spam in
-file order gives an accuracy of 98.46 %; words alone 98.21 %, words of two letters and up 97.90 %,
-each sign by itself 98.28 %. A script written without spaces yields whole phrases as words.
+file order gives `MultinomialNB(alpha=1)` an accuracy of 98.46 %; words alone 98.21 %, words of two
+letters and up 97.90 %, each sign by itself 98.28 %. (Mail that was taken apart into words and signs
+before, as Enron's, is better without signs, by half a point.) A script written without spaces
+yields whole phrases as words.
 
 `tokens` is the definition. `folding` is the same for characters that can be told one at a time.
 """

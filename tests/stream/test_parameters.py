@@ -69,6 +69,7 @@ BAD: dict[str, list[Any]] = {
     "smooth": [*NO_CHOICE, None],
     "strategy": [*NO_CHOICE, None],
     "text": ["body", 5, None, [1], {"a": 1}, True, nan, HUGE],
+    "token_alpha": [bad for bad in [*NO_NUMBER, -1.0] if bad is not None],
     "thin": [*[bad for bad in NO_WHOLE if bad not in (10**11, 10**12)], 1],
     "var_smoothing": [*NO_NUMBER, None, -1e-9],
     "variance": [*NO_CHOICE, None],
