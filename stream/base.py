@@ -19,8 +19,9 @@ from river import base
 from stream.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.explain import Explanation, LinearView
+from stream.parameters import shown, whole
 from stream.predictions import Predictions
-from stream.schema import KINDS, Dictionary, Kind, Label, Schema
+from stream.schema import KINDS, Dictionary, Kind, Label, Schema, plain_label
 from stream.state import State
 
 __all__ = ["Learner", "Predictions"]
@@ -162,7 +163,7 @@ class Learner(base.Classifier, abc.ABC):
         InvalidRecordError
             A value or label that cannot be learned; the model is untouched.
         """
-        self.progressive_many(Block.of(self.rows([x]), LEARN, [y], w))
+        self.run(Block.of(self.rows([x]), LEARN, [y], w))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """Posterior of each known class; empty before anything was learned. Pure."""
@@ -170,11 +171,11 @@ class Learner(base.Classifier, abc.ABC):
 
     def learn_many(self, xs: Sequence[Mapping[Any, Any]], ys: Sequence[Any], ws: Any = 1.0) -> None:
         """`learn_one` of each in turn, in one compiled call; all or, on an error, none."""
-        self.progressive_many(Block.of(self.rows(xs), LEARN, ys, ws))
+        self.run(Block.of(self.rows(xs), LEARN, ys, ws))
 
     def predict_proba_many(self, xs: Sequence[Mapping[Any, Any]]) -> Predictions:
         """Posteriors of several records. Pure."""
-        return self.progressive_many(Block.of(self.rows(xs), PREDICT))
+        return self.run(Block.of(self.rows(xs), PREDICT))
 
     def progressive_many(self, block: Block) -> Predictions:
         """Execute the steps of a block in order.
@@ -189,7 +190,16 @@ class Learner(base.Classifier, abc.ABC):
         InvalidRecordError
             A row this learner cannot take, a label of another kind or beyond the bound; nothing
             was executed.
+        SchemaError
+            The block is damaged, see `Block.check`; nothing was executed.
         """
+        if not isinstance(block, Block):
+            raise SchemaError(f"expected a Block, got {shown(block)}")
+        block.check()
+        return self.run(block)
+
+    def run(self, block: Block) -> Predictions:
+        """`progressive_many` of a block that was made from checked parts."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
         before = len(self._classes)
@@ -220,7 +230,11 @@ class Learner(base.Classifier, abc.ABC):
         StateError
             It is another learner's, or damaged; this learner is then unusable.
         """
+        if not isinstance(state, State):
+            raise StateError(f"expected a State, got {shown(state)}")
         header = state.header
+        if not isinstance(header, Mapping):
+            raise StateError(f"the state is damaged: its header is {shown(header)}")
         name = type(self).__name__
         if header.get("learner") != name:
             raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
@@ -235,9 +249,11 @@ class Learner(base.Classifier, abc.ABC):
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
                 )
         try:
-            self._classes = self._classes.renewed(header["classes"], _refused(header))
+            self._classes = self._classes.renewed(_labels(header), _refused(header))
             self._restore(State(header["inner"], state.arrays))
-        except (KeyError, TypeError) as error:
+        except StateError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise StateError(f"the state of this {name} is damaged: {error!r}") from None
         return self
 
@@ -256,8 +272,7 @@ class Learner(base.Classifier, abc.ABC):
 
     @staticmethod
     def _fingerprint(state: State) -> str:
-        header = {k: v for k, v in state.header.items() if k != "classes_refused"}
-        return State(header, state.arrays).fingerprint()
+        return State(_without_refusals(state.header), state.arrays).fingerprint()
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """Never take more bytes for the state, whatever is learned; before anything is.
@@ -282,7 +297,7 @@ class Learner(base.Classifier, abc.ABC):
         SchemaError
             Two classes do not fit.
         """
-        self._limited = (max_bytes, schema, max_classes)
+        self._limited = _limits(max_bytes, schema, max_classes)
         return max_classes
 
     def compile_kernels(self) -> None:
@@ -337,7 +352,7 @@ class Learner(base.Classifier, abc.ABC):
     def _alike(self, other: Learner) -> Self:
         """`other`, which can be merged: of this kind and these parameters, or a SchemaError."""
         if type(other) is not type(self) or other._get_params() != self._get_params():
-            raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
+            raise SchemaError(f"expected another {shown(self)} to merge with, got {shown(other)}")
         return other
 
     def explain_one(
@@ -390,7 +405,7 @@ class Learner(base.Classifier, abc.ABC):
             return label
         learned = block.y[learning(block)]
         if learned.size and learned.min() < 0:
-            raise ValueError("a learning step needs a label")
+            raise SchemaError("a learning step needs a label")
         asked = np.flatnonzero(np.bincount(learned)).tolist()
         if any(known[code] < 0 for code in asked):
             asked = list(dict.fromkeys(learned.tolist()))  # new ones in order
@@ -412,6 +427,37 @@ class Learner(base.Classifier, abc.ABC):
             self._classes.overflow += 1
             raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
         return np.array([self._classes.add(value) for value in labels], dtype=np.int64)
+
+
+def _limits(max_bytes: int, schema: Schema, max_classes: int) -> tuple[int, Schema, int]:
+    """The arguments of `Learner.limit`, checked."""
+    if not isinstance(schema, Schema):
+        raise SchemaError(f"schema must be a Schema, got {shown(schema)}")
+    most = whole("max_bytes", max_bytes, 0, 2**62)
+    return most, schema, whole("max_classes", max_classes, 2, MAX_CLASSES)
+
+
+def _labels(header: Mapping[str, Any]) -> list[Label]:
+    """The classes of a state's header."""
+    labels = header["classes"]
+    try:
+        plain = [plain_label(label) for label in labels] if isinstance(labels, list) else None
+    except InvalidRecordError:
+        plain = None
+    if plain is None or len({(type(y), y) for y in plain}) < len(plain):
+        raise StateError(f"expected labels, each once, got {shown(labels)}")
+    if len({type(y) for y in plain}) > 1:
+        raise StateError(f"expected labels of one kind, got {shown(labels)}")
+    return plain
+
+
+def _without_refusals(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The header, and those of learners inside, without the count of refused classes."""
+    return {
+        key: _without_refusals(value) if isinstance(value, Mapping) else value
+        for key, value in header.items()
+        if key != "classes_refused"
+    }
 
 
 def _refused(header: Mapping[str, Any]) -> int:

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream import schema as kinds
-from stream.errors import InvalidRecordError
+from stream.errors import InvalidRecordError, SchemaError
+from stream.parameters import number, shown
 from stream.rows import Floats, Rows
 from stream.schema import Label
 
@@ -27,6 +28,7 @@ class Op(IntEnum):
 
 
 PREDICT, LEARN, PREDICT_THEN_LEARN = (int(op) for op in Op)
+WEIGHTS = "weights must be greater than 0 and at most 2**53"
 
 
 @dataclass(slots=True)
@@ -78,19 +80,13 @@ class Block:
         ------
         InvalidRecordError
             A label that is none.
-        ValueError
-            A weight that is not positive or beyond 2**53; lengths that differ.
+        SchemaError
+            A weight that is no number, not positive or beyond 2**53; lengths that differ.
         """
         n = len(rows)
-        if ys is not None and len(ys) != n:
-            raise ValueError(f"{n} rows need {n} labels, got {len(ys)}")
-        try:
-            given = np.asarray(ws, dtype=np.float64)
-        except OverflowError:  # an integer may be beyond every float
-            given = np.full(n, np.inf)
-        w = np.array(np.broadcast_to(given, (n,)))  # writable: one kernel
-        if not ((w > 0) & (w <= kinds.HEAVIEST)).all():
-            raise ValueError("weights must be greater than 0 and at most 2**53")
+        if ys is not None and _length("labels", ys) != n:
+            raise SchemaError(f"{n} rows need {n} labels, got {len(ys)}")
+        w = weights(ws, n)
         y = np.full(n, -1, dtype=np.int32)
         labels: list[Label] = []
         if ys is not None:
@@ -104,12 +100,97 @@ class Block:
         ops = np.full(n, op, dtype=np.int8)
         return cls(rows, ops, np.arange(n, dtype=np.int64), y, w, labels)
 
+    def check(self) -> None:
+        """Whether its steps can be executed; O(steps + cells).
+
+        Raises
+        ------
+        SchemaError
+            An array of another type or length, an index beyond what it points to, a step that
+            learns without a label, a weight out of range, a cell that is not of its column's kind.
+        InvalidRecordError
+            A number that is infinite or too large, a label that is none.
+        """
+        if not isinstance(self.rows, Rows):
+            raise SchemaError(f"rows must be Rows, got {shown(self.rows)}")
+        self.rows.check()
+        columns = {"op": np.int8, "row": np.int64, "y": np.int32, "w": np.float64}
+        m = self.op.shape if isinstance(self.op, np.ndarray) else None
+        for name, dtype in columns.items():
+            column = getattr(self, name)
+            fits = isinstance(column, np.ndarray) and column.dtype == dtype
+            if not fits or column.ndim != 1 or column.shape != m:
+                raise SchemaError(
+                    f"{name} must be an array of {np.dtype(dtype)}, one a step, got {shown(column)}"
+                )
+        if not isinstance(self.labels, list):
+            raise SchemaError(f"labels must be a list, got {shown(self.labels)}")
+        if len({(type(label), kinds.plain_label(label)) for label in self.labels}) < len(
+            self.labels
+        ):
+            raise SchemaError("labels must differ, got one twice")
+        self._check_steps()
+
+    def _check_steps(self) -> None:
+        if not len(self):
+            return
+        learns = self.op != PREDICT
+        y, w = self.y[learns], self.w[learns]
+        rules = {
+            "op must be 0, 1 or 2": (self.op >= PREDICT) & (self.op <= PREDICT_THEN_LEARN),
+            f"row must be from 0 to {len(self.rows) - 1}": (self.row >= 0)
+            & (self.row < len(self.rows)),
+            f"y must be from -1 to {len(self.labels) - 1}": (self.y >= -1)
+            & (self.y < len(self.labels)),
+            "a learning step needs a label": y >= 0,
+            WEIGHTS: (w > 0) & (w <= kinds.HEAVIEST),
+        }
+        for rule, kept in rules.items():
+            if not kept.all():
+                raise SchemaError(rule)
+
     def slice(self, start: int, stop: int) -> Block:
         """Steps start … stop-1 over the same rows."""
         part = slice(start, stop)
         return Block(
             self.rows, self.op[part], self.row[part], self.y[part], self.w[part], self.labels
         )
+
+
+def weights(ws: Any, n: int) -> Floats:
+    """One weight for all of n records, or one each, as an array of its own.
+
+    Raises
+    ------
+    SchemaError
+        One is no number, not above 0 or beyond 2**53; or there are not n.
+    """
+    if isinstance(ws, np.ndarray) and ws.ndim and ws.dtype.kind in "fiu":
+        if ws.shape != (n,):
+            raise SchemaError(f"{n} records need {n} weights, got an array of shape {ws.shape}")
+        out = ws.astype(np.float64)  # a copy: kernels are compiled for arrays that can be written
+    elif isinstance(ws, Sequence | np.ndarray) and _is_list(ws):
+        if len(ws) != n:
+            raise SchemaError(f"{n} records need {n} weights, got {len(ws)}")
+        each = [number("w", w, 0.0, kinds.HEAVIEST, above=True) for w in ws]
+        out = np.array(each, dtype=np.float64)
+    else:
+        out = np.full(n, number("w", ws, 0.0, kinds.HEAVIEST, above=True))
+    if not ((out > 0) & (out <= kinds.HEAVIEST)).all():
+        raise SchemaError(WEIGHTS)
+    return out
+
+
+def _is_list(ws: Any) -> bool:
+    """Whether it holds weights; a text and an array of no dimension are one weight, if any."""
+    return not isinstance(ws, str | bytes) and getattr(ws, "ndim", 1) > 0
+
+
+def _length(name: str, values: Any) -> int:
+    try:
+        return len(values)
+    except TypeError:
+        raise SchemaError(f"{name} must be a sequence, got {shown(values)}") from None
 
 
 def learning(block: Block) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from river.__version__ import __version__ as river_version
 from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Block, Rows
 from stream.errors import SchemaError, StateError, StreamError
+from stream.parameters import flag, shown
 from stream.schema import Label
 from stream.state import State
 
@@ -115,7 +116,14 @@ class RiverClassifier(Learner):
 
     def __init__(self, model: base.Classifier, trust_pickle: bool = False) -> None:
         if not isinstance(model, base.Classifier):
-            raise SchemaError(f"expected a river classifier, got {type(model).__name__}")
+            raise SchemaError(f"expected a river classifier, got {shown(model)}")
+        last = getattr(model, "_last_step", model)
+        if any(c.__module__.startswith("river.active.") for c in type(last).__mro__):
+            raise SchemaError(
+                f"{type(last).__name__} asks for labels, and here they come unasked; "
+                "expected the classifier inside it"
+            )
+        trust_pickle = flag("trust_pickle", trust_pickle)
         self.model = model
         self.trust_pickle = trust_pickle
         self.can_save = trust_pickle
@@ -186,13 +194,12 @@ class RiverClassifier(Learner):
         if not known:
             return []  # and some models would build themselves around the first question
         try:
-            said = self._said(x)
+            if not (said := self._said(x)):
+                return []
+            p = [float(said.get(self._river_label(code), 0.0)) for code in range(known)]
         except Exception:
             self._failed["predict"] += 1
-            said = dict.fromkeys(map(self._river_label, range(known)), nan)
-        if not said:
-            return []
-        p = [float(said.get(self._river_label(code), 0.0)) for code in range(known)]
+            p = [nan] * known
         total = fsum(p) if all(isfinite(v) and v >= 0 for v in p) else 0.0
         if not (total > 0 and isfinite(total)):
             p = [float(n) for n in self._learned[:known]]

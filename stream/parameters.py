@@ -149,7 +149,7 @@ def names(name: str, value: Any) -> list[str]:
     Traceback (most recent call last):
     stream.errors.SchemaError: text must be a list of names, got 'body'; write ['body']
     """
-    listed = isinstance(value, Collection) and not isinstance(value, str | Mapping)
+    listed = isinstance(value, Collection) and not isinstance(value, str | Mapping | np.ndarray)
     if listed and all(isinstance(each, str) for each in value):
         return list(value)
     came = shown(value)

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream import schema as kinds
-from stream.errors import InvalidRecordError
+from stream.errors import InvalidRecordError, SchemaError
+from stream.parameters import shown
 from stream.schema import Schema
+from stream.text.hashing import BUCKETS
 
 __all__ = ["Floats", "Objects", "Rows", "conflicts"]
 
@@ -87,18 +89,17 @@ class Rows:
         >>> rows.numeric_names, rows.categorical_names
         (('a', 'b'), ('c',))
         """
-        cells: dict[str, list[tuple[int, str, Any]]] = {
-            "numeric": [],
-            "categorical": [],
-            "text": [],
-        }
+        cells: dict[str, list[tuple[int, str, Any]]]
+        cells = {"numeric": [], "categorical": [], "text": []}
+        _check_list(xs)
         for i, x in enumerate(xs):
             if not isinstance(x, Mapping):
                 raise InvalidRecordError(
                     "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
                 )
+            other: set[str] = set()  # names that are not text
             for key, value in x.items():
-                name = str(key)
+                name = key if type(key) is str else _named(key, x, other)
                 if value is None:
                     continue
                 if isinstance(value, str):
@@ -136,6 +137,38 @@ class Rows:
             np.full((n, len(schema.text)), None, dtype=object),
             frozenset(f.name for f in schema.fields if f.kind == "binary"),
         )
+
+    def check(self) -> None:
+        """Whether the cells are of the columns' kinds, and as many; O(cells).
+
+        Raises
+        ------
+        SchemaError
+            They are not, or a name stands for two columns.
+        InvalidRecordError
+            A number that is infinite or beyond `schema.LARGEST`.
+        """
+        n = len(self.numeric) if isinstance(self.numeric, np.ndarray) and self.numeric.ndim else 0
+        numeric, other = np.dtype(np.float64), np.dtype(np.object_)
+        for kind, dtype in (("numeric", numeric), ("categorical", other), ("text", other)):
+            names, cells = getattr(self, f"{kind}_names"), getattr(self, kind)
+            texts = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+            if not texts or len(set(names)) < len(names):
+                raise SchemaError(
+                    f"{kind}_names must be a tuple of names that differ, got {names!r}"
+                )
+            fits = isinstance(cells, np.ndarray) and cells.dtype == dtype
+            if not fits or cells.shape != (n, len(names)):
+                shape = f"{dtype} of shape ({n}, {len(names)})"
+                raise SchemaError(f"{kind} must be an array of {shape}, got {shown(cells)}")
+        for row, column in np.argwhere(np.abs(self.numeric) > kinds.LARGEST).tolist()[:1]:
+            kinds.number(self.numeric_names[column], self.numeric[row, column])
+        for value in self.categorical.ravel().tolist():
+            if value is not None and not isinstance(value, str):
+                raise SchemaError(f"a category must be text or None, got {shown(value)}")
+        for value in self.text.ravel().tolist():
+            if not (value is None or isinstance(value, str) or _encoded(value)):
+                raise SchemaError(f"a text must be text or None, got {shown(value)}")
 
     def take(self, index: NDArray[np.int64]) -> Rows:
         """The rows at `index`, copied."""
@@ -287,6 +320,31 @@ class Rows:
             )
             out.append(x)
         return out
+
+
+def _check_list(xs: object) -> None:
+    listed = isinstance(xs, Collection) and getattr(xs, "ndim", 1) == 1
+    if not listed or isinstance(xs, str | bytes | Mapping):
+        raise SchemaError(f"expected a list of records, got {shown(xs)}")
+
+
+def _named(key: object, x: Mapping[Any, Any], other: set[str]) -> str:
+    """The text of a name; InvalidRecordError where it is that of another name of the record."""
+    name = str(key)
+    if (name in x and type(key) not in (str, np.str_)) or name in other:
+        raise InvalidRecordError("wrong_kind", f"two features are called {name!r} as text")
+    other.add(name)
+    return name
+
+
+def _encoded(value: object) -> bool:
+    """Whether it is a text as a learner's `prepare` leaves it: buckets, and how often each."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.int64:
+        return False
+    if value.ndim != 2 or len(value) != 2:
+        return False
+    bucket, times = value
+    return bool(((bucket >= -1) & (bucket < BUCKETS) & (times > 0)).all())
 
 
 def _columns_of(

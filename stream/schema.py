@@ -57,10 +57,11 @@ class Field:
     kind: Kind
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise SchemaError(
-                f"field {self.name!r}: kind must be one of {KINDS}, got {self.kind!r}"
-            )
+        if not isinstance(self.name, str):
+            raise SchemaError(f"the name of a field must be text, got a {_kind(self.name)}")
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            came = repr(self.kind) if isinstance(self.kind, str) else f"a {_kind(self.kind)}"
+            raise SchemaError(f"field {self.name!r}: kind must be one of {KINDS}, got {came}")
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Schema:
     fields: tuple[Field, ...]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fields, tuple) or any(type(f) is not Field for f in self.fields):
+            raise SchemaError("a schema is a tuple of fields; see Schema.of")
         names = [f.name for f in self.fields]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:

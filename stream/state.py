@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,9 +90,14 @@ class State:
             with np.load(BytesIO(data), allow_pickle=False) as file:
                 header = json.loads(file["header"].tobytes())
                 arrays = {k.removeprefix("array/"): file[k] for k in file.files if k != "header"}
-        except (ValueError, KeyError, OSError, EOFError, BadZipFile):
-            told = f"{len(data)} bytes that are damaged or none"
-            raise StateError(f"expected a state as to_bytes makes it, got {told}") from None
+            if not isinstance(header, dict):
+                raise StateError("the header is not a mapping")
+        except Exception as error:  # of damaged bytes zipfile, zlib and numpy raise nearly anything
+            came = f"{len(data):,} bytes" if isinstance(data, bytes) else type(data).__name__
+            raise StateError(
+                f"expected a state as to_bytes makes it, got {came} that are damaged or another "
+                f"file ({type(error).__name__})"
+            ) from None
         return State(header, arrays)
 
     def __eq__(self, other: object) -> bool:

@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
-errors schema text rows block state stored parameters explain stats predictions base bayes neighbors
+errors schema parameters text rows block state stored explain stats predictions base bayes neighbors
 preprocessing decision held labels plan slots accounting events join join_fast drift evaluate compat
 checks
 """.split()  # noqa: SIM905

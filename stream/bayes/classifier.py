@@ -25,7 +25,7 @@ from stream.block import PREDICT, Block, Floats, Rows
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.explain import PRIOR, Explanation
 from stream.parameters import mapping, number
-from stream.schema import Field, Kind, Label, Schema
+from stream.schema import Field, Kind, Label, Schema, plain_label
 from stream.state import State
 
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
@@ -70,6 +70,8 @@ class BayesClassifier(Learner, abc.ABC):
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit`. Tables are reserved first, values have what is left."""
+        super().limit(max_bytes, schema, max_classes)
+        given = schema
         schema = self._taken(schema)
         growing = [part for part in self._parts if part.grows(schema)]
         most = max_bytes - max_bytes // 4 if growing else max_bytes
@@ -90,7 +92,7 @@ class BayesClassifier(Learner, abc.ABC):
             part.limit(room, fit)
         for part in self._parts:
             part.most_classes, part.most_numbers = fit, len(schema.numeric)
-        return super().limit(max_bytes, schema, fit)
+        return super().limit(max_bytes, given, fit)
 
     def _taken(self, schema: Schema) -> Schema:
         """The fields as the parts are given them."""
@@ -206,13 +208,13 @@ class BayesClassifier(Learner, abc.ABC):
         """Codes of two classes: those named, or the most probable ones of the row."""
         classes = self.classes
         for given in (label, against):
-            if given is not None and given not in self._classes:
+            if given is not None and plain_label(given) not in self._classes:
                 raise NotLearnedError(f"expected one of the classes {classes}, got {given!r}")
         if len(classes) < 2:
             raise NotLearnedError(f"two classes are needed to compare, {len(classes)} is known")
         p = dict.fromkeys(classes, 0.0)
         if rows is not None:
-            p = self.progressive_many(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
+            p = self.run(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
         ranked = sorted(p, key=lambda c: -p[c])
         first = label if label is not None else next(c for c in ranked if c != against)
         second = against if against is not None else next(c for c in ranked if c != first)
@@ -313,7 +315,9 @@ class BayesClassifier(Learner, abc.ABC):
         """Records learned since, checked; without fading it makes no difference."""
         if age is None:
             if self.half_life is not None:
-                raise ValueError("with half_life, unlearning needs the record's age: age=0 if last")
+                raise SchemaError(
+                    "with half_life, unlearning needs the record's age: age=0 if last"
+                )
             return 0
         whole = isinstance(age, int | np.integer) and not isinstance(age, bool)
         learned = int(self._prior.records[0]) if self.half_life is not None else inf

@@ -109,7 +109,8 @@ class Fields:
         """Take the state over, having checked it."""
         names: Any = state.header["names"]
         weight = state.array("weight", np.float64, 1)
-        rising = isinstance(names, list) and names == sorted(set(names))
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        rising = texts and names == sorted(set(names))
         if not rising or weight.size != len(names) or not (weight > 0).all():
             raise StateError("expected the names of fields in rising order, and their weights")
         self.known = self.known.renewed(names, int(state.header["overflow"]))

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from stream.bayes.categories import Domains, canonical, check_domains
 from stream.errors import SchemaError
-from stream.parameters import mapping, number, one_of
+from stream.parameters import mapping, number, one_of, shown
 
 __all__ = ["Estimate", "Shares", "check_estimate"]
 
@@ -48,7 +48,9 @@ def check_estimate(
     2.0
     """
     if p is not None and m is None:
-        raise SchemaError(f"p is of the m-estimate and needs m; give m, or leave out p = {p!r}")
+        raise SchemaError(
+            f"p is of the m-estimate and needs m; give m, or leave out p = {shown(p)}"
+        )
     return Estimate(
         number("alpha", alpha, 0.0),
         None if m is None else number("m", m, 0.0),

@@ -101,7 +101,7 @@ class Drift:
         if self._recent is not None and "reset" in due:
             self._recent.clear()
         elif self._recent is not None:
-            fresh.progressive_many(self._recent.block(labels))
+            fresh.run(self._recent.block(labels))
         self.actions["reset" if "reset" in due else "forget"] += 1
         return fresh
 

@@ -30,7 +30,7 @@ def said(learner: Learner, block: Block, raw: Rows | None, labels: Dictionary) -
         See `explained_many`.
     """
     if raw is None:
-        return by_code(learner.progressive_many(block), labels), None
+        return by_code(learner.run(block), labels), None
     predictions, why = explained_many(learner, block, raw)
     return by_code(predictions, labels), why
 
@@ -60,7 +60,7 @@ def explained_many(
         if op != LEARN:
             two = len(learner.classes) > 1
             why.append(learner.explain_rows(raw.take(np.array([row]))) if two else None)
-        parts.append(learner.progressive_many(block.slice(i, i + 1)))
+        parts.append(learner.run(block.slice(i, i + 1)))
     classes = learner.classes
     proba = np.zeros((len(why), len(classes)))
     known = np.zeros(len(why), dtype=np.int64)

@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream.base import Predictions
+from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
 from stream.events import Events
+from stream.parameters import number, shown
+from stream.schema import HEAVIEST
 
 __all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
 
@@ -78,21 +81,31 @@ def chunks(
         See `progressive`.
     """
     when, wait = _when(moment), _wait(delay)
+    try:
+        records = iter(dataset)
+    except TypeError:
+        raise SchemaError(f"expected records of features and label, got {shown(dataset)}") from None
     hidden = {name for name in (moment, delay) if isinstance(name, str)}
     owed: list[tuple[Any, int, object, float]] = []  # when, of which record, label, weight
     xs: list[Features] = []
     out: list[_Line] = []
     n = unlabelled = most = 0
-    for x, y, *more in dataset:
-        now = when(n, x)
-        while owed and owed[0][0] <= now:
-            out.append(_label(heappop(owed), n))
+    for record in records:
+        x, y, w = _read(record, n)
+        now = _asked(when, n, x)
+        try:
+            while owed and owed[0][0] <= now:
+                out.append(_label(heappop(owed), n))
+            if y is not None:
+                heappush(owed, (_due(now, wait, x, y, n), n, y, w))
+        except TypeError:
+            raise SchemaError(
+                f"record {n}: cannot compare its moment {shown(now)} with those before"
+            ) from None
         out.append((str(n), len(xs), None, 1.0, n))
         xs.append({k: v for k, v in x.items() if k not in hidden} if hidden else x)
         if y is None:
             unlabelled += 1
-        else:
-            heappush(owed, (now + wait(x, y), n, y, more[0].get("w", 1.0) if more else 1.0))
         n += 1
         most = max(most, len(owed) + unlabelled)
         due = step is not None and n % step == 0
@@ -116,11 +129,61 @@ def connected(parts: list[Predictions]) -> Predictions:
     return Predictions(last.classes, proba, np.concatenate([part.known for part in parts]))
 
 
+def _read(record: Any, n: int) -> tuple[Features, Any, float]:
+    """Features, label and weight of a record."""
+    known = isinstance(record, tuple | list) and len(record) in (2, 3)
+    x, y, more = (*record, {})[:3] if known else (None, None, None)
+    if not isinstance(x, Mapping) or not isinstance(more, Mapping):
+        raise SchemaError(
+            f'record {n}: expected features and label, and perhaps {{"w": weight}}, got '
+            f"{shown(record)}"
+        )
+    return x, y, number("w", more.get("w", 1.0), 0.0, HEAVIEST, above=True)
+
+
+def _asked(when: Callable[[int, Features], Any], n: int, x: Features) -> Any:
+    """When a record is asked."""
+    try:
+        now = when(n, x)
+    except KeyError as error:
+        raise SchemaError(
+            f"record {n}: there is no field {error}, which names the moment"
+        ) from None
+    if not _there(now):
+        raise SchemaError(f"record {n}: a moment must not be missing, got {shown(now)}")
+    return now
+
+
+def _due(now: Any, wait: Callable[[Features, Any], Any], x: Features, y: Any, n: int) -> Any:
+    """When the label of a record comes that is asked now."""
+    try:
+        delay = wait(x, y)
+        due = now if delay == 0 else now + delay  # also where moments are no numbers
+    except KeyError as error:
+        why = f"record {n}: there is no field {error}, which names the delay"
+        raise SchemaError(why) from None
+    except (TypeError, ValueError):  # of an array: whether it is 0 has no answer
+        raise SchemaError(
+            f"record {n}: expected a delay that can be added to the moment {shown(now)}, such as a "
+            f"number to a number or a timedelta to a datetime, got {shown(delay)}"
+        ) from None
+    if not _there(due):
+        raise SchemaError(f"record {n}: a delay must not be missing, got {shown(delay)}")
+    return due
+
+
+def _there(moment: Any) -> bool:
+    """Whether it is one moment, and not one that is missing, such as NaN."""
+    return getattr(moment, "ndim", 0) == 0 and bool(moment == moment)
+
+
 def _when(moment: Moment) -> Callable[[int, Features], Any]:
     if moment is None:
         return lambda i, _: i
     if isinstance(moment, str):
         return lambda _, x: x[moment]
+    if not callable(moment):
+        raise SchemaError(f"moment must be a field or a function, got {shown(moment)}")
     return lambda _, x: moment(x)
 
 

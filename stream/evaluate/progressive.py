@@ -20,18 +20,19 @@ from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
 from stream.drift.watch import Drift
-from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
+from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import said as told
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import Waiting, either
-from stream.evaluate.quality import LAST, Beside, Quality, QualityView
+from stream.evaluate.quality import LAST, MOST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.events import Event, Events, one_by_one
 from stream.join import LabelJoin
 from stream.join_fast import uncommon
+from stream.parameters import shown, whole
 from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
@@ -40,6 +41,7 @@ __all__ = ["Events", "Features", "Progressive", "Result", "one_by_one", "progres
 
 
 Features = Mapping[str, Floats]
+LONGEST = 2**40  # records between two checkpoints, or in a block
 
 
 class Progressive:
@@ -219,7 +221,7 @@ class Progressive:
             self.learner.unlearn_rows(row, due.old, due.old_w, age=due.age)
         except (NotLearnedError, NotSupportedError):
             return False
-        self.learner.progressive_many(Block.of(row, LEARN, [due.new], w))
+        self.learner.run(Block.of(row, LEARN, [due.new], w))
         return True
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
@@ -351,6 +353,8 @@ def progressive(
     ------
     InvalidRecordError
         A label was refused: it is of another kind than the first, or there are too many.
+    SchemaError
+        An argument, or a record, that cannot be used.
 
     Examples
     --------
@@ -366,7 +370,15 @@ def progressive(
 
     `scores.calibration`, `scores.agreement` and `scores.per_class` have the rest.
     """
-    return _checkpoints(chunks(dataset, moment, delay, block_size, step), learner, window)
+    if not isinstance(learner, Learner):
+        raise SchemaError(
+            f"expected a Learner, got {shown(learner)}; RiverClassifier makes one of a river model"
+        )
+    if step is not None:
+        step = whole("step", step, 1, LONGEST)
+    window = whole("window", window, 1, MOST)
+    size = whole("block_size", block_size, 1, LONGEST)
+    return _checkpoints(chunks(dataset, moment, delay, size, step), learner, window)
 
 
 def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Iterator[Checkpoint]:

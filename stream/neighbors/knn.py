@@ -22,7 +22,7 @@ from stream.neighbors.categories import PER_CATEGORY
 from stream.neighbors.distances import METRICS, SCALES, WEIGHTS, exponent, log_volume, rule
 from stream.neighbors.memory import MAX_WINDOW, Memory
 from stream.neighbors.window import Id, Neighbor
-from stream.parameters import one_of, whole
+from stream.parameters import one_of, shown, whole
 from stream.rows import conflicts
 from stream.schema import HEAVIEST, Kind, Label, Schema
 from stream.state import State
@@ -159,6 +159,7 @@ class KNNClassifier(Learner):
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit`. What it holds is bounded by the window and the fields."""
+        super().limit(max_bytes, schema, max_classes)
         cells = len(schema.numeric) + len(schema.categorical)
         needed = self.window * (12 * (cells + 8) + 2 * PER_CATEGORY * len(schema.categorical))
         if needed > max_bytes:
@@ -195,10 +196,10 @@ class KNNClassifier(Learner):
         InvalidRecordError
             A value or label that cannot be learned; the model is untouched.
         """
-        if id is not None and (isinstance(id, bool) or not isinstance(id, str | int)):
-            raise SchemaError(f"an id must be text or an integer, got {id!r}")
+        if id is not None:
+            _check_id(id)
         if not self._learned_quickly(x, y, w):
-            self.progressive_many(Block.of(self.rows([x]), LEARN, [y], w))
+            self.run(Block.of(self.rows([x]), LEARN, [y], w))
         if id is not None:
             self._memory.window.name_newest(id)
 
@@ -379,7 +380,14 @@ class KNNClassifier(Learner):
         self._remove(np.array([at]))
 
     def forget(self, id: Id) -> int:  # noqa: A002
-        """Take the records learned under this id out of the window; how many there were."""
+        """Take the records learned under this id out of the window; how many there were.
+
+        Raises
+        ------
+        SchemaError
+            It is neither text nor an integer: records without an id cannot be named.
+        """
+        _check_id(id)
         ids = self._memory.window.ids()
         at = [i for i, name in enumerate(ids) if name == id and type(name) is type(id)]
         self._remove(np.array(at, dtype=np.int64))
@@ -409,3 +417,8 @@ class KNNClassifier(Learner):
 
     def _restore(self, state: State) -> None:
         self._memory = Memory.restored(state, self.window, len(self._classes))
+
+
+def _check_id(id_: Any) -> None:
+    if isinstance(id_, bool) or not isinstance(id_, str | int):
+        raise SchemaError(f"an id must be text or an integer, got {shown(id_)}")

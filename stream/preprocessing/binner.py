@@ -15,6 +15,8 @@ from river import base
 
 from stream import schema as kinds
 from stream.block import LEARN, PREDICT, Floats, Rows
+from stream.errors import InvalidRecordError
+from stream.parameters import number
 from stream.schema import Label
 from stream.state import State
 
@@ -83,6 +85,11 @@ class Binner(base.Transformer, abc.ABC):
     def _follow_one(
         self, x: Mapping[Any, Any], op: int, w: float, labels: Sequence[Label] = ()
     ) -> dict[str, str | None]:
+        if not isinstance(x, Mapping):
+            raise InvalidRecordError(
+                "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
+            )
+        w = number("w", w, 0.0, kinds.HEAVIEST, above=True)
         numbers = {
             str(key): kinds.number(str(key), value)
             for key, value in x.items()
@@ -95,8 +102,6 @@ class Binner(base.Transformer, abc.ABC):
         values = np.array([[numbers[f] for f in names]], dtype=np.float64).reshape(1, len(names))
         rows = Rows(names, values, (), none, (), none)
         ops, ws = np.array([op], dtype=np.int8), np.array([w], dtype=np.float64)
-        if not (np.isfinite(ws) & (ws > 0)).all():
-            raise ValueError(f"expected a finite weight above 0, got {w!r}")
         y = self.classes_of(labels, np.array([len(labels) - 1], dtype=np.int64), ops)
         binned = self.follow(rows, ops, y, ws)
         return dict(zip(binned.categorical_names, binned.categorical[0].tolist(), strict=True))

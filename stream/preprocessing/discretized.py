@@ -17,6 +17,7 @@ from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.explain import Explanation, LinearView
+from stream.parameters import shown
 from stream.preprocessing.binner import Binner
 from stream.schema import Dictionary, Field, Label, Schema
 from stream.state import State
@@ -65,9 +66,11 @@ class Discretized(Learner):
 
     def __init__(self, discretizer: Binner, learner: Learner) -> None:
         if not isinstance(discretizer, Binner):
-            raise SchemaError(f"expected a Discretizer, got {discretizer!r}")
+            raise SchemaError(f"expected a Discretizer, got {shown(discretizer)}")
         if not isinstance(learner, Learner) or learner.strings != "categorical":
-            raise SchemaError(f"expected a learner of categories behind the bins, got {learner!r}")
+            raise SchemaError(
+                f"expected a learner of categories behind the bins, got {shown(learner)}"
+            )
         self.discretizer = discretizer
         self.learner = learner
         self.can_save = learner.can_save
@@ -123,13 +126,13 @@ class Discretized(Learner):
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """See `Learner.limit`. A sketch of every number is reserved; its bins are categories."""
+        super().limit(max_bytes, schema, max_classes)
         sketches = self.discretizer.room(len(schema.numeric), max_classes)
         binned = (
             Field(f.name, "text" if f.kind == "text" else "categorical") for f in schema.fields
         )
-        fit = self.learner.limit(max_bytes - sketches, Schema(tuple(binned)), max_classes)
-        super().limit(max_bytes, schema, max_classes)
-        return fit
+        left = max(max_bytes - sketches, 0)
+        return self.learner.limit(left, Schema(tuple(binned)), max_classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows the learner cannot take, and why."""

@@ -196,7 +196,9 @@ class Discretizer(Binner):
         try:
             names, bins = list(state.header["features"]), state.header["n_bins"]
             overflow = int(state.header["overflow"])
-        except (KeyError, TypeError) as error:
+            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ValueError("names of features that are none, or twice the same")
+        except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the state of this Discretizer is damaged: {error!r}") from None
         if bins != self.n_bins:
             raise StateError(

@@ -184,7 +184,7 @@ def test_weight_that_is_none_is_refused(w) -> None:
     """Nothing is learned of it."""
     made = Discretizer()
 
-    with pytest.raises(ValueError, match="weight above 0"):
+    with pytest.raises(ValueError, match="w must be a number greater than 0"):
         made.learn_one({"a": 1.0}, w)
     assert made.bins == {}
 
