@@ -283,12 +283,12 @@ class KNNClassifier(Learner):
     def _ball(self, query: Query) -> tuple[Ints, Floats, Floats]:
         """Places in the window, distances and votes of the neighbours, oldest first."""
         s, live = self._memory.arrays, self._memory.window.live
-        room = self._memory.room(self.n_neighbors)
+        room = self._memory.own_room(self.n_neighbors, live.stop - live.start)
         vote = np.empty(live.stop - live.start)
         n = kernels.neighbours(
             self._rule, query, live.start, live.stop, s.cells, s.weight, room, vote
         )
-        return room.near[:n].copy(), room.found[:n].copy(), vote[:n]
+        return room.near[:n], room.found[:n], vote[:n]
 
     def neighbors_one(self, x: Mapping[Any, Any]) -> list[Neighbor]:
         """The records in the smallest ball around x that holds K, the nearest first.

@@ -51,11 +51,18 @@ class Memory:
         """Room to search the k nearest in, kept from call to call; it holds no state."""
         n = len(self.window)
         if self._room is None or self._room.acc.size < n:
-            n = min(self.window.size, 2 * n)
-            acc, near, found = np.empty(n), np.empty(n + 1, dtype=np.int64), np.empty(n + 1)
-            chunk, lane, best = np.empty((2, CHUNK)), np.empty(GROUP), np.empty(k)
-            self._room = Scratch(chunk[0], chunk[1], lane, acc, near, found, best)
+            self._room = self.own_room(k, min(self.window.size, 2 * n))
         return self._room
+
+    @staticmethod
+    def own_room(k: int, n: int) -> Scratch:
+        """Room for a search among n records whose results are read after the call of the kernel.
+
+        Another thread may search in `room` by then.
+        """
+        acc, near, found = np.empty(n), np.empty(n + 1, dtype=np.int64), np.empty(n + 1)
+        chunk, lane, best = np.empty((2, CHUNK)), np.empty(GROUP), np.empty(k)
+        return Scratch(chunk[0], chunk[1], lane, acc, near, found, best)
 
     def named(self, nominal: int) -> list[str]:
         """The categorical attributes (1), or the numeric ones (0)."""

@@ -17,6 +17,7 @@ from stream import (
     CategoricalNB,
     GaussianBayes,
     GaussianNB,
+    KNNClassifier,
     Learner,
     MixedNB,
     NotLearnedError,
@@ -33,14 +34,22 @@ from tests.programs.exact import (
     plain,
 )
 from tests.programs.learners import HALF_LIVES, PRIORS, RIDGES, SMOOTHING
+from tests.programs.nearest import NearestOracle
 from tests.programs.records import NUMBERS, Stream, stream_of
 
 __all__ = ["FAMILIES", "Compared", "compared"]
 
+METRICS = ["auto", "euclidean", "heom", "manhattan", "chebyshev", "minkowski", "cosine", "hamming"]
 ENOUGH = 1e-3  # an answer whose error may be larger is not compared
 QUESTIONS = 5  # of a program: the oracle is slow
 
-WIDTH = {"gaussian": (1, 12), "covariance": (1, 5), "categorical": (1, 8), "mixed": (1, 8)}
+WIDTH = {
+    "gaussian": (1, 12),
+    "covariance": (1, 5),
+    "categorical": (1, 8),
+    "mixed": (1, 8),
+    "nearest": (1, 6),
+}
 FAMILIES = tuple(WIDTH)
 
 
@@ -104,6 +113,16 @@ def _pair(rng: Random, family: str) -> tuple[Learner, Oracle]:
     if family == "mixed":
         both = GaussianOracle(**spread, **shared), CategoryOracle(alpha, **shared)
         return MixedNB(alpha=alpha, **spread, **shared), MixedOracle(*both)
+    if family == "nearest":
+        near: dict[str, Any] = {
+            "n_neighbors": rng.choice((1, 3, 5)),
+            "window": rng.choice((7, 20, 200)),
+            "metric": rng.choice(tuple(METRICS)),
+            "p": rng.choice((1.0, 2.0, 3.0, 4.5)),
+            "scale": rng.choice(("range", "std", None)),
+            "weights": rng.choice(("uniform", "distance")),
+        }
+        return KNNClassifier(**near), NearestOracle(**near)
     joint: dict[str, Any] = {
         "covariance": rng.choice(("full", "full", "pooled", "diagonal", "pooled_diagonal")),
         "ridge": rng.choice(RIDGES),
@@ -120,6 +139,7 @@ KINDS = {
     "covariance": frozenset({"numeric"}),
     "categorical": frozenset({"categorical"}),
     "mixed": frozenset({"numeric", "categorical"}),
+    "nearest": frozenset({"numeric", "categorical"}),
 }
 
 
@@ -179,7 +199,7 @@ def _merged(
     """Two halves, each learned alone, put together: as if learned in turn."""
     if isinstance(learner, GaussianBayes) and not _without_gaps(learner, stream, learned):
         return
-    if "covariance" in name and learner.half_life is not None:
+    if "covariance" in name and oracle.half_life is not None:
         return  # merged weights are in units of another record, and so is the ridge's rounding
     at = rng.randrange(len(learned) + 1)
     halves = []
@@ -214,7 +234,7 @@ def _unlearned(
     name: str,
 ) -> None:
     """Any of the records taken back, in any order: as if they had never come."""
-    if learner.half_life is not None:
+    if oracle.half_life is not None:
         # A sum that keeps only a billionth of what was taken back keeps rounding.
         faded = [oracle.weight(record) for record in oracle.records]
         if isinstance(learner, GaussianBayes) or min(faded, default=1) < 1e-6 * max(
@@ -223,12 +243,14 @@ def _unlearned(
             return
     if isinstance(learner, GaussianBayes) and not _without_gaps(learner, stream, learned):
         return
+    if isinstance(learner, KNNClassifier) and learner.window < len(learned):
+        return  # what has left the window cannot be taken back
     model, ever = copy.deepcopy(learner), len(learned)
     order = list(range(ever))
     rng.shuffle(order)
     for i in order[: rng.choice((1, ever // 2, ever))]:
         row = learned[i]
-        age = None if learner.half_life is None else ever - 1 - i
+        age = None if oracle.half_life is None else ever - 1 - i
         try:
             model.unlearn_one(stream.xs[row], stream.ys[row], stream.ws[row], age=age)
         except (NotLearnedError, NotSupportedError) as error:

@@ -2,7 +2,9 @@
 
 By ones, in one block, in random blocks; with the learner saved and loaded, pickled or copied
 between; with the records a caller happens to ask about beside them. What is compared is each
-prediction, with its classes in their order, and the fingerprint of the state at the end.
+prediction, with its classes in their order, and the fingerprint of the state at the end; then the
+same after records were taken back, another learner was merged and more was learned, for what a way
+left in memory beside the state may show only then. At last several threads ask at once.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from stream import Learner, State
+from stream import Learner, State, StreamError
 from stream.block import LEARN, PREDICT, Block
 from tests.programs.learners import choice
 from tests.programs.records import Step, Stream, stream_of
@@ -106,6 +109,7 @@ def differences(learner: Learner, stream: Stream, seed: int) -> list[str]:
     """What some way says or keeps that one-record calls do not."""
     said, model = reference(learner, stream)
     kept, wrong = model.fingerprint(), []
+    later = aftermath(model, stream, Random(seed))
     for name, way in WAYS.items():
         other, after = way(learner.clone(), stream, Random(seed))
         odd = sum(a != b for a, b in zip(said, other, strict=True))
@@ -117,7 +121,54 @@ def differences(learner: Learner, stream: Stream, seed: int) -> list[str]:
             )
         if after.fingerprint() != kept:
             wrong.append(f"state: {name}: another state")
-    return wrong
+        elif aftermath(after, stream, Random(seed)) != later:
+            wrong.append(f"state: {name}: another aftermath")
+    return wrong + at_once(model, stream)
+
+
+def aftermath(learner: Learner, stream: Stream, rng: Random) -> list[Any]:
+    """Take records back, merge with others', learn on: what is answered, refused and kept."""
+    learned = [step.row for step in stream.steps if step.op != PREDICT]
+    taken = rng.sample(learned, min(len(learned), 8))
+    out: list[Any] = [
+        _outcome(lambda row=row: learner.unlearn_one(*_record(stream, row), age=0)) for row in taken
+    ]
+    other = learner.clone()
+    for row in rng.choices(range(len(stream.xs)), k=5):
+        other.learn_one(*_record(stream, row))
+    out.append(_outcome(lambda: learner.merge(other)))
+    for row in rng.choices(range(len(stream.xs)), k=5):
+        out.append(list(learner.predict_proba_one(stream.xs[row]).items()))
+        out.append(_outcome(lambda row=row: learner.learn_one(*_record(stream, row))))
+    out.append([list(one.items()) for one in learner.predict_proba_many(stream.xs[:20]).dicts()])
+    return [*out, learner.overflows, learner.fingerprint()]
+
+
+def at_once(learner: Learner, stream: Stream) -> list[str]:
+    """Four threads that ask: each gets what it would get alone."""
+    asked = stream.xs[:6]
+    alone = [learner.predict_proba_one(x) for x in asked]
+
+    def ask(turn: int) -> int:
+        order = [(i + turn) % len(asked) for i in range(5 * len(asked))]
+        return sum(learner.predict_proba_one(asked[i]) != alone[i] for i in order)
+
+    with ThreadPoolExecutor(4) as pool:
+        wrong = sum(pool.map(ask, range(4)))
+    return [f"values: threads: {wrong} answers were of another question"] if wrong else []
+
+
+def _record(stream: Stream, row: int) -> tuple[Any, Any, float]:
+    return stream.xs[row], stream.ys[row], stream.ws[row]
+
+
+def _outcome(call: Callable[[], Any]) -> str:
+    """What a refusal says; nothing where there is none."""
+    try:
+        call()
+    except StreamError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _short(posterior: list[tuple[Any, float]]) -> str:

@@ -15,7 +15,7 @@ from tests.programs.learners import FAMILIES
 from tests.programs.records import Step, Stream
 from tests.programs.ways import differences, program
 
-PROGRAMS = 12  # of each family
+PROGRAMS, COMPARED = 8, 14  # of each family
 
 
 class Crowded(GaussianNB):
@@ -37,10 +37,10 @@ def test_no_way_of_running_a_program_changes_a_bit(family) -> None:
 @pytest.mark.parametrize("family", ORACLES)
 def test_answers_are_right_to_the_digits_there_are(family) -> None:
     """After learning, merging and taking back; and most questions can be decided."""
-    found = [compared(family, seed) for seed in range(PROGRAMS)]
+    found = [compared(family, seed) for seed in range(COMPARED)]
 
     assert [line for each in found for line in each.wrong] == []
-    assert sum(each.sure for each in found) > 0.6 * sum(each.asked for each in found)
+    assert sum(each.sure for each in found) > 0.5 * sum(each.asked for each in found)
 
 
 def test_the_programs_find_a_learner_whose_blocks_differ() -> None:

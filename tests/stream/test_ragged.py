@@ -306,3 +306,64 @@ def test_a_weight_that_no_float_can_hold_is_refused(make) -> None:
         with pytest.raises(ValueError, match="weights must be greater than 0"):
             refused()
     assert model.fingerprint() == before
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-200, 1e-155])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"scale": None},
+        {"scale": None, "weights": "distance"},
+        {"scale": None, "metric": "heom"},
+        {"metric": "cosine", "scale": None},
+        {"metric": "manhattan", "scale": None},
+        {"metric": "minkowski", "p": 3.0, "scale": None},
+        {"scale": "std"},
+    ],
+    ids=str,
+)
+def test_neighbours_at_a_tiny_distance_do_not_tie(parameters, scale) -> None:
+    """Squares of 1e-170 underflow; the order of distances does not."""
+    rng = Random(7)
+    plain, scaled = (KNNClassifier(n_neighbors=3, **parameters) for _ in range(2))
+    records = [{"p": rng.gauss(1, 1), "q": rng.gauss(0, 1)} for _ in range(40)]
+    for i, x in enumerate(records):
+        if i % 5 == 0:
+            del x["p"]
+        plain.learn_one(x, "ab"[i % 2], id=i)
+        scaled.learn_one({n: v * scale for n, v in x.items()}, "ab"[i % 2], id=i)
+    for _ in range(20):
+        x = {"p": rng.gauss(0.5, 1), "q": rng.gauss(0, 1)}
+        small = {n: v * scale for n, v in x.items()}
+        near, far = plain.neighbors_one(x), scaled.neighbors_one(small)
+
+        assert [each.id for each in far] == [each.id for each in near]
+        assert scaled.predict_proba_one(small) == pytest.approx(plain.predict_proba_one(x))
+        unit = 1.0 if "cosine" in parameters.values() or "std" in parameters.values() else scale
+        for a, b in zip(far, near, strict=True):
+            assert a.distance == pytest.approx(b.distance * unit, rel=1e-9)
+
+
+def test_a_category_still_counts_beside_tiny_distances() -> None:
+    """In whatever unit differences are measured, another category is farther."""
+    model = KNNClassifier(n_neighbors=2, scale=None)
+    for i, (v, c) in enumerate([(1e-170, "x"), (3e-170, "x"), (1.1e-170, "y"), (9e-170, "x")]):
+        model.learn_one({"v": v, "c": c}, "ab"[i % 2], id=i)
+
+    assert [n.id for n in model.neighbors_one({"v": 1.05e-170, "c": "x"})] == [0, 1]
+
+
+def test_threads_that_ask_for_neighbours_get_their_own() -> None:
+    """The lists of one question are not those of another."""
+    rng = Random(8)
+    model = KNNClassifier(window=300)
+    for i in range(300):
+        model.learn_one({f"f{j}": rng.gauss(0, 1) for j in range(4)}, "ab"[i % 2], id=i)
+    queries = [{f"f{j}": rng.gauss(0, 1) for j in range(4)} for _ in range(8)]
+    expected = [model.neighbors_one(x) for x in queries]
+
+    def ask(_):
+        return sum(model.neighbors_one(queries[i]) != expected[i] for i in [*range(8)] * 40)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sum(pool.map(ask, range(4))) == 0

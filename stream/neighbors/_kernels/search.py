@@ -25,6 +25,9 @@ GROUP = 64  # records looked at together, one a lane
 FAR = 1e150  # a scaled difference beyond this counts as this: its square is finite
 DIGITS = 2.0**48  # a cosine is exact to about this
 STEEP = 1e49  # below this inverse no scaled difference reaches FAR
+# Squares below FAINT have lost digits. Where they decide, differences are MAGNIFIED, exactly.
+NEAR, FAINT, MAGNIFIED = 2.0**-200, 1e-280, 2.0**600
+STEEPEST = 1e120  # beyond this inverse nothing is that near
 
 
 class Rule(NamedTuple):
@@ -68,14 +71,15 @@ class Scratch(NamedTuple):
 
 @njit(cache=True)
 def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
-    """t (m,): scaled difference of q.x and the column of attribute j; 0 or 1 for categories.
+    """t (m,): scaled difference of q.x and the column of attribute j; categories: 0 or the gap, 1.
 
     equal: only whether they are equal counts.
     """
     v, inverse, gap = q.x[j], q.inverse[j], q.gap[j]
     if equal or q.nominal[j] == 1:
+        other = 1.0 if equal else gap
         for i in range(t.shape[0]):
-            t[i] = 0.0 if column[i] == v else 1.0
+            t[i] = 0.0 if column[i] == v else other
         return
     for i in range(t.shape[0]):
         d = abs(column[i] - v) * inverse
@@ -182,16 +186,38 @@ def coordinate(v: float, inverse: float, nominal: int) -> float:
 
 
 @njit(cache=True)
-def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
-    """acc (m,): 1 - cosine of the angle; categories are one-hot vectors."""
-    acc[:] = 0.0
-    t[:] = 0.0
+def faint_angle(q: Any, column: int, by: float, cells: Any) -> float:
+    """`cosine` of q.x times `by` and one record that is magnified: the sums of their products."""
+    product, square = 0.0, 0.0
     own = 0.0
     for j in range(q.held.shape[0]):
         if q.held[j] == 0:
             continue
+        v = coordinate(q.x[j], q.inverse[j], q.nominal[j]) * by
+        u = coordinate(cells[j, column], q.inverse[j], q.nominal[j]) * MAGNIFIED
+        own, square = own + v * v, square + u * u
+        if q.nominal[j] == 0 or cells[j, column] == q.x[j]:
+            product += u * v
+    if own == 0.0 or square == 0.0:
+        return 0.0
+    return float(product / (sqrt(own) * sqrt(square)))
+
+
+@njit(cache=True)
+def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
+    """acc (m,): 1 - cosine of the angle; categories are one-hot vectors."""
+    acc[:] = 0.0
+    t[:] = 0.0
+    own, largest = 0.0, 0.0
+    for j in range(q.held.shape[0]):
+        if q.held[j] > 0:
+            largest = max(largest, abs(coordinate(q.x[j], q.inverse[j], q.nominal[j])))
+    by = MAGNIFIED if largest < NEAR else 1.0
+    for j in range(q.held.shape[0]):
+        if q.held[j] == 0:
+            continue
         x, inverse, nominal = q.x[j], q.inverse[j], q.nominal[j]
-        v = coordinate(x, inverse, nominal)
+        v = coordinate(x, inverse, nominal) * by
         own += v * v
         column = cells[j, start : start + acc.shape[0]]
         for i in range(acc.shape[0]):
@@ -200,11 +226,14 @@ def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
             if nominal == 0 or column[i] == x:
                 acc[i] += u * v
     for i in range(acc.shape[0]):
-        if own == 0.0 or t[i] == 0.0:
+        if own == 0.0:
             acc[i] = 1.0
             continue
+        if t[i] < FAINT:
+            d = 1.0 - faint_angle(q, start + i, by, cells)
+        else:
+            d = 1.0 - acc[i] / (sqrt(own) * sqrt(t[i]))
         # To as many digits as are exact, so that parallel vectors tie, and lie at distance 0.
-        d = 1.0 - acc[i] / (sqrt(own) * sqrt(t[i]))
         acc[i] = min(max(floor(d * DIGITS + 0.5) / DIGITS, 0.0), 2.0)
 
 
@@ -272,12 +301,40 @@ def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
 
 
 @njit(cache=True)
+def hidden(q: Any, start: int, count: int, cells: Any, k: Any) -> bool:
+    """Whether a record that may be in the ball differs from q.x by what a square cannot hold."""
+    for i in range(count):
+        column = start + k.near[i]
+        for j in range(q.held.shape[0]):
+            if q.held[j] > 0 and q.nominal[j] == 0 and not isnan(q.x[j]):
+                d = (cells[j, column] - q.x[j]) * q.inverse[j]
+                if (q.gap[j] if isnan(d) else d) != 0.0:
+                    return True
+    return False
+
+
+@njit(cache=True)
 def search(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
-    """How many records may be in the ball of the k nearest to q.x, all of which are.
+    """How many records may be in the ball of the k nearest to q.x, all of which are; and the unit.
 
     They are in near (counted from `start`), found, oldest first; best holds the k smallest
-    distances, the last one being the ball's radius.
+    distances, the last one being the ball's radius. unit: what distances are multiplied with.
     """
+    count = ball(rule, q, start, stop, cells, k)
+    radius = k.best[rule.k - 1]
+    steepest = 0.0
+    for j in range(q.held.shape[0]):
+        steepest = max(steepest, q.inverse[j])
+    faint = rule.metric == EUCLIDEAN and radius < FAINT and steepest < STEEPEST
+    if faint and hidden(q, start, count, cells, k):
+        nearer = Query(q.x, q.held, q.inverse * MAGNIFIED, q.gap * MAGNIFIED, q.nominal)
+        return ball(rule, nearer, start, stop, cells, k), MAGNIFIED
+    return count, 1.0
+
+
+@njit(cache=True)
+def ball(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
+    """`search` in one unit."""
     lane, acc, found, best = k.lane, k.acc, k.found, k.best
     n = stop - start
     lane[:] = inf
@@ -342,7 +399,7 @@ def answer_one(
     float64 (R,).
     """
     start, stop = span[0], span[1]
-    count = search(rule, q, start, stop, cells, k)
+    count, _ = search(rule, q, start, stop, cells, k)
     posterior(rule, known, count, label[start:stop], weight[start:stop], k, out)
 
 
@@ -374,14 +431,14 @@ def neighbours(
     rule: Any, q: Any, start: int, stop: int, cells: Any, weight: Any, k: Any, vote: Any
 ) -> int:
     """The ball of the k records nearest to q.x: how many, near, found (distances), vote (n,)."""
-    count = search(rule, q, start, stop, cells, k)
+    count, unit = search(rule, q, start, stop, cells, k)
     near, found, nearest, bound = k.near, k.found, k.best[0], k.best[rule.k - 1]
     inside = 0
     for i in range(count):
         d = found[i]
         if d <= bound:
             near[inside] = near[i]
-            found[inside] = sqrt(d) if rule.metric == EUCLIDEAN else d
+            found[inside] = sqrt(d) / unit if rule.metric == EUCLIDEAN else d
             vote[inside] = ballot(rule, d, nearest, weight[start + near[i]])
             inside += 1
     return inside
