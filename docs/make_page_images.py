@@ -51,9 +51,7 @@ def main() -> None:
         plan = prepare(bundled(FEED), FEED, 50, Path(directory, "demo"), port)
         plan.path.write_text(plan.path.read_text() + MORE)
         plan = replace(plan, config=load(plan.path).model_copy(update={"http": plan.config.http}))
-        camera = threading.Thread(
-            target=photograph, args=(f"http://127.0.0.1:{port}/", late, taken)
-        )
+        camera = threading.Thread(target=photograph, args=(port, late, taken))
 
         def tell(picture) -> None:
             if camera.ident is None:

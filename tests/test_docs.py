@@ -70,6 +70,23 @@ def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
+def test_figures_of_the_readme_are_those_that_were_measured() -> None:
+    """They stood still while docs/performance.md was written again."""
+    measured = (ROOT / "docs/performance.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")] for line in measured.splitlines()]
+    by_hand = [float(r[8].split(" ×")[0]) for r in rows if r[2:3] == ["hand-rolled"]]
+    ((beside, seconds),) = [
+        (float(r[3].removesuffix(" ×").replace(",", "")), float(r[4].removesuffix(" µs")))
+        for r in rows
+        if r[1:2] == ["GaussianNB, d = 8"] and r[2].endswith("river")
+    ]
+    told = " ".join((ROOT / "README.md").read_text().split())
+
+    assert len(by_hand) >= 3
+    assert f"takes {min(by_hand):.1f} to {max(by_hand):.1f} × as many records a second" in told
+    assert f"in {seconds:.1f} µs, {beside:,.0f} × as fast as river's loop" in told
+
+
 def test_every_reason_of_a_dead_letter_is_explained() -> None:
     """docs/records.md, and no reason that there is not."""
     page = (ROOT / "docs/records.md").read_text()

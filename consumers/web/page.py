@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from html import escape
-from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -137,14 +136,10 @@ class Page:
     # What is asked for.
 
     async def _shell(self, _: Request) -> Response:
-        charts = "" if "uPlot.iife.js" in self._files else _NO_CHARTS
-        library = _LIBRARY.format(key=self._key) if not charts else ""
         state, detail = _told(self._health())
         text = self._template.substitute(
             name=escape(self._name),
             key=self._key,
-            library=library,
-            no_charts=charts,
             state=state,
             detail=escape(f": {detail}" if detail else ""),
         )
@@ -305,20 +300,7 @@ _HELP = {spec.name: spec.help for spec in METRICS}
 
 def _files() -> dict[str, bytes]:
     """What is served beside the shell, by name."""
-    found = {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
-    for path in _library():
-        found[path.name] = path.read_bytes()
-    return found
-
-
-def _library() -> list[Path]:
-    """uPlot's script and style in the installed package that carries them; none without it."""
-    spec = find_spec("uplot")  # which is found and not imported: it would load a whole notebook
-    for place in () if spec is None else spec.submodule_search_locations or ():
-        files = [Path(place, "static", name) for name in ("uPlot.iife.js", "uPlot.min.css")]
-        if all(path.is_file() for path in files):
-            return files
-    return []
+    return {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
 
 
 def _told(health: Health) -> tuple[str, str]:
@@ -337,13 +319,3 @@ def _answer(why: Why) -> Response:
 
 def _refusal(code: int, why: str) -> Response:
     return JSONResponse({"error": why}, code, headers=_HEADERS)
-
-
-_LIBRARY = (
-    '<link rel="stylesheet" href="assets/{key}/uPlot.min.css">\n'
-    '<script defer src="assets/{key}/uPlot.iife.js"></script>'
-)
-_NO_CHARTS = (
-    '<p class="hint">Charts are shown as tables: <code>pip install '
-    "'headwater[page]'</code> draws them.</p>"
-)

@@ -529,6 +529,7 @@ OPERATIONS: dict[str, list[Panel]] = {
                 f"sum by (bound) (rate(headwater_overflow_total{{{SHARD}}}[$__rate_interval]))",
                 "{{bound}}",
             ),
+            (f"headwater_unread_partitions{{{SHARD}}}", "unread partitions, shard {{shard}}"),
         ),
         lines(
             "Snapshots that failed, in an hour",

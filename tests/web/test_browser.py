@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import pairwise
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.web import page as pages
 from consumers.web.app import Health, Server, application
-from consumers.web.board import Board
+from consumers.web.board import Board, Point, Second
 from tests.telemetry.views import quality, view
 from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, chromium, opened
@@ -77,8 +78,8 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         expect(tile(page, "Learned")).to_have_text("300")
         expect(page.locator("#state")).to_have_text("live")
         expect(tile(page, "Accuracy")).to_have_text(f"{100 * scores['last_1000'].accuracy:.1f} %")
-        expect(page.locator("#curve canvas")).to_be_visible()
-        expect(page.locator("#throughput canvas").first).to_be_visible()
+        expect(page.locator("#curve .plot")).to_be_visible()
+        expect(page.locator("#throughput .plot").first).to_be_visible()
         confusion, classes, dead, drift, challengers = (
             shown(page, s) for s in ("confusion", "classes", "dead", "drift", "challengers")
         )
@@ -109,7 +110,7 @@ def test_page_follows_while_records_flow(browser: Browser, tmp_path) -> None:
         expect(page.locator("#curve")).to_be_hidden()
         service.send(100)
         expect(tile(page, "Observations")).to_have_text("100")
-        expect(page.locator("#curve canvas")).to_be_visible()
+        expect(page.locator("#curve .plot")).to_be_visible()
         expect(page.locator("#latest tbody th").first).to_have_text("r99")
         service.send(5)
         expect(page.locator("#latest tbody th").first).to_have_text("r104")
@@ -133,7 +134,7 @@ def test_what_records_hold_is_shown_as_text(browser: Browser, tmp_path) -> None:
     for rows in texts:
         assert EVIL in [cell for row in rows for cell in row]
     assert hit is None
-    assert scripts == 2, "uPlot's and ours"
+    assert scripts == 2, "those of the page and its charts"
 
 
 def test_explanation_is_shown_on_click_and_by_keyboard(browser: Browser, service: Living) -> None:
@@ -175,26 +176,70 @@ def test_page_has_no_serious_barrier(browser: Browser, service: Living, options)
 def test_phone_shows_all_without_scrolling_sideways(browser: Browser, service: Living) -> None:
     """Wide tables scroll in themselves; the page does not."""
     with opened(browser, service.url, **PHONE) as page:
-        expect(page.locator("#curve canvas")).to_be_visible()
+        expect(page.locator("#curve .plot")).to_be_visible()
         wide, room = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
 
     assert wide <= room
 
 
-def test_without_the_chart_library_the_tables_are_open(
-    browser: Browser, tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Everything is there to read, and one line says what draws it."""
-    monkeypatch.setattr(pages, "_library", list)
-    with living(tmp_path) as service:
-        service.send(60)
-        with opened(browser, service.url) as page:
-            expect(page.locator("#curve tbody tr").first).to_be_visible()
-            hint = page.locator(".hint:visible").all_inner_texts()
-            canvases = page.locator("canvas").count()
+LABELS = """() => [...document.querySelectorAll(".plot")].filter((plot) => plot.clientWidth)
+  .map((plot) => ["x", "y"].map((axis) => [...plot.querySelectorAll(`text.${axis}`)].map((text) => {
+    const box = text.getBoundingClientRect();
+    return [box.left, box.right, box.top, box.bottom];
+  })))"""
 
-    assert hint == ["Charts are shown as tables: pip install 'headwater[page]' draws them."]
-    assert canvases == 0
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1024, 1280, 1920])
+def test_labels_of_charts_never_overlap(browser: Browser, width: int) -> None:
+    """At 1,280 pixels the times of throughput ran into each other; of any span, at any width."""
+    board = Board(time.time, lambda: Health("live"))
+    board.recovered(view(quality=quality()))
+    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    server = Server(app, "127.0.0.1", 0)
+    host, port = server.start()
+    size = {"viewport": {"width": width, "height": 900}}
+    charts = []
+    with opened(browser, f"http://{host}:{port}/", **size) as page:
+        expect(tile(page, "Observations")).to_be_visible()
+        for past in (3, 20, 61, 180, 299):
+            board.seconds = tuple(
+                Second(int(time.time()) - n, 9**9 * n, 10**7) for n in range(past)
+            )
+            board.seconds = board.seconds[::-1]
+            points = range(20, 20 + 400 * past**3, past**3)
+            board.curve = tuple(Point(n, 0.9, 0.5, 0.123) for n in points)
+            board.version += 1
+            drawn = re.compile(f"Accuracy over {points[-1]:,} scored")
+            expect(page.locator("#curve .chart")).to_have_attribute("aria-label", drawn)
+            charts += page.evaluate(LABELS)
+    server.stop()
+
+    assert len(charts) >= 15
+    for across, up in charts:
+        assert across
+        assert len(up) >= 2
+        left_to_right, top_down = sorted(across), sorted(up, key=lambda box: box[2])
+        assert all(a[1] + 4 <= b[0] for a, b in pairwise(left_to_right)), across
+        assert all(a[3] <= b[2] for a, b in pairwise(top_down)), up
+        assert all(box[0] >= 0 and box[1] <= width for box in [*across, *up])
+
+
+def test_chart_reads_the_values_under_the_pointer(browser: Browser, service: Living) -> None:
+    """And those of now when the pointer is gone."""
+    with opened(browser, service.url) as page:
+        plot, value = page.locator("#curve .plot"), page.locator("#curve .legend b").first
+        expect(plot).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        now = value.inner_text()
+        box = plot.bounding_box()
+        page.mouse.move(box["x"] + 60, box["y"] + box["height"] / 2)
+        first = value.inner_text()
+        dots = page.locator("#curve .cursor circle").count()
+        page.mouse.move(0, 0)
+        again = value.inner_text()
+
+    assert dots == 3
+    assert first != now == again
 
 
 def test_paused_page_stands_still_and_goes_on(browser: Browser, tmp_path) -> None:

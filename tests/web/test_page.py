@@ -67,7 +67,7 @@ def test_assets_of_the_shell_are_there_and_kept_for_ever(service: Living) -> Non
             assert answer.read()
     kinds = sorted(path.rpartition("/")[2] for path in named)
 
-    assert kinds == ["icon.svg", "page.css", "page.js", "uPlot.iife.js", "uPlot.min.css"]
+    assert kinds == ["chart.js", "icon.svg", "page.css", "page.js"]
     for path in (f"/{named[0].replace('assets/', 'assets/0')}", "/assets/../page.py"):
         with service.asked(path) as answer:
             assert answer.status == 404

@@ -6,7 +6,6 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const count = new Intl.NumberFormat("en");
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const known = (value) => value !== undefined && value !== null;
 
   // Numbers as people read them; nothing known is a dash.
@@ -80,120 +79,22 @@
   const held = (section) =>
     section.contains(document.activeElement) || (points.matches && section.querySelector(".scroll:hover"));
 
-  // Charts, where the library is there; otherwise their tables are open.
-  const drawn = typeof uPlot === "function";
+  // Charts, each drawn again when it is wider or narrower than it was.
   const charts = new Map();
-  if (!drawn) {
-    for (const details of document.querySelectorAll("details")) details.open = true;
-    for (const chart of document.querySelectorAll(".chart")) chart.hidden = true;
-  }
-  const dashes = { solid: [], dashed: [8, 5], dotted: [2, 4] };
-
   function draw(place, data, options) {
-    if (!drawn || !place.clientWidth) return;
-    let chart = charts.get(place);
-    if (!chart) {
-      chart = create(place, data, options);
-      charts.set(place, chart);
-    } else {
-      chart.options = options;
-      chart.plot.setData(data);
+    if (!place.clientWidth) return;
+    if (!charts.has(place)) charts.set(place, new Chart(place));
+    charts.get(place).show(data, options);
+  }
+  const widths = new Map();
+  const fit = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      if (widths.get(target) === target.clientWidth) continue;
+      widths.set(target, target.clientWidth);
+      if (target.clientWidth) charts.get(target)?.draw();
     }
-    chart.read(null);
-  }
-  function create(place, data, options) {
-    const legend = make("ul", { className: "legend" });
-    legend.setAttribute("aria-hidden", "true"); // its numbers stand in the table
-    const chart = { options };
-    const values = options.lines.map((line) => {
-      const value = make("b");
-      legend.append(make("li", {}, sample(line), line.label, value));
-      return value;
-    });
-    chart.read = (at) => {
-      const i = at ?? chart.plot.data[0].length - 1;
-      const still = at === null && chart.options.still; // nothing is newest where x is no time
-      chart.options.lines.forEach((line, k) => write(values[k], still ? "" : line.value(chart.plot.data[k + 1][i])));
-    };
-    const axis = { stroke: style("--quiet"), font: "12px system-ui, sans-serif", ticks: { show: false } };
-    const grid = { stroke: style("--line"), width: 1 };
-    place.replaceChildren(legend);
-    chart.plot = new uPlot(
-      {
-        width: place.clientWidth,
-        height: options.height ?? 240,
-        legend: { show: false },
-        cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-        scales: { x: { time: Boolean(options.time), ...options.x }, y: { range: options.range } },
-        axes: [
-          { ...axis, grid: { show: false }, size: 28, values: options.xs },
-          { ...axis, grid, size: 52, values: options.ys },
-        ],
-        series: [{}, ...options.lines.map(serie)],
-        hooks: {
-          setCursor: [(u) => chart.plot && chart.read(u.cursor.left < 0 ? null : u.cursor.idx)],
-          draw: [(u) => chart.options.marks?.forEach((x) => mark(u, x))],
-        },
-      },
-      data,
-      place,
-    );
-    return chart;
-  }
-  const serie = (line) => ({
-    stroke: style(line.color),
-    width: line.width ?? 2,
-    dash: dashes[line.dash ?? "solid"],
-    fill: line.fill ? `color-mix(in srgb, ${style(line.color)} 14%, transparent)` : undefined,
-    paths: line.bars ? uPlot.paths.bars({ size: [0.7, 60] }) : undefined,
-    points: { show: Boolean(line.points), size: 7, fill: style(line.color) },
-    spanGaps: true,
   });
-  function sample(line) {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    svg.setAttribute("width", "26");
-    svg.setAttribute("height", "10");
-    path.setAttribute("d", "M1 5h24");
-    path.setAttribute("stroke", style(line.color));
-    path.setAttribute("stroke-width", "2.5");
-    path.setAttribute("stroke-dasharray", dashes[line.dash ?? "solid"].join(" "));
-    svg.append(path);
-    return svg;
-  }
-  function mark(u, x) {
-    const at = u.valToPos(x, "x", true);
-    u.ctx.save();
-    u.ctx.strokeStyle = style("--bad");
-    u.ctx.lineWidth = 1.5 * devicePixelRatio;
-    u.ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
-    u.ctx.beginPath();
-    u.ctx.moveTo(at, u.bbox.top);
-    u.ctx.lineTo(at, u.bbox.top + u.bbox.height);
-    u.ctx.stroke();
-    u.ctx.restore();
-  }
-  function forget(place) {
-    charts.get(place)?.plot.destroy();
-    charts.delete(place);
-    place.replaceChildren();
-  }
-  function redraw() {
-    for (const place of [...charts.keys()]) forget(place);
-    if (newest) show(newest);
-  }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  if (drawn) {
-    const fit = new ResizeObserver((entries) => {
-      for (const { target } of entries) {
-        const chart = charts.get(target);
-        if (chart && target.clientWidth && chart.plot.width !== target.clientWidth) {
-          chart.plot.setSize({ width: target.clientWidth, height: chart.plot.height });
-        }
-      }
-    });
-    for (const place of document.querySelectorAll(".chart")) fit.observe(place);
-  }
+  for (const place of document.querySelectorAll(".chart")) fit.observe(place);
 
   // Sections. Each is there while its facts are.
   function section(id, facts, put) {
@@ -258,7 +159,7 @@
   }
   $("shards").querySelector("select").onchange = (event) => {
     history.replaceState(null, "", `?shard=${event.target.value}`);
-    redraw();
+    if (newest) show(newest);
     connect();
   };
 
@@ -319,9 +220,9 @@
       lines,
       height: 280,
       marks: (newest.shard.drift?.alarms ?? []).map((alarm) => alarm.scored),
-      range: (u, low, high) => [Math.max(0, Math.floor((low ?? 0.5) * 10 - 0.001) / 10), Math.min(1, Math.ceil((high ?? 1) * 10) / 10)],
-      xs: (u, ticks) => ticks.map((x) => (Number.isInteger(x) ? number(x) : "")),
-      ys: (u, ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
+      range: (low, high) => [Math.max(0, Math.floor((low ?? 0.5) * 10 - 0.001) / 10), Math.min(1, Math.ceil((high ?? 1) * 10) / 10)],
+      xs: (ticks) => ticks.map((x) => (Number.isInteger(x) ? number(x) : "")),
+      ys: (ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
     });
     const shown = 20;
     const at = [...new Set(Array.from({ length: shown }, (_, k) => Math.round((end * k) / (shown - 1))))].reverse();
@@ -361,8 +262,8 @@
       still: true,
       x: { range: [0, 1] },
       range: [0, 1],
-      xs: (u, ticks) => ticks.map((x) => `${Math.round(100 * x)} %`),
-      ys: (u, ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
+      xs: (ticks) => ticks.map((x) => `${Math.round(100 * x)} %`),
+      ys: (ticks) => ticks.map((y) => `${Math.round(100 * y)} %`),
     });
     table(
       element,
@@ -401,9 +302,9 @@
       lines: [{ fill: true, width: 1.5, ...line }],
       height: 120,
       time: true,
-      range: (u, low, high) => [0, Math.max(whole, (high ?? 0) * 1.15)],
-      xs: (u, ticks) => ticks.map((x) => new Date(1000 * x).toLocaleTimeString("en-GB").slice(0, 8)),
-      ys: (u, ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
+      range: (low, high) => [0, Math.max(whole, (high ?? 0) * 1.15)],
+      xs: (ticks) => ticks.map((x) => new Date(1000 * x).toLocaleTimeString("en-GB").slice(0, 8)),
+      ys: (ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
     });
     draw(first, [at, rate], options({ label: "observations a second", color: "--model", value: number }, 5));
     second.hidden = !lag.some(known);
@@ -428,14 +329,13 @@
     const shown = facts.delays.slice(0, Math.max(last + 2, 4));
     const names = shown.map((d) => (known(d.upto) ? `≤ ${late(d.upto)}` : "later"));
     const place = element.querySelector(".chart");
-    if (drawn && charts.get(place)?.plot.data[0].length !== shown.length) forget(place);
     draw(place, [shown.map((_, i) => i), shown.map((d) => d.labels)], {
       lines: [{ label: "labels", color: "--model", bars: true, fill: true, width: 1, value: () => number(facts.delays.reduce((sum, d) => sum + d.labels, 0)) }],
       height: 150,
       x: { range: [-0.6, shown.length - 0.4] },
-      range: (u, low, high) => [0, Math.max(5, (high ?? 0) * 1.15)],
-      xs: (u, ticks) => ticks.map((x) => (Number.isInteger(x) ? names[x] ?? "" : "")),
-      ys: (u, ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
+      range: (low, high) => [0, Math.max(5, (high ?? 0) * 1.15)],
+      xs: (ticks) => ticks.map((x) => (Number.isInteger(x) ? names[x] ?? "" : "")),
+      ys: (ticks) => ticks.map((y) => (Number.isInteger(y) ? short(y) : "")),
     });
     table(element, ["Delay", right("Labels")], shown.map((d, i) => [name(names[i]), right(number(d.labels))]));
   }
