@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from consumers import journal
 from consumers.events import LATEST, Committed, Said
@@ -92,6 +93,7 @@ def advance(
 def _committed(
     outcome: Outcome, predictions: Sequence[Outgoing], dead_letters: Sequence[Outgoing], at: int
 ) -> Committed:
+    ahead = outcome.ahead()
     return Committed(
         records=len(outcome.batch),
         predictions=len(predictions),
@@ -106,6 +108,8 @@ def _committed(
         dead=dead_letters[-LATEST:],
         promoted=outcome.promoted,
         alarms=outcome.alarms[-LATEST:],
+        ahead=len(ahead),
+        furthest=max(ahead, key=itemgetter(2), default=None),
     )
 
 

@@ -113,6 +113,10 @@ class Committed:
         Who became champion, in order.
     alarms
         The last alarms of drift, `LATEST` at most.
+    ahead
+        How many outputs carry the commit's clock, because their record's timestamp lies after it.
+    furthest
+        The one furthest ahead: its partition, its offset, by how many ms.
     """
 
     records: int
@@ -128,6 +132,8 @@ class Committed:
     dead: Sequence[Outgoing] = ()
     promoted: Sequence[Promoted] = ()
     alarms: Sequence[DriftAlarm] = ()
+    ahead: int = 0
+    furthest: tuple[Partition, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,10 @@ class Outcome:
         Of drift.
     promoted
         Who became champion.
+    early
+        Early labels that are refused, with their records.
+    now
+        The journaled clock in ms: no output is written with a later timestamp.
     """
 
     spec: Spec
@@ -220,6 +224,7 @@ class Outcome:
     alarms: Sequence[DriftAlarm] = ()
     promoted: Sequence[Promoted] = ()
     early: Sequence[Early] = ()
+    now: int = UNBOUNDED
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""
@@ -245,7 +250,7 @@ class Outcome:
             place = (topic, number, offset)
             value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
             out = number % spec.predictions_partitions
-            yield Outgoing(spec.predictions, id_.encode(), value, ts, (), out)
+            yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), (), out)
 
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""
@@ -284,7 +289,22 @@ class Outcome:
                 headers = (*headers, ("cut_from_bytes", str(len(value)).encode()))
                 value = value[:limit]
             to = self.spec.dead_letters
-            yield Outgoing(to, record.key, value, record.timestamp, headers, 0)
+            yield Outgoing(to, record.key, value, min(record.timestamp, self.now), headers, 0)
+
+    def ahead(self) -> list[tuple[Partition, int, int]]:
+        """Records whose outputs carry the journaled clock: partition, offset, ms ahead of it.
+
+        A topic refuses records too far ahead (`message.timestamp.after.max.ms`), and inputs and
+        outputs may differ in that: one such record would end every commit it is in. What the value
+        says of the time stays.
+        """
+        batch, observed = self.batch, np.array(self.observed, dtype=np.int64)
+        late = observed[batch.timestamps[observed] > self.now].tolist()
+        return [(*batch.place(i), int(batch.timestamps[i]) - self.now) for i in late] + [
+            (Partition(r.topic, r.partition), r.offset, r.timestamp - self.now)
+            for r, _ in self.bad()
+            if r.timestamp > self.now
+        ]
 
 
 def kept(batch: Batch, i: int) -> bytes:

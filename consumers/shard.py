@@ -284,8 +284,7 @@ class Shard:
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
         self._dead.update(label.error.reason for label in early)
-        entry = before or Before()
-        entry.add(result, len(events.ids))
+        (entry := before or Before()).add(result, len(events.ids))
         return Outcome(
             spec,
             batch,
@@ -300,6 +299,7 @@ class Shard:
             self._alarms.tell(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
             early,
+            now,
         )
 
     def _promoted(self, result: Result, batch: Batch, at: list[int]) -> list[Promoted]:

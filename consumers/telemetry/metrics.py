@@ -261,6 +261,13 @@ METRICS = (
         "Time since the newest snapshot was written; absent while there is none.",
     ),
     Spec(
+        "headwater_future_timestamps_total",
+        "counter",
+        ("shard",),
+        "Predictions and dead letters that were written with the clock of their commit, because "
+        "the timestamp of their record lies after it.",
+    ),
+    Spec(
         "headwater_snapshot_failures_total",
         "counter",
         ("shard", "place"),
@@ -361,10 +368,11 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
   Evidence begins anew with every champion. See [challengers.md](challengers.md).
 
 Totals and scores come from the committed state: they go on after a restart or a crash where they
-were, and they appear only once the service knows them. `headwater_commit_seconds` and
-`headwater_snapshot_failures_total` count since the process started. A score of which nothing is
-known yet has no series; it is never NaN. The series of a shard that another process took over end
-here and go on there. Those of HTTP are the process's, of all its shards.
+were, and they appear only once the service knows them. `headwater_commit_seconds`,
+`headwater_future_timestamps_total` and `headwater_snapshot_failures_total` count since the process
+started. A score of which nothing is known yet has no series; it is never NaN. The series of a shard
+that another process took over end here and go on there. Those of HTTP are the process's, of all its
+shards.
 
 As OpenMetrics, each series of `headwater_dead_letters_total` carries the newest dead letter of its
 reason as an exemplar: `topic` (its first {topic} characters), `partition` and `offset`.

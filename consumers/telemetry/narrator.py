@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 
 from consumers.events import Committed, DriftAlarm, RiskView, ShardView
-from consumers.records import Partition, Uncommitted
+from consumers.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.telemetry.absent import LOOKED_AT
 from stream.decision.risk import named
 from stream.schema import Label
@@ -79,11 +79,26 @@ class Narrator:
             log.warning(
                 "%s is champion behind %s offset %d: e-value %.1f", name, partition, offset, e_value
             )
+        self._ahead(event)
         self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
         self._labels(view.quality.classes)
         self._orphans(view)
         self._breaker(view)
         self.progress("%d observations, %d learned", view.observations, view.learned)
+
+    def _ahead(self, event: Committed) -> None:
+        """Report a timestamp that no clock excuses; that of most records is a little off."""
+        if event.furthest is None or event.furthest[2] <= CLOCK_SLACK_MS:
+            return
+        if self._due("ahead", REPEAT_SECONDS):
+            partition, offset, ms = event.furthest
+            log.warning(
+                "%s offset %d has a timestamp %.0f s after the clock of its commit; its output "
+                "carries that clock instead; see to the clock of its producer",
+                partition,
+                offset,
+                ms / 1000,
+            )
 
     def _drift(self, alarms: Sequence[DriftAlarm], keep: int) -> None:
         """Tell of drift: from what to what, where, and what was done."""

@@ -161,6 +161,7 @@ class Telemetry(Collector):
         self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
         self._last: Mapping[str, float] = {}  # poll, commit, label: when, by the clock
         self._dead_letters: Mapping[str, Exemplar] = {}
+        self._ahead = 0
         self._snapshot_at: float | None = None
         self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
         self._ends: Mapping[Partition, int] = {}
@@ -177,6 +178,7 @@ class Telemetry(Collector):
         at = bisect_left(BUCKETS, event.seconds)
         raised = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
         self._commits = (raised, total + event.seconds)
+        self._ahead += event.ahead
         now = self._clock()
         labelled = any(event.labels.get(outcome) for outcome in ARRIVED)
         self._last = {**self._last, "commit": now, **({"label": now} if labelled else {})}
@@ -220,6 +222,7 @@ class Telemetry(Collector):
             age = self._age(self._last.get(what))
             yield family(f"headwater_{what}_age_seconds", [(shard, age)])
         yield family("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
+        yield family("headwater_future_timestamps_total", [(shard, self._ahead)])
         failures = self._snapshot_failures.items()
         yield family(
             "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)

@@ -118,8 +118,9 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
         return TransportError(f"could not {doing}: Kafka at {where} is too old, 2.8 is needed")
     if isinstance(error, errors.InvalidTimestampError):
         return TransportError(
-            f"could not {doing} at Kafka {where}: a timestamp is further ahead than the topic "
-            "takes; raise its message.timestamp.after.max.ms"
+            f"could not {doing} at Kafka {where}: a timestamp is further from the broker's clock "
+            "than an output topic takes; compare the clocks, and raise the topic's "
+            "message.timestamp.before.max.ms or message.timestamp.after.max.ms"
         )
     if isinstance(error, errors.UnsupportedCodecError):
         return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(told)}")

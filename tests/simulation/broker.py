@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kafka import TopicPartition
 from kafka.errors import (
     InvalidProducerEpochError,
+    InvalidTimestampError,
     InvalidTxnStateError,
     ProducerFencedError,
     UnknownTopicOrPartitionError,
@@ -24,6 +25,7 @@ __all__ = ["Broker", "Clock", "Record"]
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 NODES = 3
 START = 1_800_000_000.0
+AFTER_MAX = 3_600_000  # ms a timestamp may be ahead of the clock: the default of a topic
 
 
 class Clock:
@@ -123,6 +125,7 @@ class Broker:
         self._made = 0
         self._replicas: dict[TopicPartition, _Replicas] = {}
         self.topics: dict[str, int] = {}
+        self.permissive: set[str] = set()  # topics that take any timestamp
         self.ids: dict[str, str] = {}
         self.versions: dict[TopicPartition, list[list[Record]]] = {}
         self.offsets: dict[tuple[str, TopicPartition], int] = {}
@@ -245,6 +248,9 @@ class Broker:
     ) -> int:
         """Append a batch; the offset of its first record. Without a name: no transaction."""
         self._settle()
+        latest = max((timestamp for timestamp, *_ in records), default=0)
+        if part.topic not in self.permissive and latest > self._clock.now * 1000 + AFTER_MAX:
+            raise InvalidTimestampError
         transaction = None
         if name is not None:
             known = self._producers[name]

@@ -24,6 +24,7 @@ from kafka.errors import (
     DuplicateSequenceNumberError,
     IllegalStateError,
     InvalidProducerEpochError,
+    InvalidTimestampError,
     KafkaConnectionError,
     KafkaTimeoutError,
     LogTruncationError,
@@ -252,6 +253,9 @@ class Producer:
         except ProducerFencedError as error:
             self._failed = error
             batch.failed(error)
+            return
+        except InvalidTimestampError as error:
+            self._unlucky(batch, error)
             return
         self._started = True
         if self._weather.happens("unacknowledged"):

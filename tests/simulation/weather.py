@@ -17,7 +17,7 @@ STORMY: Mapping[str, float] = {
     "poll": 0.004,
     "describe": 0.002,
     "init": 0.02,
-    "no_metadata": 0.0002,
+    "no_metadata": 0.001,
     "undelivered": 0.002,
     "unacknowledged": 0.002,
     "answered_twice": 0.002,

@@ -10,6 +10,7 @@ journal ends, and the state must be what the journal alone gives.
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 from collections import Counter
@@ -36,7 +37,7 @@ from consumers.transports import kafka_inputs, kafka_owner
 from consumers.transports.kafka import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import NOW, config, feed, phishing
-from tests.simulation.broker import Broker, Clock
+from tests.simulation.broker import START, Broker, Clock
 from tests.simulation.client import LIES, Admin, Consumer, Producer
 from tests.simulation.weather import STORMY, DiedError, HungError, Weather
 
@@ -44,6 +45,8 @@ __all__ = ["COMMITS", "RECORDS", "Told", "World", "violations"]
 
 RECORDS = 300
 COMMITS = 50
+LIVES = 300  # of a service, before it is clear that it gets nowhere
+FUTURE = int(START * 1000) + 12 * 3_600_000  # inputs take it as a timestamp, outputs do not
 DELAY = 30
 PARTITIONS = 2
 FEATURES = tuple(sorted(phishing(1)[0][0]))
@@ -151,7 +154,8 @@ class World:
     def run(self) -> Told:
         """Live through it to the end of the inputs."""
         with self._installed():
-            while True:
+            for life in itertools.count():
+                assert life < LIVES, "the service gets nowhere"
                 try:
                     self._life(self._random.choice(self._hosts))
                     break
@@ -311,13 +315,15 @@ def _fill(broker: Broker, records: int) -> None:
     """Topics and inputs: written by transactions, some of them aborted, alike in every world."""
     for topic, count in {**INPUTS, **OUTPUTS, "svc-journal": 1}.items():
         broker.create(topic, count)
+    broker.permissive = set(INPUTS)
     random = Random(0)
     _, epoch = broker.init("feeder", 60.0)
     batch: dict[TopicPartition, list[Any]] = {}
     for i, record in enumerate(feed(phishing(records), DELAY, PARTITIONS)):
         part = TopicPartition(record.topic, record.partition or 0)
         value = record.value if random.random() > 0.03 else (record.value or b"")[:-2]
-        batch.setdefault(part, []).append((record.timestamp or NOW, record.key, value, ()))
+        timestamp = (record.timestamp or NOW) if i % 37 != 36 else FUTURE
+        batch.setdefault(part, []).append((timestamp, record.key, value, ()))
         if random.random() < 0.1 or i == 2 * records - 1:
             for commit in (False, True) if random.random() < 0.3 else (True,):
                 for part, told in batch.items():
