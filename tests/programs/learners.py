@@ -24,7 +24,8 @@ from stream import (
     MixedNB,
     MultinomialNB,
 )
-from stream.preprocessing import Discretized, Discretizer
+from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
+from stream.preprocessing.binner import Binner
 from tests.programs.records import Width
 
 __all__ = ["FAMILIES", "Choice", "choice"]
@@ -86,6 +87,8 @@ def _mixed(rng: Random) -> Choice:
             priors=rng.choice(PRIORS),
             text=["t1", "t2"],
             half_life=rng.choice(HALF_LIVES),
+            token_alpha=rng.choice((0.3, None, 0)),
+            **_estimate(rng),
         ),
         frozenset({"numeric", "categorical", "text"}),
         texts=("t1", "t2"),
@@ -105,21 +108,28 @@ def _mixed_bayes(rng: Random) -> Choice:
             missing=rng.choice(("conditional", "complete")),
             priors=rng.choice(PRIORS),
             half_life=None if conditional else rng.choice(HALF_LIVES),
+            **_estimate(rng),
         ),
         frozenset({"numeric", "categorical"}),
         (0, 10),
     )
 
 
-def _categorical(rng: Random) -> Choice:
+def _estimate(rng: Random) -> dict[str, Any]:
+    """How the counts of categories are smoothed, alpha apart."""
     m = rng.choice((None, None, 2.0, 0.0))
+    p = None if m is None else rng.choice((None, 0.25, {"c0": {"x": 0.75, "z": 0.25, "w": 0.0}}))
+    return {"m": m, "p": p, "smooth": rng.choice(("all", "all", "zeros"))}
+
+
+def _categorical(rng: Random) -> Choice:
+    estimate = _estimate(rng)
+    given = [None, None, {"c0": ["x", "y", "z", "w"], "c3": ["other"]}]
     return Choice(
         CategoricalNB(
             alpha=rng.choice((1.0, 0.3, 0)),
-            m=m,
-            p=None if m is None else rng.choice((None, 0.25)),
-            smooth=rng.choice(("all", "zeros")),
-            domains=rng.choice((None, None, {"c0": ["x", "y", "z"], "c3": ["other"]})),
+            **estimate,
+            domains=rng.choice(given),
             priors=rng.choice(PRIORS),
             half_life=rng.choice(HALF_LIVES),
         ),
@@ -131,10 +141,11 @@ def _categorical_bayes(rng: Random) -> Choice:
     return Choice(
         CategoricalBayes(
             alpha=rng.choice((1.0, 0.3, 0)),
-            domains=rng.choice((None, None, {"c0": ["x", "y", "z"], "c3": ["other"]})),
+            domains=rng.choice((None, None, {"c0": ["x", "y", "z", "w"], "c3": ["other"]})),
             max_cells=rng.choice((2**20, 4)),
             priors=rng.choice(PRIORS),
             half_life=rng.choice(HALF_LIVES),
+            **_estimate(rng),
         ),
         CATEGORIES,
         (0, 8),
@@ -146,7 +157,7 @@ def _multinomial(rng: Random) -> Choice:
     exact: dict[str, Any] = {"vocabulary": "exact", "max_tokens": rng.choice((4, 1000))}
     return Choice(
         family(
-            alpha=rng.choice((1.0, 0.1)),
+            alpha=rng.choice((1.0, 0.1, 0 if family is MultinomialNB else 0.3)),
             half_life=rng.choice(HALF_LIVES),
             **({"norm": rng.random() < 0.5} if family is ComplementNB else {}),
             **(exact if rng.random() < 0.5 else {}),
@@ -160,7 +171,7 @@ def _multinomial(rng: Random) -> Choice:
 def _bernoulli(rng: Random) -> Choice:
     return Choice(
         BernoulliNB(
-            alpha=rng.choice((1.0, 0.1)),
+            alpha=rng.choice((1.0, 0.1, 0)),
             priors=rng.choice(PRIORS),
             half_life=rng.choice(HALF_LIVES),
         ),
@@ -196,13 +207,16 @@ def _knn(rng: Random) -> Choice:
 
 
 def _binned(rng: Random) -> Choice:
-    inner = rng.choice((CategoricalNB, CategoricalBayes))(half_life=rng.choice(HALF_LIVES))
+    family = rng.choice((CategoricalNB, CategoricalBayes, MixedNB))
+    inner = family(half_life=rng.choice(HALF_LIVES))
     edges = {f"f{k}": [-1.0, 0.0, 2.0] for k in range(8)}
-    discretizer = Discretizer(
+    discretizer: Binner = Discretizer(
         edges=rng.choice((None, edges)),
         strategy=rng.choice(("quantile", "uniform")),
         n_bins=rng.choice((2, 8)),
     )
+    if rng.random() < 0.4:
+        discretizer = MDLDiscretizer(rng.choice((2, 8, 64)))
     return Choice(Discretized(discretizer, inner), frozenset({"numeric", "categorical"}), (0, 8))
 
 
