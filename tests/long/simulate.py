@@ -1,7 +1,8 @@
 """Many seeds of the failing world: python -m tests.long.simulate [--seeds 20000] [--print].
 
 Every fifth of them is a service that promises at least once: it may repeat, in the same bytes. In
-every other fifth its inputs are made again, restored, cut by elections and widened under it.
+every other fifth its inputs are made again, restored, cut by elections and widened under it; in one
+more its configuration changes at each start, and its journal is lost.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from functools import cache
 from pathlib import Path
 
 from tests.long.table import Row, options_of, report, say
+from tests.simulation.changes import ChangingWorld, undisturbed
+from tests.simulation.changes import wrong as wrong_in
 from tests.simulation.upheaval import Upheaval
 from tests.simulation.weather import CALM
 from tests.simulation.world import Told, World, violations
 
 CHUNK = 100  # seeds
+CHANGING = {"records": 120, "commits": 24}  # a life is short there, and there are many of them
 
 
 def main() -> int:
@@ -61,6 +65,9 @@ def _run(seeds: range) -> tuple[Counter[str], int, int, list[str]]:
     with _scratch() as directory:
         for seed in seeds:
             repeats = seed % 5 == 4
+            if seed % 5 == 2:
+                wrong += _changing(seed, Path(directory) / str(seed), faults, commits)
+                continue
             if seed % 5 == 3:
                 wrong += _upheaval(seed, Path(directory) / str(seed), faults, commits)
                 continue
@@ -88,6 +95,23 @@ def _upheaval(seed: int, directory: Path, faults: Counter[str], commits: list[in
     faults += told.faults
     commits.append(told.commits)
     return [f"{line} (seed {seed})" for line in world.wrong]
+
+
+def _changing(seed: int, directory: Path, faults: Counter[str], commits: list[int]) -> list[str]:
+    """What was violated while the configuration changed."""
+    try:
+        world = ChangingWorld(seed, directory, **CHANGING).run()
+    except Exception as error:
+        return [f"seed {seed}: {type(error).__name__}: {error}"]
+    faults += world.told.faults
+    commits.append(world.told.commits)
+    return [f"{line} (seed {seed})" for line in wrong_in(world, _unchanged())]
+
+
+@cache
+def _unchanged() -> ChangingWorld:
+    with _scratch() as directory:
+        return undisturbed(Path(directory), **CHANGING)
 
 
 @cache
