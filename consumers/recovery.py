@@ -64,7 +64,9 @@ def sources(config: Config, log: Log, shard: int = 0) -> Sources:
     ConfigError
         A topic is missing.
     """
-    topics = log.topics()
+    # Its own topics only: a cluster may have thousands.
+    known = log.describe(config.topics.values())
+    topics = {topic: about.partitions for topic, about in known.items()}
     missing = [topic for topic in config.topics.values() if topic not in topics]
     if missing:
         raise ConfigError(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from consumers.config import Config
 from consumers.errors import HeadwaterError, TransportError
 from consumers.history import Live, course, replay
+from consumers.records import Partition
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log
@@ -87,22 +88,27 @@ class Standby:
             transport.close()
 
     def _look(self, transport: Log) -> None:
-        found = sources(self._config, transport, self._shard)
-        end = transport.end_offsets([found.journal])[found.journal]
+        # While nothing is committed, all that is asked is where the journal ends.
+        journal = Partition(self._config.journal_topic, self._shard)
+        end = transport.end_offsets([journal])[journal]
         live = self._live
+        if live is not None and end <= live.position:
+            return
+        if live is None and end <= transport.beginning_offsets([journal])[journal]:
+            return
+        found = sources(self._config, transport, self._shard)
         if live is None:
-            if end > transport.beginning_offsets([found.journal])[found.journal]:
-                store = open_store(self._config, self._shard)
-                self._live = rebuild(
-                    self._config, transport, found, store, end=end, progress=self._go_on
-                )
-        elif end > live.position:
-            self._live = None  # half applied it is worth nothing
-            ahead = course(transport, found.journal, live.position, end)
-            if ahead.without(live.seq) is not None:
-                return  # rolled back behind it: rebuilt at the next look
-            replay(transport, found, live, end, ahead, self._go_on)
-            self._live = live
+            store = open_store(self._config, self._shard)
+            self._live = rebuild(
+                self._config, transport, found, store, end=end, progress=self._go_on
+            )
+            return
+        self._live = None  # half applied it is worth nothing
+        ahead = course(transport, journal, live.position, end)
+        if ahead.without(live.seq) is not None:
+            return  # rolled back behind it: rebuilt at the next look
+        replay(transport, found, live, end, ahead, self._go_on)
+        self._live = live
 
     def _tell(self, why: str) -> None:
         if why != self._told and not self._abandoned:

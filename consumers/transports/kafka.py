@@ -291,10 +291,11 @@ class KafkaLog:
                 raise no_such_partition(topic, number, count)
 
     def _count(self, topic: str) -> int:
-        count = self._partitions.get(topic) or self.topics().get(topic)
-        if count is None:
+        if topic not in self._partitions:
+            self.describe([topic])
+        if topic not in self._partitions:
             raise no_such_topic(topic, self._url)
-        return count
+        return self._partitions[topic]
 
     def _place(self, record: Outgoing) -> int:
         return self._placement.choose(

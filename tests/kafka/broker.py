@@ -6,6 +6,9 @@ The first of these that the machine offers:
 2. Java 17 or newer; Maven copies the jars of `pom.xml` into a cache, once
 3. a Docker engine: the image apache/kafka
 
+`$HEADWATER_TEST_KAFKA`, such as 3.9.1, chooses another release than that of `pom.xml`
+(`tests/long/old_brokers.py`); only Java runs it.
+
 By hand: `python -m tests.kafka.broker` starts one, prints its address, stops it at Ctrl-C.
 """
 
@@ -150,7 +153,10 @@ def _java() -> str | None:
 def _jars() -> Path | None:
     """The directory with the broker's jars, filled by Maven the first time; None without Maven."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headwater-tests"
-    jars = cache / f"kafka-{hashlib.sha256(POM.read_bytes()).hexdigest()[:12]}"
+    release = os.environ.get("HEADWATER_TEST_KAFKA", "")
+    version = [f"-Dkafka.version={release}"] if release else []
+    of = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    jars = cache / "-".join(["kafka", of, *([release] if release else [])])
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn")
@@ -164,6 +170,7 @@ def _jars() -> Path | None:
                 "--quiet",
                 "--batch-mode",
                 f"--file={POM}",
+                *version,
                 "dependency:copy-dependencies",
                 "-DincludeScope=runtime",
                 f"-DoutputDirectory={scratch}/jars",
