@@ -16,6 +16,7 @@ __all__ = ["MAX_CONNECTIONS", "Connection", "Connections", "places", "source_of"
 
 MAX_CONNECTIONS = 256  # twice the pages that may be open: each may fetch beside its stream
 FEWEST = 8  # connections, however few files the process may open
+CLOSING = 4  # connections that may be in the midst of their end beside those
 KNOWN = 256  # addresses remembered because a request of theirs was let in
 
 
@@ -68,10 +69,16 @@ class Connections:
     def __init__(self, limit: int, refused: Counter[str]) -> None:
         self.limit, self._refused = limit, refused
         self._open: dict[Connection, None] = {}  # in the order they came
+        self._closing: set[Connection] = set()  # closed for others, their files not yet
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def full(self) -> bool:
+        """Whether too many that were closed for others still hold their files."""
+        return len(self._open) + len(self._closing) >= self.limit + CLOSING
 
     def enter(self, source: str, close: Callable[[], None]) -> Connection:
         """Give a new connection its place; where none is left, another one ends."""
@@ -85,6 +92,7 @@ class Connections:
         """Note that a connection is over."""
         connection.ended, connection.close = True, _nothing
         self._open.pop(connection, None)
+        self._closing.discard(connection)
 
     def admit(self, connection: Connection) -> None:
         """Note that its request is let in, and remember where it came from."""
@@ -108,6 +116,7 @@ class Connections:
         chosen = min(choice, key=lambda each: (-most[each.source], each.spoken, each.admitted))
         close = chosen.close
         self.leave(chosen)
+        self._closing.add(chosen)
         self._refused["connections"] += 1
         close()
         return True

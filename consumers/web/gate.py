@@ -80,6 +80,8 @@ class Gate:
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
+            if self._connections.full:
+                return  # the loop comes here again when some have ended
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -105,12 +107,11 @@ class Gate:
 
     async def _begin(self, accepted: socket.socket, connection: Connection) -> None:
         """Bring a connection to where its protocol takes over."""
-        if not await self._spoken(accepted):
-            self._connections.leave(connection)
-            accepted.close()
-            return
-        connection.spoken = True
+        transport = None
         try:
+            if not await self._spoken(accepted):
+                return
+            connection.spoken = True
             transport, _ = await self._loop.connect_accepted_socket(
                 lambda: self._protocol(connection),
                 accepted,
@@ -122,8 +123,11 @@ class Gate:
             # Its frames hold it, and with it 256 KiB of asyncio's buffer, until Python next looks
             # for cycles, which the service makes a rare event.
             error.__traceback__ = error.__context__ = None
-            self._connections.leave(connection)
-            self._loop.call_soon(accepted.close)  # after the transport, which has let go of it
+        finally:
+            if transport is None:
+                self._loop.call_soon(accepted.close)  # after its transport, if it had one
+                self._connections.leave(connection)
+        if transport is None:
             return
         if connection.ended:  # meanwhile
             transport.abort()

@@ -113,9 +113,10 @@ class Storm:
         tasks = [asyncio.create_task(self._one(n)) for n in range(self._count)]
         while not self._stop.is_set():
             await asyncio.sleep(0.05)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while not all(task.done() for task in tasks):  # one that just ended something goes on
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=0.2)
 
     async def _one(self, number: int) -> None:
         source = (f"127.0.{number % self._hosts // 200}.{number % self._hosts % 200 + 1}", 0)
@@ -147,7 +148,8 @@ class Storm:
                 writer.write(b"x: y\r\n")
                 await writer.drain()
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(reader.read(1000), 0.5)
+                    async with asyncio.timeout(0.5):
+                        await reader.read(1000)
         elif self._kind in ("guess", "requests"):
             while True:
                 word = f"guess {self._random.random()}" if self._kind == "guess" else "wrong"
