@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from consumers import trial
 from consumers.assembly import shard_of
-from consumers.config import Config
+from consumers.config import Config, parse
 from consumers.history import Live
 from consumers.journal import Identity
 from consumers.recovery import sources
@@ -168,3 +169,56 @@ def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path)
         assert shard.fingerprint() == live.shard.fingerprint()
     assert repr(replace(shard.spec, trusted=frozenset())) == repr(live.shard.spec)
     assert (case.now, case.parts) == (7, [])
+
+
+RICH = """
+name = "x"
+features={a="numeric",b.c="numeric"}
+labels={corrections=true,horizon="2h"}
+[input]
+transport="kafka://h:1"
+observations="o"
+labels="l"
+start=2024-03-01T12:00:00Z
+[model]
+type="KNNClassifier"
+window=500
+max_state_bytes="64MiB"
+[[challenger]]
+name="r"
+type="river:tree.HoeffdingTreeClassifier"
+pipeline=["preprocessing.StandardScaler"]
+seed=3
+[promotion]
+rule="e_value"
+[decision]
+losses.lend={pays=0,defaults=10}
+losses.no={pays=1,defaults=0}
+reject=0.5
+[drift]
+keep=20
+[[drift.detectors]]
+on="error"
+type="ADWIN"
+action="forget"
+[commit]
+max_bytes="2MiB"
+[http]
+web_config="a.yml"
+[snapshots]
+directory="~/x"
+[kafka]
+client_id="a"
+"""
+
+
+def test_configuration_arrives_as_it_was_written() -> None:
+    """Dates, paths, sizes and the order of losses; but for [kafka], which holds secrets."""
+    config = parse(RICH)
+    handed = config.model_dump(exclude={"kafka"}, exclude_unset=True)
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(handed, enc_hook=str))
+    came = Config.model_validate(sent)
+
+    assert came.model_dump(exclude={"kafka"}) == config.model_dump(exclude={"kafka"})
+    assert list(came.decision.losses or ()) == ["lend", "no"]
+    assert came.kafka == {}
