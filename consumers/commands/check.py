@@ -73,7 +73,7 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build, challenging, correcting, explained, limited
+    from consumers.models import build, challenging, check_edges, correcting, explained, limited
     from stream.errors import StreamError
     from stream.schema import Schema
 
@@ -82,6 +82,8 @@ def _check_model(config: Config, report: Report) -> None:
         explained(config.output.explain, learner, config.model)
         correcting(config.labels.corrections, learner)
         schema = config.declared_schema
+        if schema is not None:
+            check_edges(config.model, schema)
         classes = limited(config.model, learner, schema or Schema(()))
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))

@@ -43,6 +43,11 @@ class Binner(base.Transformer, abc.ABC):
     def learns(self) -> bool:
         """Whether bins are learned; fixed edges are not."""
 
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused, by the bound's name."""
+        return {"binned_features": self.overflow}
+
     @abc.abstractmethod
     def room(self, features: int, classes: int) -> int:
         """The most bytes that the bins of so many features and classes take, copies included."""

@@ -109,7 +109,7 @@ class Discretized(Learner):
 
     @property
     def overflows(self) -> dict[str, int]:
-        return {**self.learner.overflows, "binned_features": self.discretizer.overflow}
+        return {**self.learner.overflows, **self.discretizer.overflows}
 
     @property
     def _multiclass(self) -> bool:

@@ -46,6 +46,8 @@ class MDLDiscretizer(Binner):
         Feature to the names of its bins in order, of the features that have cuts.
     overflow : int
         Values that got no bin because their feature was one too many.
+    other_classes : int
+        Records of classes that are not told apart because there are too many.
 
     Raises
     ------
@@ -108,6 +110,16 @@ class MDLDiscretizer(Binner):
         return 2 * one * min(features, MAX_BINNED)
 
     @property
+    def other_classes(self) -> int:
+        """Records of classes that are not told apart."""
+        return self._classes.overflow
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        """What was refused, by the bound's name."""
+        return {**super().overflows, "binned_classes": self.other_classes}
+
+    @property
     def bins(self) -> dict[str, list[str]]:
         out = {}
         for name in sorted(self._histograms):
@@ -131,11 +143,9 @@ class MDLDiscretizer(Binner):
         """The class of each learning step; a new one is learned. Beyond the bound: a last one."""
         codes = np.full(y.size, -1, dtype=np.int64)
         learning = np.flatnonzero(op == LEARN)
-        known: dict[int, int] = {}
-        for code in dict.fromkeys(y[learning].tolist()):
-            at = self._classes.add(labels[code])
-            known[code] = at if at >= 0 else self._classes.bound
-        codes[learning] = [known[code] for code in y[learning].tolist()]
+        # Added step by step: one beyond the bound is counted once a record, whatever the block.
+        learned = [self._classes.add(labels[code]) for code in y[learning].tolist()]
+        codes[learning] = [at if at >= 0 else self._classes.bound for at in learned]
         return codes
 
     def _admit(self, names: list[str], columns: list[Floats], op: NDArray[np.int8]) -> None:

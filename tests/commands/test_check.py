@@ -146,6 +146,12 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
             "wrong    model: [model] GaussianNB: ",
         ),
         (
+            '[model]\ntype = "GaussianNB"',
+            '[features]\ncar = "categorical"\n[model]\ntype = "CategoricalNB"\n'
+            "bins = {edges = {car = [1]}}",
+            "wrong    model: [model] CategoricalNB: bins edges: 'car' is no numeric field",
+        ),
+        (
             '"GaussianNB"',
             '"MultinomialNB"\nmax_state_bytes = "1MiB"',
             "wrong    model: [model] max_state_bytes = 1,048,576 holds 0 classes",

@@ -184,6 +184,20 @@ def test_classes_beyond_the_bound_count_as_one() -> None:
     assert MDLDiscretizer().load_state(state).to_state() == state
 
 
+def test_more_classes_than_are_told_apart_give_the_same_bits_in_any_block() -> None:
+    """Each record of another class is counted once, one by one and in a block."""
+    xs = [{"a": float(i % 90)} for i in range(180)]
+    ys = [i % 90 for i in range(180)]
+    one, block = (Discretized(MDLDiscretizer(), CategoricalNB()) for _ in range(2))
+    for x, y in zip(xs, ys, strict=True):
+        one.learn_one(x, y)
+    block.learn_many(xs, ys)
+
+    assert one.fingerprint() == block.fingerprint()
+    assert one.overflows == block.overflows
+    assert one.overflows["binned_classes"] == 2 * (90 - (MOST_CLASSES - 1))
+
+
 def test_features_beyond_the_bound_get_no_bin() -> None:
     """And are counted, once a value."""
     bins = MDLDiscretizer()
@@ -202,7 +216,7 @@ def test_a_bad_value_or_label_is_refused_whole() -> None:
     for x, y in [({"a": inf}, "p"), ({"b": 1.0, "a": 1e101}, "p"), ({"a": 1.0}, 1.5)]:
         with pytest.raises(InvalidRecordError):
             bins.learn_one(x, y)
-    with pytest.raises(ValueError, match="weight"):
+    with pytest.raises(ValueError, match="greater than 0"):
         bins.learn_one({"a": 1.0}, "p", 0.0)
 
     assert bins.to_state() == empty
