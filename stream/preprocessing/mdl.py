@@ -227,6 +227,8 @@ class MDLDiscretizer(Binner):
             classes = Dictionary(MOST_CLASSES - 1, [plain_label(y) for y in header["classes"]])
             classes.overflow = int(header["other_classes"])
             overflow = int(header["overflow"])
+            if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ValueError("names of features that are none, or twice the same")
         except (KeyError, TypeError, ValueError, InvalidRecordError) as error:
             raise StateError(f"the state of this MDLDiscretizer is damaged: {error!r}") from None
         if bins != self.n_bins:

@@ -41,7 +41,7 @@ from stream import (
 )
 from stream.errors import StreamError
 from stream.evaluate import progressive
-from stream.preprocessing import Discretized, Discretizer
+from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 
 LEARNERS: dict[str, Callable[[], Learner]] = {
     "GaussianNB": GaussianNB,
@@ -57,6 +57,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "MixedBayes": MixedBayes,
     "MixedBayes conditional": lambda: MixedBayes(conditional=True),
     "Discretized": lambda: Discretized(Discretizer(), CategoricalNB()),
+    "MDLDiscretizer": lambda: Discretized(MDLDiscretizer(), CategoricalNB()),
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
 }
 
@@ -263,7 +264,7 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
         **{
             f"{name}({parameter})": partial(type(make()), **{parameter: odd[i % 6]})
             for name, make in LEARNERS.items()
-            if name != "Discretized"
+            if "Discret" not in name
             for i, parameter in enumerate(signature(type(make())).parameters)
         },
     }
