@@ -10,7 +10,8 @@ from math import fsum
 import numpy as np
 
 from stream.decision.risk import BayesDecision, Decision, Decisions, named
-from stream.errors import StateError
+from stream.errors import SchemaError, StateError
+from stream.parameters import shown, whole
 from stream.schema import Label
 from stream.state import State
 
@@ -94,7 +95,9 @@ class OverallRisk:
     """
 
     def __init__(self, rule: BayesDecision, window: int = LAST) -> None:
-        self.rule, self.window = rule, window
+        if not isinstance(rule, BayesDecision):
+            raise SchemaError(f"expected a BayesDecision, got {shown(rule)}")
+        self.rule, self.window = rule, whole("window", window, 1, 2**31 - 1)
         self.count = 0
         self.rejected = 0
         self.total = 0.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.base import Predictions
 from stream.block import Floats
 from stream.errors import SchemaError
-from stream.parameters import mapping, number
+from stream.parameters import mapping, number, shown
 from stream.schema import Label
 from stream.state import State
 
@@ -152,6 +152,8 @@ class BayesDecision:
         SchemaError
             It is no distribution.
         """
+        given = mapping("proba", proba, "label to probability")
+        proba = {y: number(f"proba[{y!r}]", p, 0.0, 2.0) for y, p in given.items()}
         classes = list(proba)
         if proba and not (min(proba.values()) >= 0 and sum(proba.values()) <= 1 + 1e-6):
             raise SchemaError(f"expected probabilities, which sum to 1, got {dict(proba)!r}")
@@ -216,6 +218,8 @@ class BayesDecision:
 
     def loss(self, decision: Decision, true: Label) -> float | None:
         """What the decision cost, now that the true class is known; None: nothing was decided."""
+        if not isinstance(decision, Decision):
+            raise SchemaError(f"expected a Decision, got {shown(decision)}")
         if decision.rejected:
             return self.reject_loss
         return None if decision.action is None else self._loss(decision.action, true)

@@ -89,7 +89,7 @@ class ADWIN(DriftDetector):
 
     def update(self, x: float) -> None:
         """Take one more value, a finite number."""
-        self.update_many(np.array([float(x)]))
+        self.update_many(np.array([number("x", x)]))
 
     def update_many(self, values: Floats) -> int:
         """Take values up to the first alarm.

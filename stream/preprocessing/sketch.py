@@ -5,7 +5,6 @@ Both are bounded, take weights, merge, and know nothing but what they learned.
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +12,10 @@ from numpy.typing import NDArray
 
 from stream.block import LEARN, Floats
 from stream.errors import StateError
+from stream.parameters import number, whole
 from stream.preprocessing._kernels import quantiles as kernels
 from stream.preprocessing._kernels.quantiles import Summary
+from stream.schema import HEAVIEST
 
 __all__ = ["ENTRIES", "QuantileSketch", "Span"]
 
@@ -67,6 +68,7 @@ class QuantileSketch:
 
     def cuts(self, bins: int) -> list[float]:
         """The values that divide what was learned into `bins` parts of equal weight."""
+        bins = whole("bins", bins, 1, ENTRIES)
         cuts = np.zeros(bins - 1)
         kernels.quantile_cuts(self._summary, cuts)
         return cuts.tolist() if self._summary.size[0] else []
@@ -171,5 +173,5 @@ def _room(entries: int) -> Summary:
 
 
 def _check(x: float, w: float) -> None:
-    if not (isfinite(x) and isfinite(w) and w > 0):
-        raise ValueError(f"expected a finite number and a weight above 0, got {x!r}, {w!r}")
+    number("x", x)
+    number("w", w, 0.0, HEAVIEST, above=True)

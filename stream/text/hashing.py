@@ -15,12 +15,15 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.errors import SchemaError
+from stream.parameters import shown
 from stream.text import _kernels as kernels
 from stream.text.tokens import folding, tokens
 
 __all__ = ["BUCKETS", "MAX_TOKENS", "Bags", "bucket", "encode", "encode_many"]
 
 BUCKETS = 2**20
+TEXTS = {str, np.str_}
 MAX_TOKENS = 100_000
 CHARACTERS = 2**20  # read in one call, at 20 bytes of scratch each
 FEW = 2000  # keys that are sorted sooner by comparing than digit by digit
@@ -45,6 +48,8 @@ def bucket(token: str) -> int:
     >>> bucket("free")
     967112
     """
+    if not isinstance(token, str):
+        raise SchemaError(f"expected a token as text, got {shown(token)}")
     return crc32(token.encode("utf-8", "surrogatepass")) & (BUCKETS - 1)
 
 
@@ -75,6 +80,8 @@ def encode_many(texts: list[str]) -> Bags:
     Bags(start=array([0, 3, 4]), bucket=array([689006, 967112, 988132, 967112]),
          times=array([1, 2, 1, 1]))
     """
+    if not isinstance(texts, list) or not set(map(type, texts)) <= TEXTS:
+        raise SchemaError(f"expected a list of texts, got {shown(texts)}")
     end = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
     if not end.size or end[-1] <= CHARACTERS:
         return _encoded(texts, end)

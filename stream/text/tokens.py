@@ -21,6 +21,9 @@ from unicodedata import category, combining, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.errors import SchemaError
+from stream.parameters import shown
+
 __all__ = ["folding", "tokens"]
 
 TOKEN = re.compile(r"\w+|[^\w\s]+")
@@ -36,6 +39,8 @@ def tokens(text: str) -> Iterator[str]:
     >>> list(tokens("WIN £1,000 now!!! C'est l'été"))
     ['win', '£', '1', ',', '000', 'now', '!!!', 'c', "'", 'est', 'l', "'", 'été']
     """
+    if not isinstance(text, str):
+        raise SchemaError(f"expected a text, got {shown(text)}")
     lowered = text.lower()
     if not lowered.isascii():
         lowered = normalize("NFC", lowered)  # é has two spellings in Unicode and is one letter

@@ -39,9 +39,12 @@ from stream import (
     Schema,
     State,
 )
+from stream.decision import BayesDecision, OverallRisk
+from stream.drift import ADWIN
 from stream.errors import StreamError
 from stream.evaluate import progressive
-from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
+from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer, QuantileSketch
+from stream.text import bucket, encode, encode_many, tokens
 
 LEARNERS: dict[str, Callable[[], Learner]] = {
     "GaussianNB": GaussianNB,
@@ -60,6 +63,9 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "MDLDiscretizer": lambda: Discretized(MDLDiscretizer(), CategoricalNB()),
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
 }
+
+
+DECISION = BayesDecision(losses={"a": {"p": 0, "q": 1}, "b": {"p": 1, "q": 0}})
 
 
 class Odd:
@@ -261,6 +267,17 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
         "Discretizer": lambda: Discretizer(odd[0], odd[1]),
         "Discretizer.learn_one": lambda: Discretizer().learn_one({"x": odd[0]}, odd[1]),
         "Discretized": lambda: Discretized(odd[0], odd[1]),
+        "tokens": lambda: list(tokens(odd[0])),
+        "bucket": lambda: bucket(odd[1]),
+        "encode": lambda: encode(odd[2]),
+        "encode_many": lambda: encode_many(odd[3]),
+        "QuantileSketch.learn": lambda: QuantileSketch().learn(odd[0], odd[1]),
+        "QuantileSketch.cuts": lambda: QuantileSketch().cuts(odd[2]),
+        "BayesDecision": lambda: BayesDecision(odd[0]),
+        "decide_one": lambda: DECISION.decide_one(rng.choice([odd[1], {"p": odd[2]}])),
+        "loss": lambda: DECISION.loss(odd[3], odd[4]),
+        "OverallRisk": lambda: OverallRisk(rng.choice([DECISION, odd[0]]), odd[1]),
+        "ADWIN.update": lambda: ADWIN().update(odd[4]),
         **{
             f"{name}({parameter})": partial(type(make()), **{parameter: odd[i % 6]})
             for name, make in LEARNERS.items()
