@@ -6,6 +6,7 @@ codes: 0 ok, 1 failed, 2 wrong use or configuration, 3 fenced, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import functools
 import gc
 import importlib
@@ -18,7 +19,15 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-__all__ = ["COMMANDS", "application", "collect_rarely", "main"]
+__all__ = ["COMMANDS", "application", "collect_rarely", "main", "short_of_memory"]
+
+# As the loader of libraries and the starter of threads put it.
+NO_MEMORY = (
+    "failed to map segment",
+    "annot allocate memory",
+    "can't start new thread",
+    "Could not find/load shared object file 'libllvmlite.so'",
+)
 
 # Module and function in consumers.commands have the command's name.
 COMMANDS: Final = {
@@ -146,6 +155,7 @@ def _end(error: Exception) -> NoReturn:
     """Say what went wrong in one line and end the process."""
     from consumers.errors import HeadwaterError
     from consumers.secrets import masked
+    from consumers.telemetry.pipe import PatientWriter
     from stream.errors import StreamError
 
     if os.environ.get("HEADWATER_DEBUG"):
@@ -154,10 +164,36 @@ def _end(error: Exception) -> NoReturn:
         code, line = error.exit_code, str(error)
     elif isinstance(error, StreamError):
         code, line = 2, str(error)
+    elif short_of_memory(error):
+        code, line = (
+            1,
+            (
+                f"not enough memory ({type(error).__name__}): raise the limit of the container or "
+                "of `ulimit -v`, or remove it; an idle service takes some 300 MiB"
+            ),
+        )
     else:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
     log = sys.modules.get("consumers.telemetry.log")  # only a service has one
     if log is None or not log.ended(masked(line), code):
-        typer.echo(f"headwater: {masked(line)}", err=True)
+        PatientWriter(sys.stderr).write(f"headwater: {masked(line)}")
     raise SystemExit(code)
+
+
+def short_of_memory(error: BaseException) -> bool:
+    """Whether it, or what it came from, is for want of memory or of addresses.
+
+    Examples
+    --------
+    >>> short_of_memory(MemoryError()), short_of_memory(ValueError("x"))
+    (True, False)
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, MemoryError) or getattr(seen, "errno", None) == errno.ENOMEM:
+            return True
+        if any(sign in str(seen) for sign in NO_MEMORY):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

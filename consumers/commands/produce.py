@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["make_topics", "produce", "send", "survey"]
 
 CHUNK = 5000  # records an append: a commit costs milliseconds, so few a second are enough
+CHUNK_BYTES = 16 * 2**20  # and bytes, but for one record that is larger
 AHEAD_SECONDS = 0.01  # a paced feed may run ahead so far, rather than write each record by itself
 
 Rate = Annotated[
@@ -374,20 +375,24 @@ def _chunks(
     clock: Callable[[], float],
     sleep: Callable[[float], object],
 ) -> Iterator[list[Outgoing]]:
+    from consumers.records import record_bytes
+
     began = clock()
     chunk: list[Outgoing] = []
+    left = CHUNK_BYTES
     for record in outgoing:
         if pace is not None and record.timestamp is not None:
             due = began + pace(record.timestamp)
             if due - clock() > AHEAD_SECONDS:
                 if chunk:
                     yield chunk
-                    chunk = []
+                    chunk, left = [], CHUNK_BYTES
                 sleep(max(due - clock(), 0.0))
         chunk.append(record)
-        if len(chunk) == CHUNK:
+        left -= record_bytes(record.key, record.value)
+        if len(chunk) == CHUNK or left <= 0:
             yield chunk
-            chunk = []
+            chunk, left = [], CHUNK_BYTES
     if chunk:
         yield chunk
 

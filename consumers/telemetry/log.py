@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from consumers.secrets import HIDDEN, redacted, secret_key
+from consumers.telemetry.pipe import LinesHandler
 from consumers.telemetry.repeats import Repeats
 
 __all__ = ["REPEATS", "JsonLines", "Level", "Lines", "Style", "configure", "ended"]
@@ -41,7 +42,7 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     level
         The least serious of our own lines to show.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LinesHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else Lines())
     handler.addFilter(REPEATS)
     root = logging.getLogger()

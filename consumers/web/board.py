@@ -23,6 +23,7 @@ __all__ = ["POINTS", "SECONDS", "Board", "Point", "Second"]
 POINTS = 400  # of the curve at most: as many as a screen shows apart
 SECONDS = 300  # of throughput and lag: five minutes; longer is what Prometheus is for
 LARGEST_KEPT = 8 * 1024  # bytes of a record that is kept; what is larger cannot be looked at
+LARGEST_SHOWN = 32 * 1024  # of a prediction and its key: a larger one is not shown
 FIRST = 20  # scored predictions before which an accuracy is mostly chance
 PACE_SECONDS = 0.2  # between two points of the curve at least
 
@@ -108,7 +109,8 @@ class Board:
         self.view = view
         self.committed_at, self.commit_seconds = self._clock(), event.seconds
         if event.latest:
-            self.latest = (*self.latest, *(_light(said) for said in event.latest))[-LATEST:]
+            small = (_light(said) for said in event.latest if _shown(said))
+            self.latest = (*self.latest, *small)[-LATEST:]
         if event.dead:
             self.dead = (*self.dead, *(_cut(out) for out in event.dead))[-LATEST:]
         self._extend(view.quality)
@@ -192,10 +194,15 @@ def _thinned(curve: tuple[Point, ...], apart: int) -> tuple[Point, ...]:
     return (*kept, curve[-1])
 
 
+def _shown(said: Said) -> bool:
+    return len(said.key or b"") + len(said.prediction) <= LARGEST_SHOWN
+
+
 def _light(said: Said) -> Said:
     heavy = len(said.observation or b"") > LARGEST_KEPT
     return said._replace(observation=None) if heavy else said
 
 
 def _cut(out: Outgoing) -> Outgoing:
-    return out._replace(value=out.value[:LARGEST_KEPT] if out.value else out.value)
+    key, value = (part[:LARGEST_KEPT] if part else part for part in (out.key, out.value))
+    return out._replace(key=key, value=value)

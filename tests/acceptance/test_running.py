@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from consumers.records import Outgoing, Partition
+from consumers.transports import open_log
 from tests.acceptance.conftest import PAGES, Shell
-from tests.acceptance.service import Service
+from tests.acceptance.service import HEADWATER, Service
 from tests.stores import the_store
+from tests.waiting import PATIENCE, until
 
 PROMISED = {
     "headwater_observations": {"shard"},
@@ -239,3 +245,36 @@ def test_probes_are_answered_while_kernels_compile(feed: Feed) -> None:
     assert alive == (200, "starting: compiling kernels\n")
     assert ready == (503, "starting: compiling kernels\n")
     assert not lives
+
+
+def test_log_pipe_nobody_reads_blocks_neither_start_nor_end(tmp_path: Path) -> None:
+    """It is full before the first line; the service commits, and ends at SIGTERM with 0."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    with closing(open_log(url)) as log:
+        log.create_topic("obs", 1)
+        log.append([Outgoing("obs", b"1", b'{"id": "1", "a": 1}')])
+        path = tmp_path / "svc.toml"
+        path.write_text(
+            f'name = "svc"\n[input]\ntransport = "{url}"\nobservations = "obs"\n'
+            '[features]\na = "numeric"\n[model]\ntype = "GaussianNB"\n[http]\nport = 0\n'
+        )
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, b"x" * 4096)
+        os.set_blocking(writing, True)
+        service = subprocess.Popen(
+            [HEADWATER, "run", str(path)], stdout=writing, stderr=writing, stdin=subprocess.DEVNULL
+        )
+        try:
+            said = Partition("svc-predictions", 0)
+            until(lambda: "svc-predictions" in log.topics(), "the start")
+            until(lambda: log.end_offsets([said])[said], "the first prediction")
+            service.terminate()
+            assert service.wait(PATIENCE) == 0
+        finally:
+            service.kill()
+            service.wait()
+            os.close(reading)
+            os.close(writing)

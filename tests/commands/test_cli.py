@@ -144,3 +144,29 @@ def test_debug_shows_the_traceback_before_the_line(
     err = capsys.readouterr().err
     assert "Traceback (most recent call last)" in err
     assert err.splitlines()[-1].startswith("headwater: ZeroDivisionError: zero: this is a bug")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(12, "Cannot allocate memory"),
+        RuntimeError("can't start new thread"),
+        ImportError("libx.so: failed to map segment from shared object"),
+    ],
+)
+def test_want_of_memory_is_not_called_a_bug(error, monkeypatch, capsys) -> None:
+    """Also where it is what another error came from."""
+
+    def failing(*_: object, **__: object) -> None:
+        try:
+            raise error
+        except Exception:
+            raise ImportError("numpy cannot be imported") from None
+
+    monkeypatch.setattr("consumers.commands.tail.open_chosen", failing)
+
+    assert main(["tail", "t", "--transport", "memory:x"]) == 1
+    said = capsys.readouterr().err
+    assert "not enough memory (ImportError): raise the limit" in said
+    assert said.count("\n") == 1
