@@ -36,9 +36,9 @@ def rows_for(a: NDArray[Any], shape: tuple[int, ...], most: int) -> NDArray[Any]
     """
     if a.shape == shape:
         return a
-    room = a.base
+    room: object = a.base  # of an array that was unpickled, bytes
     if (
-        room is not None
+        isinstance(room, np.ndarray)
         and room.shape[1:] == shape[1:]
         and room.dtype == a.dtype
         and room.ctypes.data == a.ctypes.data

@@ -14,16 +14,20 @@ from random import Random
 from typing import Any
 
 from stream import (
+    CategoricalBayes,
     CategoricalNB,
     GaussianBayes,
     GaussianNB,
     KNNClassifier,
     Learner,
+    MixedBayes,
     MixedNB,
+    MultinomialNB,
     NotLearnedError,
     NotSupportedError,
 )
 from stream.block import LEARN, PREDICT
+from tests.programs.counted import TableOracle, TokenOracle
 from tests.programs.exact import (
     Answer,
     CategoryOracle,
@@ -39,6 +43,7 @@ from tests.programs.records import NUMBERS, Stream, stream_of
 
 __all__ = ["FAMILIES", "Compared", "compared"]
 
+JOINT = (GaussianBayes, MixedBayes)
 METRICS = ["auto", "euclidean", "heom", "manhattan", "chebyshev", "minkowski", "cosine", "hamming"]
 ENOUGH = 1e-3  # an answer whose error may be larger is not compared
 QUESTIONS = 5  # of a program: the oracle is slow
@@ -49,6 +54,9 @@ WIDTH = {
     "categorical": (1, 8),
     "mixed": (1, 8),
     "nearest": (1, 6),
+    "table": (1, 5),
+    "mixed_bayes": (1, 6),
+    "tokens": (1, 6),
 }
 FAMILIES = tuple(WIDTH)
 
@@ -65,7 +73,9 @@ class Compared:
 class MixedOracle(Oracle):
     """Numbers by one oracle, categories by another."""
 
-    def __init__(self, numbers: GaussianOracle, categories: CategoryOracle) -> None:
+    def __init__(
+        self, numbers: GaussianOracle | CovarianceOracle, categories: CategoryOracle
+    ) -> None:
         super().__init__(numbers.half_life, numbers.priors)
         self.parts = (numbers, categories)
 
@@ -78,8 +88,7 @@ class MixedOracle(Oracle):
         super().learn(x, y, w)
         given = self.features(x)
         for part, text in zip(self.parts, (False, True), strict=True):
-            part.learn({}, y, w)
-            part.records[-1].x = {k: v for k, v in given.items() if isinstance(v, str) == text}
+            part.learn({k: v for k, v in given.items() if isinstance(v, str) == text}, y, w)
 
     def unlearn(self, i: int) -> None:
         for each in (super(), *self.parts):
@@ -113,6 +122,12 @@ def _pair(rng: Random, family: str) -> tuple[Learner, Oracle]:
     if family == "mixed":
         both = GaussianOracle(**spread, **shared), CategoryOracle(alpha, **shared)
         return MixedNB(alpha=alpha, **spread, **shared), MixedOracle(*both)
+    if family == "table":
+        return CategoricalBayes(alpha=alpha, **shared), TableOracle(alpha, **shared)
+    if family == "tokens":
+        alpha = alpha or 2.0
+        vocabulary = rng.choice(("hashed", "exact"))
+        return MultinomialNB(alpha, vocabulary, **shared), TokenOracle(alpha, **shared)
     if family == "nearest":
         near: dict[str, Any] = {
             "n_neighbors": rng.choice((1, 3, 5)),
@@ -130,6 +145,10 @@ def _pair(rng: Random, family: str) -> tuple[Learner, Oracle]:
         "missing": rng.choice(("conditional", "complete")),
         **shared,
     }
+    if family == "mixed_bayes":
+        joint["covariance"] = rng.choice(("full", "diagonal"))
+        numbers = CovarianceOracle(**joint)
+        return MixedBayes(alpha=alpha, **joint), MixedOracle(numbers, TableOracle(alpha, **shared))
     joint["shrinkage"] = 0.0 if "diagonal" in joint["covariance"] else rng.choice((0.0, 0.0, 0.3))
     return GaussianBayes(**joint), CovarianceOracle(**joint)
 
@@ -140,6 +159,9 @@ KINDS = {
     "categorical": frozenset({"categorical"}),
     "mixed": frozenset({"numeric", "categorical"}),
     "nearest": frozenset({"numeric", "categorical"}),
+    "table": frozenset({"categorical"}),
+    "mixed_bayes": frozenset({"numeric", "categorical"}),
+    "tokens": frozenset({"numeric", "text"}),
 }
 
 
@@ -147,10 +169,18 @@ def compared(family: str, seed: int) -> Compared:
     """One random program of a family."""
     rng = Random(f"{family} against the oracle {seed}")
     learner, oracle = _pair(rng, family)
-    whole = family == "covariance" and rng.random() < 0.5  # no gaps: then it can be taken back
+    # Without gaps records can be taken back.
+    whole = family in ("covariance", "mixed_bayes") and rng.random() < 0.5
     numbers = {k: v for k, v in NUMBERS.items() if k != "constant"} if whole else None
     stream = stream_of(
-        rng, KINDS[family], most=60, width=WIDTH[family], extremes=not whole, numbers=numbers
+        rng,
+        KINDS[family],
+        most=60,
+        width=WIDTH[family],
+        signed=family != "tokens",
+        extremes=not whole and family != "tokens",
+        numbers=numbers,
+        texts=("text", "body") if family == "tokens" else (),
     )
     if whole:
         _fill(rng, stream)
@@ -163,10 +193,12 @@ def compared(family: str, seed: int) -> Compared:
 
 
 def _fill(rng: Random, stream: Stream) -> None:
-    names = sorted({str(k) for x in stream.xs for k in x})
+    texts = {str(k) for x in stream.xs for k, v in x.items() if isinstance(v, str)}
+    names = sorted({str(k) for x in stream.xs for k in x} - texts)
     for i, x in enumerate(stream.xs):
         given = plain(x)
-        stream.xs[i] = {name: float(given.get(name, rng.gauss(0.0, 1.0))) for name in names}
+        filled = {name: float(given.get(name, rng.gauss(0.0, 1.0))) for name in names}
+        stream.xs[i] = {**filled, **{str(k): v for k, v in x.items() if isinstance(v, str)}}
 
 
 def _learn(
@@ -197,9 +229,9 @@ def _merged(
     name: str,
 ) -> None:
     """Two halves, each learned alone, put together: as if learned in turn."""
-    if isinstance(learner, GaussianBayes) and not _without_gaps(learner, stream, learned):
+    if isinstance(learner, JOINT) and not _without_gaps(learner, stream, learned):
         return
-    if "covariance" in name and oracle.half_life is not None:
+    if isinstance(learner, JOINT) and oracle.half_life is not None:
         return  # merged weights are in units of another record, and so is the ridge's rounding
     at = rng.randrange(len(learned) + 1)
     halves = []
@@ -218,9 +250,12 @@ def _merged(
     oracle.rough = False
 
 
-def _without_gaps(learner: GaussianBayes, stream: Stream, learned: list[int]) -> bool:
+def _without_gaps(learner: Any, stream: Stream, learned: list[int]) -> bool:
     """What a gap was filled with depends on what was known then."""
-    sets = {frozenset(plain(stream.xs[row])) for row in learned}
+    sets = {
+        frozenset(plain({k: v for k, v in stream.xs[row].items() if not isinstance(v, bool)}))
+        for row in learned
+    }
     return len(sets) <= 1 or "diagonal" in learner.covariance
 
 
@@ -237,11 +272,9 @@ def _unlearned(
     if oracle.half_life is not None:
         # A sum that keeps only a billionth of what was taken back keeps rounding.
         faded = [oracle.weight(record) for record in oracle.records]
-        if isinstance(learner, GaussianBayes) or min(faded, default=1) < 1e-6 * max(
-            faded, default=1
-        ):
+        if isinstance(learner, JOINT) or min(faded, default=1) < 1e-6 * max(faded, default=1):
             return
-    if isinstance(learner, GaussianBayes) and not _without_gaps(learner, stream, learned):
+    if isinstance(learner, JOINT) and not _without_gaps(learner, stream, learned):
         return
     if isinstance(learner, KNNClassifier) and learner.window < len(learned):
         return  # what has left the window cannot be taken back

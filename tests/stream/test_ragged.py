@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -367,3 +368,16 @@ def test_threads_that_ask_for_neighbours_get_their_own() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(ask, range(4))) == 0
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_a_pickled_learner_learns_a_new_class(family) -> None:
+    """Its tables are in the pickle's own memory, which has no room to grow into."""
+    model = family()
+    for i in range(3):
+        model.learn_one({"v": i, "w": 1}, f"class {i}")
+    other = pickle.loads(pickle.dumps(model))
+    for each in (model, other):
+        each.learn_one({"v": 3, "w": 1}, "class 3")
+
+    assert other.fingerprint() == model.fingerprint()
