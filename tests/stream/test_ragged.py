@@ -381,3 +381,14 @@ def test_a_pickled_learner_learns_a_new_class(family) -> None:
         each.learn_one({"v": 3, "w": 1}, "class 3")
 
     assert other.fingerprint() == model.fingerprint()
+
+
+@pytest.mark.parametrize("make", [GaussianNB, GaussianBayes])
+def test_a_far_value_is_predicted_before_it_changes_the_scale(make) -> None:
+    """After tiny values only: predicted, then learned, is the same in one step and in two."""
+    xs = [{"v": 5e-324}, {"v": 1e-170}, {"v": 3e-170}, {"v": 1e100}, {"v": 1.0}]
+    ys = list("aabba")
+    one, other = make(half_life=1), make(half_life=1)
+
+    assert by_ones(one, xs, ys) == in_one_block(other, xs, ys)
+    assert one.fingerprint() == other.fingerprint()

@@ -460,10 +460,8 @@ def progressive(
         xi, value[:] = x[steps.row[i]], nan
         for f in range(source.shape[0]):
             v, j = xi[source[f]], column[f]
-            if steps.op[i] != 0 and not isnan(v):
-                if s.total_n[j] == 0.0:
-                    anchor[j] = v
-                fit_scale(abs(v - anchor[j]), j, s)
+            if steps.op[i] != 0 and s.total_n[j] == 0.0 and not isnan(v):
+                anchor[j] = v
             value[j] = (v - anchor[j]) * s.scale[j]
         if steps.op[i] != 1:
             spreads(s, r)
@@ -475,6 +473,10 @@ def progressive(
         if steps.op[i] != 0:
             if steps.growth > 1.0:
                 fade(s, steps.growth)
+            for f in range(source.shape[0]):
+                v, j = xi[source[f]], column[f]
+                fit_scale(abs(v - anchor[j]), j, s)
+                value[j] = (v - anchor[j]) * s.scale[j]
             learn(steps.y[i], steps.w[i] * s.unit[0], s, o, r)
             serve(s, o, r)
             known = max(known, steps.y[i] + 1)
