@@ -115,7 +115,7 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             "topic takes; raise its max.message.bytes, or lower batch_size in [kafka]"
         )
     if isinstance(error, errors.UnsupportedVersionError):
-        return TransportError(f"could not {doing}: Kafka at {where} is too old, 2.8 is needed")
+        return TransportError(f"could not {doing}: Kafka at {where} is too old, 3.3 is needed")
     if isinstance(error, errors.InvalidTimestampError):
         return TransportError(
             f"could not {doing} at Kafka {where}: a timestamp is further from the broker's clock "
