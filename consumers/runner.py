@@ -14,7 +14,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 
@@ -326,29 +327,25 @@ class Runner:
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)
             size = min(self._config.commit.max_records, most)
-            try:
+            with self._keeping(due, live, writer):
                 batch, clock = self._gather(owner, merge, live, size)
                 grown = watch.due(idle=batch is None) and self._look(watch, live, batch)
-            except (InputChangedError, TransportError):
-                # Nothing is in hand, and what was consumed may be gone: keep what came of it.
-                if due.changed:
-                    self._snapshot(live, writer)
-                raise
+                ends, uncommitted = owner.ends(), owner.uncommitted()
             if grown:
                 break
-            self._telemetry.ends(owner.ends())
-            self.board.reached(owner.ends())
-            uncommitted = owner.uncommitted()
+            self._telemetry.ends(ends)
+            self.board.reached(ends)
             self._telemetry.uncommitted(uncommitted)
             self._narrator.uncommitted(uncommitted)
             self.board.questions.answer(live.shard, time.monotonic)
             if batch is None:
-                if until is not None and _reached(live.shard.positions, until, owner.ends()):
+                if until is not None and _reached(live.shard.positions, until, ends):
                     break
                 if due(0):
                     self._snapshot(live, writer)
                 if time.monotonic() - confirmed > CONFIRM_SECONDS:
-                    owner.confirm(live.shard.positions)
+                    with self._keeping(due, live, writer):
+                        owner.confirm(live.shard.positions)
                     confirmed = time.monotonic()
                 continue
             if guard.suspicious:
@@ -370,9 +367,20 @@ class Runner:
             self._snapshot(live, writer)
         return grown
 
+    @contextmanager
+    def _keeping(self, due: _Due, live: Live, writer: SnapshotWriter) -> Iterator[None]:
+        """While nothing is in hand: where the log fails, what was consumed may be gone from it, and
+        the model with it. So what came of it is kept."""
+        try:
+            yield
+        except (InputChangedError, TransportError):
+            if due.changed:
+                self._snapshot(live, writer)
+            raise
+
     def _look(self, watch: Watch, live: Live, batch: Batch | None) -> bool:
         """Ask whether the inputs are what they were; whether there are partitions to begin with."""
-        before = watch.objection
+        before = self._objection
         try:
             grown = watch.look(live)
         except TransportError:

@@ -15,6 +15,7 @@ from consumers.errors import ConfigError
 from consumers.records import Outgoing, Partition
 from consumers.runner import Runner
 from consumers.transports import open_log
+from tests.topics import remake
 
 CONFIG = """
 name = "shop"
@@ -281,6 +282,35 @@ def test_lost_journal_is_told_before_and_by_the_run(capsys: pytest.CaptureFixtur
 
     with closing(open_log("sqlite:log.db")) as log:
         assert log.end_offsets([Partition("shop-predictions", 0)]).popitem()[1] == 2
+
+
+def test_input_that_was_made_again_is_told_before_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`check` said ok, and the run passed over its records."""
+    path = configure(CONFIG + FEATURES)
+    settings = load(path)
+    with closing(open_log(settings.input.transport)) as log:
+        for topic in settings.topics.values():
+            log.create_topic(topic, 1)
+        log.append([Outgoing("orders", b"%d" % i, b'{"price": 1}', 1) for i in range(5)])
+        Runner(settings, log, threading.Event(), drain=True).run()
+        check(path)
+        assert "ok       inputs: the logs that were consumed" in lines(capsys)
+        remake(log, "orders")
+        log.append([Outgoing("orders", b"%d" % i, b'{"price": 2}', 1) for i in range(9)])
+    with pytest.raises(ConfigError, match="1 thing is wrong"):
+        check(path)
+
+    (wrong,) = (line for line in lines(capsys) if line.startswith("wrong"))
+    assert "orders has id" in wrong
+    assert "--accept-new-topic" in wrong
+
+
+def test_run_takes_one_answer_for_changed_inputs() -> None:
+    """They say the opposite of each other."""
+    with pytest.raises(ConfigError, match="exclude each other"):
+        run(configure(), accept_new_topic=True, same_topic=True)
 
 
 def test_service_without_labels_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:

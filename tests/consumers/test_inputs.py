@@ -331,6 +331,21 @@ def test_model_is_kept_where_a_topic_goes_right_after_partitions_were_added(runn
     assert run(service, "new").observations == 50
 
 
+def test_model_is_kept_where_the_log_fails_while_nothing_is_in_hand(running, monkeypatch) -> None:
+    """A broker that goes may come back without what was consumed: an idle owner finds out first
+    when it confirms its ownership."""
+    service = running.service
+    assert service.snapshots() == []
+
+    def lost(self, positions):
+        raise TransportError("the coordinator is away")
+
+    monkeypatch.setattr("consumers.runner.CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr("consumers.transports.memory.MemoryOwner.confirm", lost)
+    running.until(lambda: len(service.snapshots()) == 1)
+    monkeypatch.undo()
+
+
 def test_standby_that_took_over_keeps_what_it_followed(make_service) -> None:
     """Its host has no snapshot of it; the next start there would replay everything."""
     service = make_service()
