@@ -372,3 +372,7 @@ class Quality:
         for name, (came, expected) in shapes.items():
             if came != expected:
                 raise StateError(f"array {name!r}: expected shape {expected}, got {came}")
+        if not 0 <= self._at <= self._filled:
+            raise StateError(f"at: expected 0 to {self._filled}, got {self._at}")
+        if self._filled == self.window:  # where a larger one was saved, there was room after them
+            self._at %= self.window

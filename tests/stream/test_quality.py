@@ -307,3 +307,36 @@ def test_rivers_metrics_read_the_confusion_counts() -> None:
             slow.update(CLASSES[t], CLASSES[s])
 
         assert kind(cm=cm).get() == pytest.approx(slow.get(), rel=1e-12)
+
+
+@pytest.mark.parametrize("before", [1, 6, 7, 8, 20])
+@pytest.mark.parametrize("after", [1, 6, 7, 8, 20])
+@pytest.mark.parametrize("n", [0, 1, 6, 7, 8, 25])
+def test_a_window_of_another_size_goes_on_with_the_last_predictions(before, after, n) -> None:
+    """Saved at any fill and loaded into any size: as if the smaller of both had been kept."""
+    true, said, proba, beside = generated(60, seed=n)
+    first, rest = np.arange(n), np.arange(n, 60)
+    parts = [(true[p], said[p], proba[p], beside.take(p)) for p in (first, rest)]
+    changed = Quality(after)
+    changed.load_state(quality_of(*parts[0], window=before).to_state())
+    whole = quality_of(true, said, proba, beside, window=after)
+
+    for row in rest.tolist():
+        changed.baselines(np.empty(0, np.int8), np.empty(0, np.int32), np.empty(0, np.int64), 4, 0)
+        at = np.array([row])
+        changed.score(true[at], said[at], proba[at], beside.take(at))
+
+    one, other = changed.view(CLASSES), whole.view(CLASSES)
+    for name in ("all", one.last):
+        mine, theirs = one.scores[name], other.scores[name]
+        for of in ("scored", "accuracy", "log_loss", "brier", "kappa_m", "calibration_error"):
+            assert difference(getattr(mine, of), getattr(theirs, of)) < 1e-12, (name, of)
+
+
+def test_state_with_a_place_outside_its_ring_is_refused() -> None:
+    """It would be written to."""
+    state = quality_of(*generated(20), window=30).to_state()
+
+    for at in (-1, 21, 10**9):
+        with pytest.raises(StateError, match="at: expected 0 to"):
+            Quality(30).load_state(State({**state.header, "at": at}, state.arrays))
