@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -134,19 +135,20 @@ class Block:
     def _check_steps(self) -> None:
         if not len(self):
             return
-        learns = self.op != PREDICT
-        y, w = self.y[learns], self.w[learns]
-        rules = {
-            "op must be 0, 1 or 2": (self.op >= PREDICT) & (self.op <= PREDICT_THEN_LEARN),
-            f"row must be from 0 to {len(self.rows) - 1}": (self.row >= 0)
-            & (self.row < len(self.rows)),
-            f"y must be from -1 to {len(self.labels) - 1}": (self.y >= -1)
-            & (self.y < len(self.labels)),
-            "a learning step needs a label": y >= 0,
-            WEIGHTS: (w > 0) & (w <= kinds.HEAVIEST),
-        }
-        for rule, kept in rules.items():
-            if not kept.all():
+        y, w = self.y, self.w
+        if self.op.min() == PREDICT:  # of a step that only predicts, neither is looked at
+            learns = self.op != PREDICT
+            y, w = y[learns], w[learns]
+        rules = (
+            ("op must be 0, 1 or 2", self.op, PREDICT, PREDICT_THEN_LEARN),
+            (f"row must be from 0 to {len(self.rows) - 1}", self.row, 0, len(self.rows) - 1),
+            (f"y must be from -1 to {len(self.labels) - 1}", self.y, -1, len(self.labels) - 1),
+            ("a learning step needs a label", y, 0, len(self.labels) - 1),
+            (WEIGHTS, w, math.ulp(0.0), kinds.HEAVIEST),
+        )
+        for rule, column, least, most in rules:
+            # Written so that NaN is within no bounds.
+            if column.size and not (least <= column.min() and column.max() <= most):
                 raise SchemaError(rule)
 
     def slice(self, start: int, stop: int) -> Block:

@@ -161,7 +161,9 @@ class Rows:
             if not fits or cells.shape != (n, len(names)):
                 shape = f"{dtype} of shape ({n}, {len(names)})"
                 raise SchemaError(f"{kind} must be an array of {shape}, got {shown(cells)}")
-        for row, column in np.argwhere(np.abs(self.numeric) > kinds.LARGEST).tolist()[:1]:
+        beyond = np.abs(self.numeric) > kinds.LARGEST
+        if beyond.any():  # to ask that is many times faster than to look for the cell
+            row, column = np.argwhere(beyond)[0].tolist()
             kinds.number(self.numeric_names[column], self.numeric[row, column])
         for value in self.categorical.ravel().tolist():
             if value is not None and not isinstance(value, str):
