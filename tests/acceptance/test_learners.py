@@ -66,8 +66,10 @@ def test_killed_and_restarted_learner_is_that_of_its_journal(name, tmp_path, sha
         features="\n".join(f'{k} = "{v}"' for k, v in features.items()),
         max_records=50,
         every_records=300,
+        max_bytes=2**24,
+        model=f'type = "{name}"\n{parameters}',
         more="",
-    ).replace('type = "GaussianNB"', f'type = "{name}"\n{parameters}')
+    )
     files = Files(tmp_path, records, text)
     kill_when(files, lambda: files.predictions() >= len(records) // 2)
     assert files.predictions() < len(records)
