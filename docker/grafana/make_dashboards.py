@@ -530,6 +530,10 @@ OPERATIONS: dict[str, list[Panel]] = {
                 "{{bound}}",
             ),
             (f"headwater_unread_partitions{{{SHARD}}}", "unread partitions, shard {{shard}}"),
+            (
+                f"rate(headwater_future_timestamps_total{{{SHARD}}}[$__rate_interval])",
+                "timestamps of the future a second, shard {{shard}}",
+            ),
         ),
         lines(
             "Snapshots that failed, in an hour",

@@ -66,6 +66,8 @@ class Entry:
         return f"entry {self.seq} of shard {self.shard}"
 
 
+LATE = (b"label_kind", b"max_classes")  # why a label is refused, perhaps long after it came
+
 # The entries of one shard, and the dead letters, to what each prediction must say.
 Oracle = Callable[[Sequence[Entry], Collection[Place]], Mapping[Place, Mapping[str, Any]]]
 
@@ -321,18 +323,31 @@ def _ordered(log: Log, names: Names, entries: list[Entry]) -> list[str]:
 
 
 def _counted(
-    names: Names, entries: list[Entry], predictions: Collection[Place], dead: Collection[Place]
+    names: Names, entries: list[Entry], predictions: Collection[Place], dead: Mapping[Place, Seen]
 ) -> list[str]:
-    """No transaction is torn: an entry's outputs are as many as it says."""
+    """No transaction is torn: an entry's outputs are as many as it says.
+
+    A label that came before its observation may be refused in a later entry, when that comes: it
+    counts in any entry from its own on, and in one of them.
+    """
     told = []
+    refused = {p for p, r in dead.items() if dict(r.headers).get("reason") in LATE}
+    late = {p for p in refused if p.topic == names.labels}
+    left: Counter[int] = Counter()  # of each shard, late ones that no entry has counted yet
     for entry in entries:
         places = {_place(record) for record in entry.records}
-        for what, said, found in (
-            ("predictions", entry.predictions, len(places & set(predictions))),
-            ("dead letters", entry.dead_letters, len(places & set(dead))),
-        ):
-            if said != found:
-                told.append(f"{entry}: says {said} {what}, {found} are there")
+        found = len(places & set(predictions))
+        if entry.predictions != found:
+            told.append(f"{entry}: says {entry.predictions} predictions, {found} are there")
+        least = len(places & set(dead) - late)
+        left[entry.shard] += len(places & late)
+        if not least <= entry.dead_letters <= least + left[entry.shard]:
+            most = least + left[entry.shard]
+            came = least if most == least else f"{least} to {most}"
+            told.append(f"{entry}: says {entry.dead_letters} dead letters, {came} are there")
+        left[entry.shard] -= entry.dead_letters - least
+    if not told and any(left.values()):
+        told.append(f"dead letters: {sum(left.values())} are in no entry's count")
     return told
 
 

@@ -139,7 +139,7 @@ def _time(random: Random, now: int) -> int:
 def _look(outcome: Outcome, labels: bool, done: Fuzzed) -> None:
     n = len(outcome.batch)
     dead = set(outcome.rejected)
-    if len(list(outcome.dead_letters())) != len(dead):
+    if len(list(outcome.dead_letters())) != len(dead) + len(outcome.early):
         done.violations.append("dead letters are not those that were rejected")
     if labels:
         counted = sum(v for k, v in outcome.labels.items() if k not in PASSIVE)
