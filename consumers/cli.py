@@ -165,12 +165,10 @@ def _end(error: Exception) -> NoReturn:
     elif isinstance(error, StreamError):
         code, line = 2, str(error)
     elif short_of_memory(error):
-        code, line = (
-            1,
-            (
-                f"not enough memory ({type(error).__name__}): raise the limit of the container or "
-                "of `ulimit -v`, or remove it; an idle service takes some 300 MiB"
-            ),
+        code = 1
+        line = (
+            f"not enough memory ({type(error).__name__}): raise the limit of the container or "
+            "of `ulimit -v`, or remove it; an idle service takes some 300 MiB"
         )
     else:
         what = " ".join(f"{type(error).__name__}: {error}".split())

@@ -261,7 +261,7 @@ class _Process:
 def main() -> None:
     """The process: load what file descriptor number argv[1] holds, and do as asked."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the service is told, and ends this
+        signal.signal(number, signal.SIG_IGN)  # the service handles it, and ends this
     _end_with_parent()
     with suppress(OSError):  # rather this one than the service
         Path("/proc/self/oom_score_adj").write_text("1000")

@@ -144,8 +144,8 @@ class Owner(Protocol):
     Attributes
     ----------
     fenced
-        Number of the process on this machine that owned the shard and still runs; "" where there
-        is none, or the log cannot know.
+        Number of the process on this machine that owned the shard and still runs; "" if no such
+        process is known.
     """
 
     fenced: str

@@ -183,7 +183,8 @@ class SqliteOwner:
     Attributes
     ----------
     fenced
-        The process that owned the shard and still runs, such as "4711"; "" where there is none.
+        The process that owned the shard and still runs, such as "4711"; "" if no such process
+        is known.
     """
 
     fenced = ""
