@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from typing import Any
 
@@ -14,6 +13,7 @@ from consumers.transports.kafka import KafkaLog
 from consumers.transports.memory import MemoryLog
 from consumers.transports.protocol import Log
 from consumers.transports.sqlite import SqliteLog
+from tests.waiting import until
 
 __all__ = ["cut", "delete", "remake", "stay", "widen"]
 
@@ -32,14 +32,14 @@ def delete(log: Log, topic: str) -> None:
         )
         _sql(log, "DELETE FROM topics WHERE name = ?1", topic)
     else:
-        _until(lambda: _kafka(log, lambda admin: admin.delete_topics([topic])) is not None)
-        _until(lambda: topic not in log.describe([topic]))
+        until(lambda: _kafka(log, lambda admin: admin.delete_topics([topic])) is not None)
+        until(lambda: topic not in log.describe([topic]))
 
 
 def remake(log: Log, topic: str, partitions: int = 1) -> None:
     """Delete a topic and make it again, empty."""
     delete(log, topic)
-    _until(lambda: log.create_topic(topic, partitions) or topic in log.describe([topic]))
+    until(lambda: log.create_topic(topic, partitions) or topic in log.describe([topic]))
 
 
 def cut(log: Log, partition: Partition, end: int) -> None:
@@ -67,7 +67,7 @@ def widen(log: Log, topic: str, partitions: int) -> None:
         _sql(log, f"UPDATE topics SET partitions = {partitions} WHERE name = ?1", topic)
     else:
         _kafka(log, lambda admin: admin.create_partitions({topic: partitions}))
-        _until(lambda: log.describe([topic])[topic].partitions == partitions)
+        until(lambda: log.describe([topic])[topic].partitions == partitions)
 
 
 def stay(of: Log, into: Log, topic: str) -> None:
@@ -87,10 +87,3 @@ def _kafka(log: Log, call: Any) -> Any:
     assert isinstance(log, KafkaLog)
     with closing(KafkaAdminClient(bootstrap_servers=log._options.servers)) as admin:
         return call(admin)
-
-
-def _until(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "the broker did not follow"
-        time.sleep(0.05)

@@ -417,7 +417,7 @@ def test_poll_yields_no_more_bytes_than_asked(log, own, make_topic, most) -> Non
     log.append(records)
     owner = own(Partition(topic, 0), Partition(topic, 1))
     found = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while len(found) < len(records) and time.monotonic() < deadline:
         chunks = owner.poll(max_records=50, timeout=0.2, max_bytes=most)
         if chunks:
