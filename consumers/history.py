@@ -186,12 +186,12 @@ def replay(
 
 
 def steps(
-    log: Log, found: Sources, live: Live, end: int, ahead: Course, *, explain: bool = False
+    log: Log, found: Sources, live: Live, end: int, ahead: Course, *, explain: int = 0
 ) -> Iterator[tuple[Entry, Outcome]]:
     """Each entry of the history up to `end` with what came of it, the shard having moved past it.
 
     An entry of more bytes than are worked on at once comes piece by piece. With `explain` every
-    prediction is explained.
+    prediction is explained by at least so many shares.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def steps(
     live.position = max(live.position, end)
 
 
-def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: bool) -> Iterator[Outcome]:
+def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> Iterator[Outcome]:
     """Process an entry, in as many pieces as it was read in; what came of each."""
     check, before, last = Check(entry), Before(), list[Outcome]()
     live.shape = entry.shape or live.shape

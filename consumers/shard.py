@@ -226,8 +226,8 @@ class Shard:
         if labels:
             longest = max(len(str(label).encode()) for label in labels)
             each += min(spec.top, len(labels)) * (longest + PAIR_BYTES)
-        if spec.explain and spec.schema.fields:
-            longest = max(len(f.name.encode()) for f in spec.schema.fields)
+        if spec.explain:  # a token is a text of its own record
+            longest = max((len(f.name.encode()) for f in spec.schema.fields), default=0)
             each += spec.explain * (longest + PAIR_BYTES)
         return max(1, max_bytes // each)
 
@@ -242,7 +242,7 @@ class Shard:
         before: Before | None = None,
         more: bool = False,
         shape: Shape | None = None,
-        explain: bool = False,
+        explain: int = 0,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -263,7 +263,7 @@ class Shard:
         more
             Whether another piece follows: the digest, of the whole entry, comes with the last.
         shape, explain
-            Of the outputs, as journaled, None: as configured; whether to explain in any case.
+            Of the outputs, as journaled, None: as configured; shares to explain with at least.
         """
         spec = self.spec.shaped(shape)
         if drift is not None:
@@ -276,7 +276,7 @@ class Shard:
         events.origin = lambda event: kept(batch, at[event])
         learned_before = self._counts["learned"]
         counted = Counter(self._machine.join.outcomes)
-        explain, features = explain or spec.explain > 0, self._alarms.features(raw)
+        explain, features = max(explain, spec.explain), self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
             rejected[at[event]] = _refusal(events.labels[event], reason)

@@ -260,7 +260,7 @@ def audit(
     ahead = course(log, found.journal, live.position, after)
     made = (
         (entry, outcome, again)  # of the piece of the entry in which the record lies
-        for entry, outcome in steps(log, found, live, after, ahead, explain=shares > 0)
+        for entry, outcome in steps(log, found, live, after, ahead, explain=shares)
         if (again := _of(outcome, partition, offset)) is not None
     )
     entry, outcome, again = next(made, (None, None, None))

@@ -23,7 +23,8 @@ class Explanation:
     log_odds
         log P(label | x) - log P(against | x): exactly ``sum(contributions.values())``.
     contributions
-        Feature or token to its share, in nats; the prior's has the name "(prior)".
+        Feature or token to its share, in nats; the prior's has the name "(prior)". `largest` drops
+        the small ones.
 
     Examples
     --------
@@ -41,6 +42,12 @@ class Explanation:
     def top(self, n: int) -> list[tuple[str, float]]:
         """The n largest contributions, either way, largest first."""
         return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))[:n]
+
+    def largest(self, n: int) -> Explanation:
+        """This with its n largest contributions only; `log_odds` stays the sum of all."""
+        if len(self.contributions) <= n:
+            return self
+        return Explanation(self.label, self.against, self.log_odds, dict(self.top(n)))
 
 
 @dataclass(frozen=True, slots=True)

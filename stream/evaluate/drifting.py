@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.block import LEARN, PREDICT, Block, Floats
 from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import Drift
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.explained import Said, said
+from stream.evaluate.explained import Explaining, Said, said
 from stream.schema import Dictionary
 
 __all__ = ["Asked", "compile_drift", "executed"]
@@ -55,7 +55,7 @@ def executed(
     learner: Learner,
     drift: Drift,
     block: Block,
-    raw: Rows | None,
+    why: Explaining | None,
     asked: Asked,
     labels: Dictionary,
     features: Mapping[str, Floats],
@@ -64,7 +64,7 @@ def executed(
 
     Parameters
     ----------
-    raw, labels
+    why, labels
         See `said`.
     features
         The value a row of each feature that is watched, NaN where it is missing.
@@ -82,7 +82,7 @@ def executed(
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
     proven = len(learner.classes) > 0
-    whole = said(learner, block, raw, labels)
+    whole = said(learner, block, why, labels)
     alarms: list[Alarm] = []
     start = 0
     while True:
@@ -99,7 +99,7 @@ def executed(
         learner = drift.anew(learner, proven, acting, list(labels))
         start = stop + 1
         if start <= last:
-            whole = _joined(whole, said(learner, block.slice(start, last + 1), raw, labels))
+            whole = _joined(whole, said(learner, block.slice(start, last + 1), why, labels))
     return learner, whole, _told(alarms, block, codes, whole[0], asked) if alarms else []
 
 

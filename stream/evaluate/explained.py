@@ -6,6 +6,8 @@ the state before or after one. The price is a kernel call a step instead of a bl
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stream.base import Learner, Predictions
@@ -14,13 +16,29 @@ from stream.evaluate.result import by_code
 from stream.explain import Explanation
 from stream.schema import Dictionary
 
-__all__ = ["Said", "explained_many", "said"]
+__all__ = ["Explaining", "Said", "explained_many", "said"]
 
 Said = tuple[Predictions, list[Explanation | None] | None]
 
 
-def said(learner: Learner, block: Block, raw: Rows | None, labels: Dictionary) -> Said:
-    """What a learner says at the steps of a block, and with `raw` why.
+class Explaining(NamedTuple):
+    """What explanations are made of, and how long they are.
+
+    Attributes
+    ----------
+    raw
+        The rows as they were before the learner prepared them: texts still have their words.
+    shares
+        How many contributions each keeps, the largest: all of them, of a block of long texts, would
+        take many times the bytes of the texts.
+    """
+
+    raw: Rows
+    shares: int
+
+
+def said(learner: Learner, block: Block, why: Explaining | None, labels: Dictionary) -> Said:
+    """What a learner says at the steps of a block, and with `why` the reasons.
 
     Returns
     -------
@@ -29,23 +47,21 @@ def said(learner: Learner, block: Block, raw: Rows | None, labels: Dictionary) -
     list of Explanation, or None
         See `explained_many`.
     """
-    if raw is None:
+    if why is None:
         return by_code(learner.run(block), labels), None
-    predictions, why = explained_many(learner, block, raw)
-    return by_code(predictions, labels), why
+    predictions, explanations = explained_many(learner, block, why)
+    return by_code(predictions, labels), explanations
 
 
 def explained_many(
-    learner: Learner, block: Block, raw: Rows
+    learner: Learner, block: Block, why: Explaining
 ) -> tuple[Predictions, list[Explanation | None]]:
     """`learner.progressive_many(block)`, and why, for each predicting step.
 
     Parameters
     ----------
     block
-        Its predicting steps name rows of `raw`.
-    raw
-        The rows as they were before the learner prepared them: texts still have their words.
+        Its predicting steps name rows of `why`.
 
     Returns
     -------
@@ -55,19 +71,22 @@ def explained_many(
         One a prediction; None while fewer than two classes were known.
     """
     parts: list[Predictions] = []
-    why: list[Explanation | None] = []
+    found: list[Explanation | None] = []
     for i, (op, row) in enumerate(zip(block.op.tolist(), block.row.tolist(), strict=True)):
         if op != LEARN:
-            two = len(learner.classes) > 1
-            why.append(learner.explain_rows(raw.take(np.array([row]))) if two else None)
+            found.append(_explained(learner, why, row) if len(learner.classes) > 1 else None)
         parts.append(learner.run(block.slice(i, i + 1)))
     classes = learner.classes
-    proba = np.zeros((len(why), len(classes)))
-    known = np.zeros(len(why), dtype=np.int64)
+    proba = np.zeros((len(found), len(classes)))
+    known = np.zeros(len(found), dtype=np.int64)
     at = 0
     for part in parts:
         if len(part):
             proba[at, : part.proba.shape[1]] = part.proba[0]
             known[at] = part.known[0]
             at += 1
-    return Predictions(classes, proba, known), why
+    return Predictions(classes, proba, known), found
+
+
+def _explained(learner: Learner, why: Explaining, row: int) -> Explanation:
+    return learner.explain_rows(why.raw.take(np.array([row]))).largest(why.shares)

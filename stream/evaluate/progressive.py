@@ -24,6 +24,7 @@ from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
+from stream.evaluate.explained import Explaining
 from stream.evaluate.explained import said as told
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import Waiting, either
@@ -102,43 +103,42 @@ class Progressive:
         self,
         rows: Rows,
         events: Events,
-        raw: Rows | None = None,
+        why: Explaining | None = None,
         features: Features | None = None,
     ) -> Result:
         """Predict, score and learn, event by event.
 
-        With `raw`, the rows as they were before the learner prepared them, each prediction is
-        explained too, step by step. `features` are those that are watched for drift: a value a
-        row, NaN where it is missing.
+        With `why` each prediction is explained too, step by step. `features` are those that are
+        watched for drift: a value a row, NaN where it is missing.
         """
         stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
         parts: list[Result] = []
         while True:
             plan = self.plan(stream, sizes, origin=events.origin)
             if plan.correction is None and not parts:
-                return self.run(plan, rows, raw, features)
+                return self.run(plan, rows, why, features)
             at = np.array(plan.renumber(), dtype=np.int64)
             watched = {name: values[at] for name, values in (features or {}).items()}
-            taken = None if raw is None else raw.take(at)
+            taken = None if why is None else why._replace(raw=why.raw.take(at))
             parts.append(self.run(plan, rows.take(at), taken, watched))
             if plan.correction is None:
                 return joined(parts, list(self.join.labels))
             self.correct(plan.correction)
 
     def run(
-        self, plan: Plan, rows: Rows, raw: Rows | None, features: Features | None = None
+        self, plan: Plan, rows: Rows, why: Explaining | None, features: Features | None = None
     ) -> Result:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
         alarms: list[Alarm] = []
         if self.drift is None:
-            predictions, why = told(self.learner, block, raw, self.join.labels)
+            predictions, reasons = told(self.learner, block, why, self.join.labels)
         else:
             waiting = self.waiting
             asked = Asked(plan.events, self.quality.scored, old, waiting.said, waiting.proba)
-            self.learner, (predictions, why), alarms = executed(
-                self.learner, self.drift, block, raw, asked, self.join.labels, features or {}
+            self.learner, (predictions, reasons), alarms = executed(
+                self.learner, self.drift, block, why, asked, self.join.labels, features or {}
             )
         said = predictions.best()
         self.estimate.follow(plan, block, old, predictions, said, self.waiting)
@@ -148,7 +148,7 @@ class Progressive:
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
         counts = (learned, before, plan.rejected, plan.refused)
-        return Result(predictions, said, *counts, why, alarms=alarms)
+        return Result(predictions, said, *counts, reasons, alarms=alarms)
 
     def plan(
         self,

@@ -21,6 +21,7 @@ from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
 from stream.evaluate.compare import Comparison, Lately
 from stream.evaluate.decided import DecidedProgressive
+from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
@@ -165,7 +166,7 @@ class Roster:
         raw: Rows,
         features: Features | None = None,
         *,
-        explain: bool = False,
+        explain: int = 0,
     ) -> Result:
         """Predict, score and learn, event by event; see `Progressive.process`.
 
@@ -176,10 +177,10 @@ class Roster:
         features
             Those that are watched for drift.
         explain
-            Whether each prediction is explained too.
+            How many contributions the explanation of each prediction keeps; 0: none is made.
         """
         if not self._shadows:
-            return self._machine.process(rows, events, raw if explain else None, features)
+            return self._machine.process(rows, events, _explaining(raw, explain), features)
         parts: list[Result] = []
         sizes = rows.sizes(by_character=self._machine.join.rules == 1)
         streams = [one_by_one(events)]
@@ -199,18 +200,18 @@ class Roster:
                 self._correct(plan.correction)
         return joined(parts, list(self._machine.join.labels))
 
-    def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: bool) -> Result:
+    def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: int) -> Result:
         """The steps of one plan, by everyone."""
         asked = Asked(plan, self._machine.join.labels, len(rows))
         earlier = Earlier(asked, self._machine.waiting)
-        why = raw if explain and self.champion == MODEL else None
-        own = self._machine.run(plan, rows, why, features)
+        why = _explaining(raw, explain)
+        own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)
         answers = {MODEL: earlier.answers(own)}
         for name, shadow in self._shadows.items():
-            told = explain and name == self.champion
+            told = why if name == self.champion else None
             answers[name] = shadow.follow(asked, plan, raw, told)
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
-        return _spoken(asked, plan.events, answers, first, turns, explain)
+        return _spoken(asked, plan.events, answers, first, turns, explain > 0)
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
         """The steps behind which an alarm has the champion chosen."""
@@ -343,6 +344,10 @@ def _pair(
     """What `Comparison.advance` takes of two."""
     one, other = answers[champion], answers[challenger]
     return one.right, other.right, one.brier, other.brier
+
+
+def _explaining(raw: Rows, shares: int) -> Explaining | None:
+    return Explaining(raw, shares) if shares else None
 
 
 def _spoken(

@@ -16,6 +16,7 @@ from stream.base import Learner, Predictions
 from stream.block import LEARN, PREDICT, Floats, Rows
 from stream.evaluate.compare import brier
 from stream.evaluate.decided import DecidedProgressive
+from stream.evaluate.explained import Explaining
 from stream.evaluate.pending import Waiting
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
@@ -143,15 +144,15 @@ class Shadow:
     def learner(self) -> Learner:
         return self.machine.learner
 
-    def follow(self, asked: Asked, plan: Plan, raw: Rows, explain: bool = False) -> Answers:
+    def follow(self, asked: Asked, plan: Plan, raw: Rows, why: Explaining | None = None) -> Answers:
         """Execute the steps of the model's plan that it can.
 
         Parameters
         ----------
         raw
             The plan's rows as they came, before any learner prepared them.
-        explain
-            Whether each prediction is explained too, where the learner can.
+        why
+            With it each prediction is explained too, where the learner can.
         """
         self._grow()
         earlier = Earlier(asked, self.machine.waiting, self._standing)
@@ -162,8 +163,8 @@ class Shadow:
             rows.blank(refused)
         taken = self._taken(asked, refused)
         own = self._part(plan, taken, set(refused))
-        explain = explain and type(self.learner).explain_rows is not Learner.explain_rows
-        result = self.machine.run(own, rows, raw if explain else None)
+        explains = type(self.learner).explain_rows is not Learner.explain_rows
+        result = self.machine.run(own, rows, why if explains else None)
         for slot, row in plan.kept.items():
             self._standing[slot] = REFUSED if row in refused else HELD
         unsaid = ~taken[asked.steps]

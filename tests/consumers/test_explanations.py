@@ -9,8 +9,11 @@ import pytest
 
 from consumers.config import parse
 from consumers.errors import ConfigError
+from consumers.lineup import Lineup
 from consumers.models import build, explained
 from consumers.records import Record
+from stream.drift import DriftRule, MonitorRule
+from stream.evaluate.roster import MODEL
 from tests.consumers.feeds import NOW, batch, seen, shard, told
 
 
@@ -55,6 +58,24 @@ def test_shares_are_the_largest_and_add_up() -> None:
         assert sum(sorted(shares)) == pytest.approx(why["log_odds"], rel=1e-9, abs=1e-12)
         assert [abs(s) for s in shares] == sorted((abs(s) for s in shares), reverse=True)
         assert {prediction["prediction"], why["against"]} == {"p", "q"}
+
+
+@pytest.mark.parametrize("drift", [False, True])
+@pytest.mark.parametrize("champion", [MODEL, "rival"])
+def test_no_more_shares_are_held_than_are_written(drift, champion) -> None:
+    """A commit of long texts would hold a hundred bytes a word until it is encoded."""
+    rule = {"drift": DriftRule((MonitorRule("error", "DDM", {}),))} if drift else {}
+    machine = shard(explain=2, **rule)
+    lineup = Lineup({"rival": {"type": "GaussianBayes", "parameters": {}}}, 1e300)
+    machine.line_up(lineup)
+    machine.line_up(lineup, champion)
+
+    outcome = machine.process(batch(records_of(30)), NOW)
+
+    held = [why for why in outcome.result.explanations if why is not None]
+    assert len(held) > 20
+    assert {len(why.contributions) for why in held} == {2}
+    assert any(why.log_odds != sum(why.contributions.values()) for why in held)
 
 
 @pytest.mark.parametrize("name", ["KNNClassifier", "river:tree.HoeffdingTreeClassifier"])

@@ -22,6 +22,7 @@ from stream import (
     StateError,
 )
 from stream.drift import DriftRule, MonitorRule
+from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Events, Progressive
 from stream.join import LabelJoin
 from stream.state import State
@@ -101,7 +102,7 @@ def process(machine: Progressive, events: list[Event], start: int = 0, explain=F
     """One call; alarms are told at start + event."""
     rows, told, features = given(events, start)
     prepared = machine.learner.prepare(rows)
-    result = machine.process(prepared, told, rows if explain else None, features)
+    result = machine.process(prepared, told, Explaining(rows, 9) if explain else None, features)
     alarms = [(start + at, *alarm) for at, *alarm in result.alarms]
     return Run(result.predictions.dicts(), alarms)
 

@@ -66,7 +66,7 @@ def columns(events: list[Event]) -> Rows:
     return rows
 
 
-def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: bool = False):
+def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: int = 0):
     """Process events in calls that end at `cuts`; the whole result."""
     parts = []
     for first, stop in pairwise([0, *sorted(cuts), len(events)]):
@@ -312,13 +312,13 @@ def test_champion_explains_what_it_says() -> None:
     events = uneven(300)
     going = roster(threshold=20.0)
     going.enroll("bayes", GaussianBayes(), 0)
-    said = run(going, events, explain=True)
+    said = run(going, events, explain=9)
     plain = roster(threshold=20.0)
     plain.enroll("bayes", GaussianBayes(), 0)
     again = run(plain, events)
     at = said.promotions[0].prediction
-    theirs = run(roster(GaussianBayes()), events, explain=True)
-    models = run(roster(), events, explain=True)
+    theirs = run(roster(GaussianBayes()), events, explain=9)
+    models = run(roster(), events, explain=9)
 
     assert said.promotions == again.promotions
     assert np.array_equal(said.predictions.proba, again.predictions.proba)
@@ -331,7 +331,7 @@ def test_refused_label_is_told_by_its_event_while_one_is_explained_at_a_time() -
     going = roster(threshold=20.0)
     going.enroll("bayes", GaussianBayes(), 0)
     events = [Event("a", {"a": 1.0}, "p"), Event("b", {"a": 1.0}), Event("b", None, 7)]
-    said = run(going, [*events, Event("c", {"a": 2.0})], explain=True)
+    said = run(going, [*events, Event("c", {"a": 2.0})], explain=9)
 
     assert said.rejected == {2: "label_kind"}
     assert len(said.predictions) == len(said.explanations or []) == 3
@@ -360,7 +360,7 @@ def test_champion_without_explanations_gives_none() -> None:
     going.enroll("neighbours", KNNClassifier(window=9), 0)
     run(going, uneven(30))
     going.promote("neighbours")
-    said = run(going, [Event(f"x{i}", {"a": 1.0}) for i in range(2)], start=99, explain=True)
+    said = run(going, [Event(f"x{i}", {"a": 1.0}) for i in range(2)], start=99, explain=9)
 
     assert said.explanations == [None, None]
     assert len(said.predictions) == 2
