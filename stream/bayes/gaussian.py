@@ -435,15 +435,17 @@ def _one_scale(
 ) -> tuple[Moments, Moments, Floats]:
     """Both moments, and the distance of their anchors, in the scale that both together need.
 
-    j: where b's features `kept` are in a.
+    j: where b's features `kept` are in a. A mean is far where the anchor is of an unlearned record.
     """
-    far = np.abs(shift) >= kernels.NEAR
-    tiny = (shift != 0.0) & ~far
+    size, varied, ordinary = np.abs(shift), np.zeros(j.size, bool), np.zeros(j.size, bool)
     for of, at in (a, j), (b, kept):
-        varied = of.total_m2[at] > 0.0
-        far |= varied & (of.scale[at] == 1.0)
-        tiny |= varied & (of.scale[at] != 1.0)
-    scale = np.where(tiny & ~far, kernels.MAGNIFIED, 1.0)
+        means = np.vstack((of.total_mean, of.mean))[:, at]
+        size = np.maximum(size, np.abs(means).max(axis=0) / of.scale[at])
+        varies = (np.vstack((of.total_m2, of.m2))[:, at] > 0.0).any(axis=0)
+        varied |= varies
+        ordinary |= varies & (of.scale[at] == 1.0)
+    near = (size < kernels.NEAR) & ~ordinary
+    scale = np.where(near & (varied | (size > 0.0)), kernels.MAGNIFIED, 1.0)
     mine, theirs = a.scale.copy(), b.scale.copy()
     mine[j], theirs[kept] = scale, scale
     return rescaled(a, mine), rescaled(b, theirs), shift * scale

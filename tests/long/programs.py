@@ -1,13 +1,15 @@
 """Random programs over ragged records: python -m tests.long.programs [--programs 50000] [--seed 1].
 
 Three in four run in every way that must change no bit (`tests.programs.ways`), of every learner in
-turn; one in four is compared with an oracle of a hundred digits (`tests.programs.against`).
+turn; one in four is compared with an oracle of a hundred digits (`tests.programs.against`). A
+warning is a finding, as an exception is.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -59,17 +61,26 @@ def run(numbers: range) -> tuple[Counter[str], list[str]]:
         exact = n % 4 == 3
         family = ORACLES[n // 4 % len(ORACLES)] if exact else families[(n - n // 4) % len(families)]
         counts[f"{family} against the oracle" if exact else family] += 1
-        try:
-            if exact:
-                out = compared(family, n)
-                counts["asked"] += out.asked
-                counts["sure"] += out.sure
-                wrong += out.wrong
-            else:
-                wrong += program(family, n)
-        except Exception as error:  # a crash is a finding, not the end
-            wrong.append(f"state: {family} {n}: {type(error).__name__}: {error}")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                if exact:
+                    out = compared(family, n)
+                    counts["asked"] += out.asked
+                    counts["sure"] += out.sure
+                    wrong += out.wrong
+                else:
+                    wrong += program(family, n)
+            except Exception as error:  # a crash is a finding, not the end
+                wrong.append(f"state: {family} {n}: {type(error).__name__}: {error}")
+        wrong += sorted({f"state: {family} {n}: {_short(each)}" for each in warned})
     return counts, wrong
+
+
+def _short(warning: warnings.WarningMessage) -> str:
+    """What was warned of, and where."""
+    kind = warning.category.__name__
+    return f"{kind}: {warning.message} ({os.path.basename(warning.filename)}:{warning.lineno})"
 
 
 if __name__ == "__main__":

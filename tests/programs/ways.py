@@ -4,7 +4,8 @@ By ones, in one block, in random blocks; with the learner saved and loaded, pick
 between; with the records a caller happens to ask about beside them. What is compared is each
 prediction, with its classes in their order, and the fingerprint of the state at the end; then the
 same after records were taken back, another learner was merged and more was learned, for what a way
-left in memory beside the state may show only then. At last several threads ask at once.
+left in memory beside the state may show only then. No state may hold an infinity, which would
+poison all later answers. At last several threads ask at once.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def differences(learner: Learner, stream: Stream, seed: int) -> list[str]:
     """What some way says or keeps that one-record calls do not."""
     said, model = reference(learner, stream)
     kept, wrong = model.fingerprint(), []
+    wrong += infinite(model)
     later = aftermath(model, stream, Random(seed))
+    wrong += infinite(model)
     for name, way in WAYS.items():
         other, after = way(learner.clone(), stream, Random(seed))
         odd = sum(a != b for a, b in zip(said, other, strict=True))
@@ -142,6 +145,13 @@ def aftermath(learner: Learner, stream: Stream, rng: Random) -> list[Any]:
         out.append(_outcome(lambda row=row: learner.learn_one(*_record(stream, row))))
     out.append([list(one.items()) for one in learner.predict_proba_many(stream.xs[:20]).dicts()])
     return [*out, learner.overflows, learner.fingerprint()]
+
+
+def infinite(learner: Learner) -> list[str]:
+    """The arrays of the state that hold an infinity: its answers would be lost for good."""
+    arrays = learner.to_state().arrays.items()
+    odd = [name for name, a in arrays if a.dtype.kind == "f" and np.isinf(a).any()]
+    return [f"state: {name} holds an infinity" for name in odd]
 
 
 def at_once(learner: Learner, stream: Stream) -> list[str]:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from stream import GaussianNB
+from tests.long import programs
 from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
 from tests.programs.exact import GaussianOracle
 from tests.programs.learners import FAMILIES
 from tests.programs.records import Step, Stream
-from tests.programs.ways import differences, program
+from tests.programs.ways import differences, infinite, program
 
 PROGRAMS, COMPARED = 8, 14  # of each family
 
@@ -68,3 +69,27 @@ def test_the_oracle_finds_a_variance_that_is_a_little_wrong() -> None:
         oracle.learn(x, y, 1.0)
 
     assert off > 20
+
+
+def test_a_warning_of_a_program_is_a_finding(monkeypatch) -> None:
+    """An overflow that numpy only warns of has poisoned something."""
+
+    def overflowing(family: str, n: int) -> list[str]:
+        np.float64(1e300) * np.float64(1e300)
+        return []
+
+    monkeypatch.setattr(programs, "program", overflowing)
+    _, wrong = programs.run(range(1))
+
+    assert len(wrong) == 1
+    assert "gaussian 0: RuntimeWarning: overflow" in wrong[0]
+
+
+def test_the_programs_find_a_state_that_is_infinite() -> None:
+    """Their own test: such a learner answers alike in every way of running it."""
+    model = GaussianNB()
+    for v in (0.0, 1.0):
+        model.learn_one({"v": v}, "a")
+    model._gaussian._cells[0, 4, 0] = np.inf
+
+    assert infinite(model) == ["state: gaussian/total_m2 holds an infinity"]

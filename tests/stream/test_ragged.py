@@ -26,6 +26,7 @@ from stream import (
     State,
 )
 from stream.block import PREDICT_THEN_LEARN
+from tests.programs.ways import infinite
 
 
 def in_one_block(learner: Learner, xs: list, ys: list) -> list[dict]:
@@ -248,6 +249,58 @@ def test_a_large_value_after_tiny_ones_is_learned_all_the_same() -> None:
         for v in (5.0, 7.0, 6.0):
             merged.unlearn_one({"v": v}, "b")
         assert merged.classes == ["a"]
+
+
+FAR_ANCHORS = [
+    GaussianNB,
+    lambda: GaussianNB(half_life=50),
+    MixedNB,
+    GaussianBayes,
+    lambda: GaussianBayes("diagonal"),
+    lambda: GaussianBayes("pooled", ridge=0),
+    MixedBayes,
+]
+
+
+@pytest.mark.parametrize("make", FAR_ANCHORS)
+@pytest.mark.parametrize("far", [1e100, -1e60, 1.0])
+def test_tiny_values_after_a_far_one_are_not_magnified_with_it(make, far) -> None:
+    """The anchor's record was unlearned: all squares are 0, but what is left lies far from it."""
+    for merged in (False, True):
+        model, tiny, whole = make(), make(), make()
+        model.learn_one({"v": 0.0}, "a")
+        for each in (model, whole):
+            each.learn_one({"v": far}, "a")
+        model.unlearn_one({"v": 0.0}, "a", age=1)
+        for v in (1e-170, 2e-170, 0.0):
+            (tiny if merged else model).learn_one({"v": v}, "b")
+            whole.learn_one({"v": v}, "b")
+        if merged:
+            model.merge(tiny)
+        for each in (model, whole):
+            each.learn_one({"v": far * 0.9}, "a")
+
+        assert infinite(model) == []
+        for v in (far, 0.0, 1e-170, far / 2):
+            answer = model.predict_proba_one({"v": v})
+            assert answer == pytest.approx(whole.predict_proba_one({"v": v}), rel=1e-6, abs=1e-9)
+
+
+def test_tiny_values_after_a_class_of_its_own_spread_keep_it() -> None:
+    """Over all classes only rounding was left of the squares, but not of this class's own."""
+    model = GaussianNB()
+    for v in (0.0, -1.0, 1.0):
+        model.learn_one({"v": v}, "a")
+    for v in (-1e9, 1e9):
+        model.learn_one({"v": v}, "b")
+    for v in (1e9, -1e9):
+        model.unlearn_one({"v": v}, "b")
+    assert model._gaussian.moments.total_m2 == [0.0]
+    for v in (1e-70, 2e-70):
+        model.learn_one({"v": v}, "c")
+
+    assert infinite(model) == []
+    assert model.variances["a"]["v"] == pytest.approx(2 / 3)
 
 
 def test_merging_tiny_values_into_constant_ones_keeps_them() -> None:

@@ -115,7 +115,9 @@ def log_scale(scale: float) -> float:
 def fit_scale(size: float, j: int, s: Any) -> None:
     """Give feature j the scale it needs with a value at this distance from its anchor."""
     old, new = s.scale[j], s.scale[j]
-    if old == 1.0 and 0.0 < size < NEAR and s.total_m2[j] == 0.0:  # all equal so far
+    # The extremes are of all ever learned: where only what is far was kept, squares are 0 too.
+    constant = s.total_m2[j] == 0.0 and s.low[j] > -NEAR and s.high[j] < NEAR
+    if old == 1.0 and 0.0 < size < NEAR and constant:
         new = MAGNIFIED
     elif old != 1.0 and size >= NEAR:
         new = 1.0

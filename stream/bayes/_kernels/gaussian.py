@@ -268,11 +268,23 @@ def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
 
 
 @njit(cache=True)
+def fits(j: int, k: int, s: Any) -> bool:
+    """Whether what lane k of chunk j holds in scale 1 may be magnified: all equal, near the anchor.
+
+    The anchor may be far, as that of a record that was unlearned.
+    """
+    for a in range(HEAD, s.shape[1], PER_CLASS):
+        if s[j, a + 2, k] != 0.0 or abs(s[j, a + 1, k]) >= NEAR:
+            return False
+    return True
+
+
+@njit(cache=True)
 def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
     """Give the lanes of chunk j the scale they need with the row at xs[i]; see the first lines."""
     for k in range(LANES):
         size, old, new = abs(xs[i + uint64(k)] - s[j, 0, k]), s[j, 1, k], s[j, 1, k]
-        if old == 1.0 and 0.0 < size < NEAR and s[j, HEAD + 2, k] == 0.0:  # all equal so far
+        if old == 1.0 and 0.0 < size < NEAR and fits(j, k, s):
             new = MAGNIFIED
         elif old != 1.0 and size >= NEAR:
             new = 1.0
