@@ -6,14 +6,17 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consumers.cli import main
 from consumers.commands.produce import send
 from consumers.feed import due_seconds
-from consumers.records import Outgoing, Partition, Record
+from consumers.records import RECORD_BYTES, Outgoing, Partition, Record, record_bytes
 from consumers.transports import open_log
 from consumers.transports.memory import MemoryLog
 
@@ -357,3 +360,24 @@ def test_long_work_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: S
 
     err = capsys.readouterr().err
     assert err == "200 of 1,200 records written\n1,100 of 1,200 records written\n"
+
+
+@given(st.lists(st.integers(0, 40), max_size=60), st.integers(1, 12), st.integers(1, 100))
+def test_chunk_ends_at_its_bytes_or_its_count(sizes, most, most_bytes) -> None:
+    """Every record once, in order; a chunk passes its bytes by one record at most."""
+    chunks: list[list[Outgoing]] = []
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{send.__module__}.CHUNK", most)
+        patch.setattr(f"{send.__module__}.CHUNK_BYTES", most_bytes + RECORD_BYTES)
+        log: Any = SimpleNamespace(append=chunks.append)
+        send(log, (Outgoing("t", None, b"x" * n) for n in sizes))
+
+    assert [len(out.value or b"") for chunk in chunks for out in chunk] == sizes
+    for chunk in chunks:
+        held = [record_bytes(out.key, out.value) for out in chunk]
+        assert 1 <= len(chunk) <= most
+        assert sum(held[:-1]) < most_bytes + RECORD_BYTES
+    for chunk in chunks[:-1]:  # and none ends before it must
+        held = [record_bytes(out.key, out.value) for out in chunk]
+        assert len(chunk) == most or sum(held) >= most_bytes + RECORD_BYTES
