@@ -229,6 +229,7 @@ class GaussianPart(Part):
         j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
+        far = dict(zip(kept.tolist(), np.abs(shift).tolist(), strict=True))
         a, b, shift = _one_scale(a, b, shift, j, kept)
         for weights in (a.n, a.m2, a.total_n, a.total_m2):
             weights *= fade
@@ -240,8 +241,12 @@ class GaussianPart(Part):
             (a.total_n[j], a.total_mean[j], a.total_m2[j]), everywhere
         )
         self._take(a._replace(unit=b.unit))
-        for name in {*other._taken} & {*self._features}:
-            self._taken[name] = max(self._taken.get(name, 0.0), other._taken[name])
+        # Means less another anchor are rounded as if values that far away had been taken back.
+        for k, apart in far.items():
+            name = other._features.values[k]
+            size = max(self._taken.get(name, 0.0), other._taken.get(name, 0.0), apart)
+            if size > 0.0:
+                self._taken[name] = size
 
     def n_parameters(self, classes: int) -> int:
         return 2 * classes * len(self._features)

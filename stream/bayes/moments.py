@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 SLACK = 1e-6
+UNDERFLOW = 1e-150
 SINGULAR = 1e-26  # as in the kernels
 
 
@@ -128,11 +129,11 @@ def too_far(
     """Whether a value would take more than twice out of the squares than is in them.
 
     v, mean: less the anchor. Twice, and a millionth of the largest value that was ever taken back:
-    the rest is rounding. slack: as in `before`.
+    the rest is rounding. slack: as in `before`. The square of what is below `UNDERFLOW` is 0.
     """
     left, _, root = before(v, w, slack, n, mean)
     root = abs(root) if left else abs(v - mean)
-    return root > sqrt(2.0 * squares) + SLACK * largest * sqrt(n)
+    return root > sqrt(2.0 * squares) + (SLACK * largest + UNDERFLOW) * sqrt(n)
 
 
 def solved(rows: Floats, b: Floats) -> Floats | None:

@@ -1,8 +1,9 @@
 """Random programs over ragged records: python -m tests.long.programs [--programs 50000] [--seed 1].
 
 Three in four run in every way that must change no bit (`tests.programs.ways`), of every learner in
-turn; one in four is compared with an oracle of a hundred digits (`tests.programs.against`). A
-warning is a finding, as an exception is.
+turn. One in eight is compared with an oracle of a hundred digits (`tests.programs.against`), and
+one in eight merges and takes back in any order (`tests.programs.merges`). A warning is a finding,
+as an exception is.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from tests.long.table import Row, options_of, report, say
 from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
 from tests.programs.learners import FAMILIES
+from tests.programs.merges import FAMILIES as MERGED
+from tests.programs.merges import merged
 from tests.programs.ways import program
 
 CHUNK = 100  # programs
+KINDS = {3: (compared, " against the oracle", ORACLES), 7: (merged, " merged", MERGED)}
 
 
 def main() -> int:
@@ -56,16 +60,15 @@ def run(numbers: range) -> tuple[Counter[str], list[str]]:
     """How many of each kind ran, and what was violated."""
     counts: Counter[str] = Counter(sure=0, asked=0)
     wrong: list[str] = []
-    families = tuple(FAMILIES)
     for n in numbers:
-        exact = n % 4 == 3
-        family = ORACLES[n // 4 % len(ORACLES)] if exact else families[(n - n // 4) % len(families)]
-        counts[f"{family} against the oracle" if exact else family] += 1
+        compare, what, families = KINDS.get(n % 8, (None, "", tuple(FAMILIES)))
+        family = families[(n // 8 if compare else n - n // 4) % len(families)]
+        counts[f"{family}{what}"] += 1
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
-                if exact:
-                    out = compared(family, n)
+                if compare is not None:
+                    out = compare(family, n)
                     counts["asked"] += out.asked
                     counts["sure"] += out.sure
                     wrong += out.wrong

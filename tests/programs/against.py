@@ -41,7 +41,7 @@ from tests.programs.learners import HALF_LIVES, PRIORS, RIDGES, SMOOTHING
 from tests.programs.nearest import NearestOracle
 from tests.programs.records import NUMBERS, Stream, stream_of
 
-__all__ = ["FAMILIES", "Compared", "compared"]
+__all__ = ["FAMILIES", "Compared", "ask", "compared", "pair"]
 
 JOINT = (GaussianBayes, MixedBayes)
 METRICS = ["auto", "euclidean", "heom", "manhattan", "chebyshev", "minkowski", "cosine", "hamming"]
@@ -104,7 +104,7 @@ class MixedOracle(Oracle):
         return value, error
 
 
-def _pair(rng: Random, family: str) -> tuple[Learner, Oracle]:
+def pair(rng: Random, family: str) -> tuple[Learner, Oracle]:
     """A learner and its oracle, with the same random parameters."""
     shared: dict[str, Any] = {
         "half_life": rng.choice(HALF_LIVES),
@@ -168,7 +168,7 @@ KINDS = {
 def compared(family: str, seed: int) -> Compared:
     """One random program of a family."""
     rng = Random(f"{family} against the oracle {seed}")
-    learner, oracle = _pair(rng, family)
+    learner, oracle = pair(rng, family)
     # Without gaps records can be taken back.
     whole = family in ("covariance", "mixed_bayes") and rng.random() < 0.5
     numbers = {k: v for k, v in NUMBERS.items() if k != "constant"} if whole else None
@@ -211,7 +211,7 @@ def _learn(
     for i, step in enumerate(stream.steps):
         x = stream.xs[step.row]
         if i in chosen:
-            _ask(learner, oracle, x, out, f"{name} at step {i}")
+            ask(learner, oracle, x, out, f"{name} at step {i}")
         if step.op != PREDICT:
             learner.learn_one(x, stream.ys[step.row], stream.ws[step.row])
             oracle.learn(x, stream.ys[step.row], stream.ws[step.row])
@@ -246,7 +246,7 @@ def _merged(
         out.wrong.append(f"state: {name}: merged at {at}: classes {first.classes}")
     oracle.rough = True
     for x in rng.sample(stream.xs, min(2, len(stream.xs))):
-        _ask(first, oracle, x, out, f"{name} merged at {at}")
+        ask(first, oracle, x, out, f"{name} merged at {at}")
     oracle.rough = False
 
 
@@ -294,10 +294,10 @@ def _unlearned(
         out.wrong.append(f"state: {name}: classes {model.classes}, not {oracle.classes()}")
         return
     for x in rng.sample(stream.xs, min(2, len(stream.xs))):
-        _ask(model, oracle, x, out, f"{name} after taking back")
+        ask(model, oracle, x, out, f"{name} after taking back")
 
 
-def _ask(learner: Learner, oracle: Oracle, x: Any, out: Compared, where: str) -> None:
+def ask(learner: Learner, oracle: Oracle, x: Any, out: Compared, where: str) -> None:
     said, answer = learner.predict_proba_one(x), oracle.answer(x)
     out.asked += 1
     if set(said) != set(answer.posterior):

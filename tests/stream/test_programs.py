@@ -13,6 +13,8 @@ from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
 from tests.programs.exact import GaussianOracle
 from tests.programs.learners import FAMILIES
+from tests.programs.merges import FAMILIES as MERGED
+from tests.programs.merges import merged
 from tests.programs.records import Step, Stream
 from tests.programs.ways import differences, infinite, program
 
@@ -42,6 +44,15 @@ def test_answers_are_right_to_the_digits_there_are(family) -> None:
 
     assert [line for each in found for line in each.wrong] == []
     assert sum(each.sure for each in found) > 0.5 * sum(each.asked for each in found)
+
+
+@pytest.mark.parametrize("family", MERGED)
+def test_merging_and_taking_back_in_any_order_is_learning_what_is_left(family) -> None:
+    """Values at the ends of a double; a third of the answers and more can be decided."""
+    found = [merged(family, seed) for seed in range(25)]
+
+    assert [line for each in found for line in each.wrong] == []
+    assert sum(each.sure for each in found) > 0.3 * sum(each.asked for each in found) > 0
 
 
 def test_the_programs_find_a_learner_whose_blocks_differ() -> None:

@@ -303,6 +303,31 @@ def test_tiny_values_after_a_class_of_its_own_spread_keep_it() -> None:
     assert model.variances["a"]["v"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize("far", [1e12, 1e100])
+def test_what_was_merged_with_a_far_anchor_can_be_taken_back(far) -> None:
+    """A mean less another anchor is rounded as that anchor is."""
+    for make in (GaussianNB, MixedNB, GaussianBayes):
+        one, other = make(), make()
+        one.learn_one({"v": 0.1}, "a")
+        other.learn_one({"v": far}, "b")
+        other.learn_one({"v": 0.3}, "a")
+        one.merge(other)
+        one.unlearn_one({"v": 0.3}, "a")
+        one.unlearn_one({"v": far}, "b")
+
+        assert one.classes == ["a"]
+
+
+def test_tiny_values_beside_large_ones_can_be_taken_back() -> None:
+    """The squares of their own differences are below the smallest double."""
+    model = GaussianNB()
+    for v, y in ((1e-170, "a"), (3e-170, "a"), (1.0, "b")):
+        model.learn_one({"v": v}, y)
+    model.unlearn_one({"v": 3e-170}, "a")
+
+    assert model.predict_one({"v": 0.0}) == "a"
+
+
 def test_merging_tiny_values_into_constant_ones_keeps_them() -> None:
     """Two learners of one value each: their distance is all there is to know."""
     for make in (GaussianNB, GaussianBayes):
