@@ -21,6 +21,7 @@ __all__ = [
     "DEAD_LETTER_REASONS",
     "ConfigError",
     "DeadLetterReason",
+    "DivergedError",
     "FencedError",
     "HeadwaterError",
     "InputChangedError",
@@ -78,6 +79,10 @@ class TransportError(HeadwaterError):
 
 class RecordTooLargeError(TransportError):
     """The topic does not take a record as large as this one."""
+
+
+class DivergedError(TransportError):
+    """A replay does not go as it was journaled, although the log gives the same records."""
 
 
 class UnreadableCodecError(TransportError):

@@ -7,12 +7,12 @@ Nothing is written here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from consumers.errors import TransportError
+from consumers.errors import DivergedError, TransportError
 from consumers.journal import (
     Check,
     Entry,
@@ -220,6 +220,7 @@ def steps(
 
 def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> Iterator[Outcome]:
     """Process an entry, in as many pieces as it was read in; what came of each."""
+    _check_positions(entry, live.shard.positions)
     check, before, last = Check(entry), Before(), list[Outcome]()
     live.shape = entry.shape or live.shape
     for batch in pieces:
@@ -285,6 +286,18 @@ def move(entry: Journaled, positions: dict[Partition, int]) -> None:
             positions.pop(Partition(*gone), None)
 
 
+def _check_positions(entry: Entry, positions: Mapping[Partition, int]) -> None:
+    """Ranges tile: a shard that stands elsewhere is not the one that was journaled."""
+    for r in entry.ranges:
+        at = positions.get(Partition(r.topic, r.partition), 0)
+        if at != r.first:
+            raise DivergedError(
+                f"journal entry {entry.seq} goes on at {r.topic}[{r.partition}] offset {r.first}, "
+                f"expected the shard there, it is at {at}; replay from an older snapshot or from "
+                "the beginning"
+            )
+
+
 def _check_chain(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
     """Whether the shard said and scored what it did when the entry was written, bit for bit."""
     if live.chain == entry.chain:
@@ -293,7 +306,7 @@ def _check_chain(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
         live.diverged = live.diverged or entry.seq
         live.chain = entry.chain
         return
-    raise TransportError(
+    raise DivergedError(
         f"journal entry {entry.seq}: its records give other predictions than they gave then; "
         "this program, its libraries or the processor differ from those that wrote it: run it "
         "there, or start under a new name"

@@ -18,7 +18,7 @@ from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.errors import ConfigError, RecordError, TransportError
+from consumers.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.inputs import Decision, settle
 from consumers.journal import Entry, Identity, Range
@@ -205,15 +205,43 @@ def _rebuilt(
     end: int,
     progress: Progress,
 ) -> Live:
-    identity = origin.identity
-    store = store.of(mark_of(identity)) if store is not None else None
-    live, ahead = _from_snapshot(config, origin, found, store) or _from_nothing(
-        config, found, origin, () if store is None else store.refused
-    )
+    refused: tuple[str, ...] = ()
     if store is not None:
-        live.refused = tuple(store.refused)
+        own = store.of(mark_of(origin.identity))
+        for live, ahead in _from_snapshots(config, origin, found, own):
+            loaded = live.position
+            try:
+                replay(log, found, live, end, ahead, progress)
+            except _DIVERGED as error:
+                # The journal outranks a snapshot: an older one, or all records, may agree with it.
+                why = f"its replay fails ({_line(error)}); an older one is tried"
+                own.refused.append(f"snapshot at {loaded}: {why}")
+                continue
+            live.refused = tuple(own.refused)
+            return live
+        refused = tuple(own.refused)
+    live, ahead = _from_nothing(config, found, origin, refused)
+    live.refused = refused
     replay(log, found, live, end, ahead, progress)
     return live
+
+
+# What a replay ends with where the state it began with is not the one that was journaled: other
+# predictions, or whatever a learner does with numbers that it never wrote.
+_DIVERGED = (
+    DivergedError,
+    StateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, DivergedError) else f"{type(error).__name__}: {error}"
 
 
 def _from_nothing(
@@ -311,13 +339,11 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
         yield from fetched.values
 
 
-def _from_snapshot(
-    config: Config, origin: Origin, found: Sources, store: SnapshotStore | None
-) -> tuple[Live, Course] | None:
-    """The newest good snapshot from which the journal can be followed, loaded, and what lies
-    ahead of it."""
-    if store is None:
-        return None
+def _from_snapshots(
+    config: Config, origin: Origin, found: Sources, store: SnapshotStore
+) -> Iterator[tuple[Live, Course]]:
+    """The good snapshots from which the journal can be followed, the newest first, loaded, and
+    what lies ahead of each."""
     identity = origin.identity
     for about, state in store.newest(origin.objection):
         shard = _empty(config, identity, found)
@@ -338,8 +364,7 @@ def _from_snapshot(
         live.topics, live.tails = dict(about.topics), _tails(origin, about)
         if store.copied is not None:
             live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
-        return live, ahead
-    return None
+        yield live, ahead
 
 
 def _tails(origin: Origin, about: About) -> dict[Partition, Range]:

@@ -32,6 +32,7 @@ LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
 RECOVERED = "tests/consumers/test_recovery.py"
+FORGED = "tests/consumers/test_snapshots_forged.py"
 
 MUTANTS = (
     Mutant(
@@ -226,5 +227,19 @@ MUTANTS = (
         " or not hmac.compare_digest(found, data[-32:])",
         "",
         ("tests/consumers/test_snapshots.py::test_random_flips_are_refused",),
+    ),
+    Mutant(
+        "a snapshot that does not replay costs time only",
+        "consumers/recovery.py",
+        "            except _DIVERGED as error:\n",
+        "            except ZeroDivisionError as error:\n",
+        (f"{FORGED}::test_older_snapshot_is_taken_where_the_newest_does_not_replay",),
+    ),
+    Mutant(
+        "a shard stands where its next entry begins",
+        HISTORY,
+        "        if at != r.first:\n",
+        "        if False:\n",
+        (f"{FORGED}::test_shard_that_stands_elsewhere_is_named_not_the_log",),
     ),
 )

@@ -1,0 +1,132 @@
+"""Snapshots that somebody wrote, with a right checksum: the journal outranks them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from consumers import journal
+from consumers.errors import DivergedError
+from consumers.history import Live
+from consumers.journal import Entry
+from consumers.recovery import rebuild, sources
+from consumers.snapshots.format import from_bytes, to_bytes
+from stream.state import State
+from tests.consumers.conftest import MakeService, Service
+from tests.consumers.feeds import fill, phishing
+from tests.consumers.test_recovery import base_of, edited
+
+SEEDS = 6  # histories; each with as many forgeries
+
+
+def forged(data: bytes, random: Random) -> bytes:
+    """Some numbers of the state changed, its checksum computed again."""
+    told, state = from_bytes(data)
+    arrays = {name: a.copy() for name, a in state.arrays.items()}
+    header = msgspec.json.decode(msgspec.json.encode(dict(state.header)))
+    if random.random() < 0.3:
+        at = random.choice(header["shard"]["positions"])
+        at[2] = max(0, at[2] + random.choice([-7, -1, 1, 3, 10**6]))
+    else:
+        tables = [n for n, a in arrays.items() if a.dtype.kind == "f" and a.size]
+        tables.sort(key=lambda name: -arrays[name].size)
+        for name in tables[: random.randint(1, 4)]:
+            arrays[name][...] += random.choice([1.0, -1.0, 2.0**40, 1e-3])
+    return to_bytes(told, State(header, arrays))
+
+
+def history(make_service: MakeService, random: Random) -> Service:
+    """Commits and snapshots of any size, some runs stopped under way."""
+    service = make_service()
+    fill(service.log, phishing(random.randint(60, 200)))
+    sizes = {"max_records": random.randint(5, 40), "every_records": random.randint(20, 150)}
+    for stop_after in (random.randint(1, 4), random.randint(1, 4), None):
+        service.run(stop_after=stop_after, **sizes)
+    return service
+
+
+def rebuilt(service: Service) -> Live:
+    """From the snapshots there are."""
+    config = service.config()
+    found = sources(config, service.log)
+    end = service.ends("svc-journal")[0]
+    return rebuild(config, service.log, found, base_of(service), end=end)
+
+
+def followed(service: Service) -> list[Path]:
+    """Snapshots that journal entries follow; the others are removed."""
+    end = service.ends("svc-journal")[0]
+    position = {p: from_bytes(p.read_bytes())[0].position for p in service.snapshots()}
+    for path, at in position.items():
+        if at >= end:
+            path.unlink()
+    return [path for path, at in position.items() if at < end]
+
+
+def test_forged_snapshot_that_does_not_replay_costs_time_only(make_service) -> None:
+    """Any of them, changed at random: the start never ends, and says what the journal says."""
+    refused = 0
+    for seed in range(SEEDS):
+        random = Random(seed)
+        service = history(make_service, random)
+        whole, paths = service.rebuilt(), followed(service)
+        good = {path: path.read_bytes() for path in paths}
+        for _ in range(SEEDS):
+            chosen = random.sample(paths, random.randint(1, len(paths)))
+            for path in chosen:
+                path.write_bytes(forged(good[path], random))
+            live = rebuilt(service)
+            refused += len(live.refused)
+            assert live.chain == whole.chain
+            if live.snapshot is None:
+                assert live.shard.fingerprint() == whole.shard.fingerprint()
+            for path in chosen:
+                path.write_bytes(good[path])
+
+    assert refused > SEEDS
+
+
+def test_older_snapshot_is_taken_where_the_newest_does_not_replay(ran_thrice) -> None:
+    """One line says why; the state is that of the journal."""
+    *_, older, newest = followed(ran_thrice)
+    newest.write_bytes(shifted(newest.read_bytes()))
+    live = rebuilt(ran_thrice)
+
+    assert live.snapshot == from_bytes(older.read_bytes())[0].now
+    assert "its replay fails (journal entry" in live.refused[0]
+    assert "an older one is tried" in live.refused[0]
+    assert len(live.refused) == 1
+    assert live.shard.fingerprint() == ran_thrice.fingerprint()
+
+
+def shifted(data: bytes) -> bytes:
+    """A state that stands one record further than it was journaled."""
+    told, state = from_bytes(data)
+    header = msgspec.json.decode(msgspec.json.encode(dict(state.header)))
+    header["shard"]["positions"][0][2] += 1
+    return to_bytes(told, State(header, state.arrays))
+
+
+def test_shard_that_stands_elsewhere_is_named_not_the_log(ran_thrice) -> None:
+    """The records are those that were consumed: the message must not blame them."""
+    path = followed(ran_thrice)[-1]
+    path.write_bytes(shifted(path.read_bytes()))
+
+    assert "expected the shard there, it is at" in rebuilt(ran_thrice).refused[0]
+
+
+def test_replay_ends_where_no_snapshot_and_not_the_journal_agrees(ran, make_service) -> None:
+    """One other bit in the chain of an entry: each is tried, then the start ends."""
+    last = len(ran.records("svc-journal")) - 1
+    entry = journal.decode(ran.records("svc-journal")[last].value)
+    assert isinstance(entry, Entry)
+    wrong = msgspec.structs.replace(entry, chain=f"{int(entry.chain, 16) ^ 1:016x}")
+    service = edited(make_service, ran, "svc-journal", last, value=journal.encode(wrong))
+    shutil.copytree(ran.directory / "headwater-state", service.directory / "headwater-state")
+
+    with pytest.raises(DivergedError, match=f"entry {last}: its records give other predictions"):
+        rebuilt(service)
