@@ -14,12 +14,14 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
-from kafka.protocol.consumer import IsolationLevel
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.records import Fetched, Partition
 from consumers.transports.kafka_batches import Columns, columns
 
 __all__ = ["column_consumer"]
+
+_CONSUMER = -1  # as a request names who asks: a replica by its broker's number, or a consumer
 
 
 class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
@@ -61,7 +63,24 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
         fetcher._fetchable_partitions = lambda: [] if _unpolled(fetcher) else every()
     # This part of the client is not handed the option, and sleeps five times as long.
     consumer._cluster.config["retry_backoff_ms"] = consumer.config["retry_backoff_ms"]
+    _ask_as_consumer(fetcher._manager)
     return consumer
+
+
+def _ask_as_consumer(manager: Any) -> None:
+    """Have this client ask for offsets as a consumer, whatever it takes for the default.
+
+    kafka-python 3.1.0.dev leaves the replica's number out, which is 0: a broker answers replica 0
+    with the end of the log, of open transactions too, where a consumer gets the last stable offset.
+    """
+    send = manager.send
+
+    def sent(request: Any, *args: Any, **named: Any) -> Any:
+        if isinstance(request, ListOffsetsRequest):
+            request.replica_id = _CONSUMER
+        return send(request, *args, **named)
+
+    manager.send = sent
 
 
 def _unpolled(fetcher: Any) -> bool:

@@ -13,7 +13,8 @@ from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, InvalidTimestampError, KafkaError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult
-from kafka.protocol.consumer import IsolationLevel
+from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
@@ -21,7 +22,7 @@ from kafka.record.util import calc_crc32c
 from consumers.records import Outgoing
 from consumers.transports.kafka_batches import columns, one_by_one, written
 from consumers.transports.kafka_producer import Handed
-from consumers.transports.kafka_reader import _PartitionColumns
+from consumers.transports.kafka_reader import _ask_as_consumer, _PartitionColumns
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20
@@ -227,3 +228,16 @@ def test_batch_that_failed_tells_of_the_record_that_was_at_fault() -> None:
 
     assert isinstance(handed.exception, InvalidTimestampError)
     assert isinstance(expired.exception, KafkaTimeoutError)
+
+
+def test_offsets_are_asked_for_as_a_consumer_whatever_the_client_takes_for_the_default() -> None:
+    """A replica is told of records of open transactions; kafka-python 3.1.0.dev asks as one."""
+    asked: list[tuple[object, int]] = []
+    manager = SimpleNamespace(send=lambda request, node_id: asked.append((request, node_id)))
+    _ask_as_consumer(manager)
+    request, other = ListOffsetsRequest(replica_id=0), MetadataRequest()
+    manager.send(request, node_id=3)
+    manager.send(other, node_id=4)
+
+    assert asked == [(request, 3), (other, 4)]
+    assert request.replica_id == -1
