@@ -168,6 +168,7 @@ def replay(
     end: int,
     ahead: Course,
     progress: Progress = lambda done, total: None,
+    enough: Callable[[], bool] = lambda: False,
 ) -> None:
     """Bring the shard from its position to `end`, output muted.
 
@@ -179,14 +180,23 @@ def replay(
         What lies ahead of the shard up to there.
     progress
         Called with the records replayed and the records to replay.
+    enough
+        Asked before each entry; once it is true the shard stays where it is, short of `end`.
     """
     total = live.replayed + ahead.records
-    for _ in steps(log, found, live, end, ahead):
+    for _ in steps(log, found, live, end, ahead, enough=enough):
         progress(live.replayed, total)
 
 
 def steps(
-    log: Log, found: Sources, live: Live, end: int, ahead: Course, *, explain: int = 0
+    log: Log,
+    found: Sources,
+    live: Live,
+    end: int,
+    ahead: Course,
+    *,
+    explain: int = 0,
+    enough: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Entry, Outcome]]:
     """Each entry of the history up to `end` with what came of it, the shard having moved past it.
 
@@ -203,6 +213,8 @@ def steps(
         passed = [] if cut else [entry for _, entry in window if isinstance(entry, Entry)]
         with closing(_Reader(log, found, live.shard, passed)) as reader:
             for at, entry in window:
+                if not cut and enough():  # within what was cut out it is at no entry of the history
+                    return
                 if entry.seq != live.seq + 1:
                     raise TransportError(
                         f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "

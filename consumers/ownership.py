@@ -20,7 +20,7 @@ from consumers.errors import FencedError
 from consumers.fleet import Union, worst
 from consumers.inputs import Decision
 from consumers.runner import Runner
-from consumers.standby import Standby
+from consumers.standby import Follower, Standby
 from consumers.transports.protocol import Log, Member
 from consumers.web.app import Health
 from consumers.web.board import Board
@@ -48,7 +48,7 @@ class _Run:
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._standby, self._log = standby, opened()
-        # Waited for in the shard's own thread, behind its fence: a long replay holds nobody up.
+        # Waited for in the shard's own thread, behind its fence: what it replays holds nobody up.
         self.runner = Runner(
             config,
             self._log,
@@ -79,7 +79,7 @@ class Shared:
     config
         The whole configuration.
     opened
-        Opens the log; each shard has one of its own.
+        Opens the log; each shard it runs has one of its own, and the follower two.
     member
         This process in the group; closed at the end.
     stop
@@ -103,7 +103,8 @@ class Shared:
         self._begin = set(range(config.scale.shards)) if new_journal else set[int]()
         self._decisions = dict.fromkeys(range(config.scale.shards), decision)
         self._config, self._opened, self._member, self._stop = config, opened, member, stop
-        self._standbys = {n: self._follow(n) for n in range(config.scale.shards)}
+        self._follower = Follower(config, opened)
+        self._standbys = {n: self._follower.follow(n) for n in range(config.scale.shards)}
         self._runs: dict[int, _Run] = {}
         self._not_before: dict[int, float] = {}
         self._last: Health | None = None
@@ -149,9 +150,6 @@ class Shared:
         finally:
             self._close()
 
-    def _follow(self, shard: int) -> Standby:
-        return Standby(self._config, self._opened, shard)
-
     def _take(self, shard: int) -> None:
         if time.monotonic() < self._not_before.get(shard, 0.0):
             return
@@ -165,7 +163,7 @@ class Shared:
     def _ended(self, shard: int, run: _Run) -> None:
         """A run is over: because it was told so, because it was fenced, or by a fault."""
         del self._runs[shard]
-        self._standbys[shard] = self._follow(shard)
+        self._standbys[shard] = self._follower.follow(shard)
         if isinstance(run.error, FencedError):
             log.warning("shard %d: %s", shard, run.error)
             self._not_before[shard] = time.monotonic() + GRACE_SECONDS
@@ -181,8 +179,7 @@ class Shared:
         for run in runs:
             run.thread.join()
         self._member.close()
-        for standby in self._standbys.values():
-            standby.close()
+        self._follower.close()
         self._last = self._last or Health("stopped")
         failed = [r.error for r in runs if r.error and not isinstance(r.error, FencedError)]
         if failed and self._stop.is_set():

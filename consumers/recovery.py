@@ -36,15 +36,31 @@ from stream.join import RULES
 from stream.schema import Field, Schema
 
 __all__ = [
+    "DIVERGED",
     "about_of",
     "identity_in",
     "inputs_of",
+    "load",
     "rebuild",
     "recover",
     "say_again",
     "schema_from",
     "sources",
 ]
+
+
+# What a replay ends with where the state it began with is not the one that was journaled: other
+# predictions, or whatever a learner does with numbers that it never wrote.
+DIVERGED = (
+    DivergedError,
+    StateError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Partition, ...]:
@@ -129,8 +145,12 @@ def recover(
         live = rebuild(config, log, found, store, end=end, progress=progress)
     elif warm is not None and (ahead := _ahead_of(config, origin, found, warm)) is not None:
         warm.replayed, warm.rebuilt = 0, False
-        replay(log, found, warm, end, ahead, progress)
-        live = warm
+        try:
+            replay(log, found, warm, end, ahead, progress)
+            live = warm
+        except DIVERGED as error:  # it began with a snapshot too
+            live = _rebuilt(config, log, found, store, origin, end, progress)
+            live.news += (f"what was followed is not used: its replay fails ({_line(error)})",)
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
     say_again(log, live)
@@ -190,10 +210,42 @@ def rebuild(
     progress: Progress = lambda done, total: None,
 ) -> Live:
     """The shard as the journal describes it up to `end`; writes nothing."""
+    return _rebuilt(
+        config, log, found, store, _located(config, log, found, store, end), end, progress
+    )
+
+
+def load(
+    config: Config,
+    log: Log,
+    found: Sources,
+    store: SnapshotStore,
+    *,
+    end: int,
+    before: int | None = None,
+) -> tuple[Live, Course]:
+    """The shard that a replay up to `end` begins with, and what lies ahead of it.
+
+    Parameters
+    ----------
+    before
+        Take a snapshot of an earlier entry than this: a replay from it has failed.
+    """
+    origin = _located(config, log, found, store, end)
+    own = store.of(mark_of(origin.identity))
+    loaded = next(_from_snapshots(config, origin, found, own, before), None)
+    live, ahead = loaded or _from_nothing(config, found, origin, own.refused)
+    live.refused = tuple(own.refused)
+    return live, ahead
+
+
+def _located(
+    config: Config, log: Log, found: Sources, store: SnapshotStore | None, end: int
+) -> Origin:
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
         raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
-    return _rebuilt(config, log, found, store, origin, end, progress)
+    return origin
 
 
 def _rebuilt(
@@ -212,7 +264,7 @@ def _rebuilt(
             loaded = live.position
             try:
                 replay(log, found, live, end, ahead, progress)
-            except _DIVERGED as error:
+            except DIVERGED as error:
                 # The journal outranks a snapshot: an older one, or all records, may agree with it.
                 why = f"its replay fails ({_line(error)}); an older one is tried"
                 own.refused.append(f"snapshot at {loaded}: {why}")
@@ -224,20 +276,6 @@ def _rebuilt(
     live.refused = refused
     replay(log, found, live, end, ahead, progress)
     return live
-
-
-# What a replay ends with where the state it began with is not the one that was journaled: other
-# predictions, or whatever a learner does with numbers that it never wrote.
-_DIVERGED = (
-    DivergedError,
-    StateError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
 
 
 def _line(error: Exception) -> str:
@@ -340,12 +378,21 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
 
 
 def _from_snapshots(
-    config: Config, origin: Origin, found: Sources, store: SnapshotStore
+    config: Config,
+    origin: Origin,
+    found: Sources,
+    store: SnapshotStore,
+    before: int | None = None,
 ) -> Iterator[tuple[Live, Course]]:
     """The good snapshots from which the journal can be followed, the newest first, loaded, and
     what lies ahead of each."""
     identity = origin.identity
-    for about, state in store.newest(origin.objection):
+
+    def objection(about: About) -> str | None:
+        failed = before is not None and about.seq >= before
+        return "its replay fails; an older one is tried" if failed else origin.objection(about)
+
+    for about, state in store.newest(objection):
         shard = _empty(config, identity, found)
         try:
             shard.load_state(state)

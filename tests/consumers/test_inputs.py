@@ -19,7 +19,7 @@ from consumers.recovery import recover, sources
 from consumers.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
-from consumers.standby import Standby
+from consumers.standby import Follower
 from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, batch, fill, phishing
 from tests.topics import cut, delete, remake, widen
@@ -365,7 +365,8 @@ def test_standby_follows_what_was_added_and_takes_it_over(make_service) -> None:
     fill(service.log, phishing(40))
     ran = Running(service)
     ran.until(lambda: keys(service).total() == 40)
-    standby = Standby(service.config(), lambda: service.log, 0)
+    follower = Follower(service.config(), lambda: service.log)
+    standby = follower.follow(0)
     service.log.close = lambda: None
     ran.until(lambda: standby.seq is not None)
     widen(service.log, "obs", 2)
@@ -378,6 +379,7 @@ def test_standby_follows_what_was_added_and_takes_it_over(make_service) -> None:
     widen(service.log, "obs", 3)  # what nobody has journaled yet
     service.log.append(observations(200, 5, partition=2))
     warm = standby.release()
+    follower.close()
     Runner(service.config(), service.log, threading.Event(), drain=True, warm=lambda: warm).run()
 
     assert keys(service).total() == 50
