@@ -19,6 +19,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from consumers.records import Header, Outgoing
 from consumers.transports._kernels import find_records, write_records
+from consumers.transports.kafka_codecs import unpacked
 
 __all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
 
@@ -31,22 +32,26 @@ _LONGEST = 32  # bytes it has at most besides key, value and headers
 _NO_HEADERS = b"\x00"
 
 
-def columns(batch: Any) -> Columns:
+def columns(batch: Any, most: int = 1 << 62) -> Columns:
     """Offsets, timestamps, keys and values of a batch the client has fetched, its checksum good.
 
     Raises
     ------
     CorruptRecordError
         A record is damaged.
+    UnsupportedCodecError
+        The library of its codec is missing, or it unpacks to more than `most` bytes.
     """
     if batch.magic < _MAGIC:
         return one_by_one(batch)
-    batch._maybe_uncompress()
-    data, count = bytes(batch._buffer), batch.records_count
+    data, at, count = bytes(batch._buffer), batch._pos, batch.records_count
+    if batch.compression_type != batch.CODEC_NONE:
+        batch._assert_has_codec(batch.compression_type)
+        data, at = unpacked(batch.compression_type, data[at:], most), 0
     if not 0 <= count <= len(data) // _SHORTEST:
         raise CorruptRecordError(f"{count} records in {len(data)} bytes")
     parts = np.empty((count, 6), dtype=np.int64)
-    whole = find_records(np.frombuffer(data, dtype=np.uint8), batch._pos, parts)
+    whole = find_records(np.frombuffer(data, dtype=np.uint8), at, parts)
     if whole != count:
         where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "behind the last record"
         raise CorruptRecordError(f"record batch at {batch.base_offset}: damaged {where}")

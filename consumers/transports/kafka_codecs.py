@@ -1,16 +1,26 @@
-"""Which codecs of Kafka's record batches can be read here, and what to install for the others.
+"""The codecs of Kafka's record batches: which can be read here, and the unpacking of a batch.
 
 kafka-python takes each codec from a library of its own, and notices at the first batch that one is
 missing. The default installation brings all of them.
+
+Rule: a batch is unpacked up to a bound. The broker bounds its compressed bytes only, and a batch of
+1 MB may unpack to 1 GB.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
+import struct
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from io import BytesIO
+from typing import Any
 
 from kafka import codec
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 
-__all__ = ["CODECS", "lacking", "remedy"]
+__all__ = ["CODECS", "UnpackedSizeError", "lacking", "remedy", "unpacked"]
 
 _LIBRARIES = {
     "snappy": ("python-snappy", codec.has_snappy),
@@ -38,3 +48,87 @@ def remedy(complaint: str) -> str:
         f"expected batches of a codec that is installed, got {name}{place}; "
         f"pip install {package}, then restart"
     )
+
+
+class UnpackedSizeError(UnsupportedCodecError):  # type: ignore[misc]
+    """A batch unpacks to more bytes than are read at once."""
+
+
+def unpacked(code: int, data: bytes, most: int) -> bytes:
+    """The records of a compressed batch; never more than `most` bytes are made of them.
+
+    Parameters
+    ----------
+    code
+        Kafka's number of the codec; its library is there.
+
+    Raises
+    ------
+    UnpackedSizeError
+        There are more.
+    CorruptRecordError
+        They are damaged, though their checksum is right: they were written so.
+    """
+    try:
+        made = _UNPACK[code](data, most)
+    except UnsupportedCodecError:
+        raise
+    except Exception as error:  # each library has its own
+        raise CorruptRecordError(f"a batch that cannot be unpacked ({error})") from None
+    if len(made) > most:
+        raise UnpackedSizeError(f"a batch unpacks to more than {most:,} bytes")
+    return made
+
+
+def _gzip(data: bytes, most: int) -> bytes:
+    with gzip.GzipFile(fileobj=BytesIO(data)) as file:
+        return file.read(most + 1)
+
+
+def _snappy(data: bytes, most: int) -> bytes:
+    blocks = list(_snappy_blocks(data))
+    if sum(map(_snappy_length, blocks)) > most:
+        raise UnpackedSizeError(f"a batch unpacks to more than {most:,} bytes")
+    return b"".join(map(import_module("snappy").decompress, blocks))
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    """The blocks of the framing that Java writes; without it one."""
+    if not data.startswith(_XERIAL):
+        yield data
+        return
+    at = len(_XERIAL) + 8  # two versions
+    while at < len(data):
+        (size,) = struct.unpack_from(">I", data, at)
+        yield data[at + 4 : at + 4 + size]
+        at += 4 + size
+
+
+def _snappy_length(block: bytes) -> int:
+    """How long it says that it is, unpacked; the library holds it to that."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    return length
+
+
+def _lz4(data: bytes, most: int) -> bytes:
+    frame: Any = import_module("lz4.frame").LZ4FrameDecompressor()
+    made: bytes = frame.decompress(data, max_length=most + 1)
+    if len(made) <= most and not frame.eof:
+        raise CorruptRecordError("a frame without an end")
+    return made
+
+
+def _zstd(data: bytes, most: int) -> bytes:
+    reader: Any = import_module("zstandard").ZstdDecompressor()
+    with reader.stream_reader(BytesIO(data), read_across_frames=True) as file:
+        made: bytes = file.read(most + 1)
+    return made
+
+
+_XERIAL = b"\x82SNAPPY\x00"
+_UNPACK: dict[int, Callable[[bytes, int], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

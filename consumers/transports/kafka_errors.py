@@ -22,7 +22,7 @@ from consumers.errors import (
     TransportError,
     UnreadableCodecError,
 )
-from consumers.transports.kafka_codecs import remedy
+from consumers.transports.kafka_codecs import UnpackedSizeError, remedy
 
 __all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 
@@ -121,6 +121,11 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
             f"could not {doing} at Kafka {where}: a timestamp is further from the broker's clock "
             "than an output topic takes; compare the clocks, and raise the topic's "
             "message.timestamp.before.max.ms or message.timestamp.after.max.ms"
+        )
+    if isinstance(error, UnpackedSizeError):
+        return UnreadableCodecError(
+            f"could not {doing} at Kafka {where}: {told}; raise fetch_max_bytes in [kafka], an "
+            "eighth of that, then restart"
         )
     if isinstance(error, errors.UnsupportedCodecError):
         return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(told)}")

@@ -22,6 +22,7 @@ from consumers.transports.kafka_batches import Columns, columns
 __all__ = ["column_consumer"]
 
 _CONSUMER = -1  # as a request names who asks: a replica by its broker's number, or a consumer
+_UNPACKED = 8  # times `fetch_max_bytes` a batch may unpack to
 
 
 class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
@@ -57,7 +58,11 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
     """
     consumer = _ColumnConsumer(**settings)
     fetcher = consumer._fetcher
-    fetcher.PartitionRecords = _PartitionColumns
+
+    class Bounded(_PartitionColumns):
+        most = _UNPACKED * consumer.config["fetch_max_bytes"]
+
+    fetcher.PartitionRecords = Bounded
     if together:
         every = fetcher._fetchable_partitions
         fetcher._fetchable_partitions = lambda: [] if _unpolled(fetcher) else every()
@@ -104,6 +109,7 @@ class _Taken:
 class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     """What a fetch brought of one partition."""
 
+    most: int  # bytes a batch may unpack to
     _rest: tuple[list[Any], ...] = ([], [], [], [])  # unpacked and not taken yet
 
     def _maybe_skip_record(self, _: Columns) -> bool:
@@ -157,10 +163,10 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                     self.next_fetch_offset = batch.next_offset
                     continue
             try:
-                found = columns(batch)
+                found = columns(batch, self.most)
             except UnsupportedCodecError as error:
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
-                raise UnsupportedCodecError(f"{error} ({where})") from None
+                raise type(error)(f"{error} ({where})") from None
             self.bytes_read += batch.size_in_bytes
             before = bisect_left(found[0], self.fetch_offset)
             if before:  # a fetch gives whole batches

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from consumers.config import load
 from consumers.runner import Runner
 from consumers.transports import open_log
+from tests.waiting import PATIENCE, until
 
 __all__ = ["Running"]
-
-SECONDS = 60.0
 
 
 class Running:
@@ -22,7 +20,7 @@ class Running:
     def __init__(self, path: Path, *, drain: bool = False) -> None:
         settings = load(path)
         self.stop, self.error = threading.Event(), None
-        self._log = open_log(settings.input.transport)
+        self._log = open_log(settings.input.transport, kafka=settings.kafka)
         self.runner = Runner(settings, self._log, self.stop, drain=drain)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -41,15 +39,16 @@ class Running:
 
     def until(self, condition: Callable[[], object]) -> None:
         """Wait for it; not past the end of the run."""
-        deadline = time.monotonic() + SECONDS
-        while not condition():
+
+        def come() -> object:
             assert self._thread.is_alive(), f"it has ended: {self.error}"
-            assert time.monotonic() < deadline, f"it did not come: {self.runner.health()}"
-            time.sleep(0.02)
+            return condition()
+
+        until(come, f"it ({self.runner.health()})")
 
     def end(self) -> BaseException | None:
         """Wait for the end of the run; what it ended with."""
-        self._thread.join(SECONDS)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         self._log.close()
         return self.error

@@ -5,6 +5,7 @@ A library that is missing is simulated where the client looks for it: in `kafka.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from kafka import codec
+from kafka import KafkaProducer, codec
 
 from consumers.commands.check import check
 from consumers.errors import ConfigError, TransportError, UnreadableCodecError
@@ -173,3 +174,29 @@ def test_codec_of_the_outputs_is_checked_before_a_connection(monkeypatch, name, 
 
     with pytest.raises(ConfigError, match=told):
         KafkaOptions(["127.0.0.1:1"], {"compression_type": name})
+
+
+def test_batch_that_unpacks_to_too_much_is_waited_at(made, kafka_bootstrap, run) -> None:
+    """Alive, not ready, with the place and the way on; with more room it goes on."""
+    path, topic = made
+    text = path.read_text()
+    path.write_text(f"{text}[kafka]\nfetch_max_bytes = 65536\n")
+    bomb = json.dumps({"id": "big", "a": 1, "y": 1, "z": "0" * 600_000}).encode()
+    producer = KafkaProducer(
+        bootstrap_servers=kafka_bootstrap, compression_type="gzip", max_request_size=2**22
+    )
+    for value in (b'{"id": 1, "a": 2, "y": 0}', bomb):
+        producer.send(topic, value)
+        producer.flush()
+    producer.close()
+
+    running = run(path)
+    running.until(lambda: "unpacks to more than 524,288 bytes" in str(running.runner.health()))
+    health = str(running.runner.health())
+    running.stop.set()
+    running.end()
+    path.write_text(text)
+    again = run(path)
+    again.until(lambda: again.predicted == 2)
+
+    assert f"(partition 0 of {topic} at offset 1); raise fetch_max_bytes in [kafka]" in health
