@@ -19,6 +19,8 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from consumers.address_space import MemoryLimitError, check_limits, one_blas_thread
+
 __all__ = ["COMMANDS", "application", "collect_rarely", "main", "short_of_memory"]
 
 # As the loader of libraries and the starter of threads put it.
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     if arguments is None:  # a process of its own
         collect_rarely()
+        one_blas_thread()
     given = sys.argv[1:] if arguments is None else list(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a narrow encoding must not stop a record
@@ -119,7 +122,11 @@ def _options(
 def _imported(name: str) -> Callable[..., None]:
     command: Callable[..., None]
     try:
+        check_limits(name)
         command = getattr(importlib.import_module(f"consumers.commands.{name}"), name)
+    except MemoryLimitError as error:  # written at once: `_end` would load those libraries
+        sys.stderr.write(f"headwater: {error}\n")
+        raise SystemExit(1) from None
     except Exception as error:
         _end(error)
     return command

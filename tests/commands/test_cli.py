@@ -170,3 +170,26 @@ def test_want_of_memory_is_not_called_a_bug(error, monkeypatch, capsys) -> None:
     said = capsys.readouterr().err
     assert "not enough memory (ImportError): raise the limit" in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit", ["v 120000", "v 350000", "v 450000", "v 700000", "d 130000"])
+def test_limit_below_what_the_libraries_take_is_one_line_at_once(limit: str) -> None:
+    """In such a limit OpenBLAS asks for memory for ever, and no signal is heard meanwhile."""
+    line = f'ulimit -{limit} && exec "$@"'
+    command = ["sh", "-c", line, "sh", sys.executable, "-m", "consumers", "run", "service.toml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("headwater: not enough memory: `headwater run` needs `ulimit -")
+    assert done.stderr.count("\n") == 1
+
+
+def test_limit_that_suffices_lets_the_command_run() -> None:
+    """A service with every kernel to compile took 1,150 MiB of addresses and 617 MiB of data."""
+    line = 'ulimit -v 1572864 && ulimit -d 786432 && exec "$@"'
+    command = ["sh", "-c", line, "sh", sys.executable, "-m", "consumers", "run", "missing.toml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 2
+    assert "missing.toml" in done.stderr
