@@ -84,6 +84,8 @@ class Block:
         SchemaError
             A weight that is no number, not positive or beyond 2**53; lengths that differ.
         """
+        if not isinstance(rows, Rows) or getattr(rows.numeric, "ndim", 0) != 2:
+            raise SchemaError(f"rows must be Rows of n records, got {shown(rows)}")
         n = len(rows)
         if ys is not None and _length("labels", ys) != n:
             raise SchemaError(f"{n} rows need {n} labels, got {len(ys)}")

@@ -154,9 +154,8 @@ class Rows:
             names, cells = getattr(self, f"{kind}_names"), getattr(self, kind)
             texts = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
             if not texts or len(set(names)) < len(names):
-                raise SchemaError(
-                    f"{kind}_names must be a tuple of names that differ, got {names!r}"
-                )
+                came = shown(names)
+                raise SchemaError(f"{kind}_names must be a tuple of names that differ, got {came}")
             fits = isinstance(cells, np.ndarray) and cells.dtype == dtype
             if not fits or cells.shape != (n, len(names)):
                 shape = f"{dtype} of shape ({n}, {len(names)})"

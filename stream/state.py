@@ -47,6 +47,10 @@ class State:
     header: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.header, Mapping) or not isinstance(self.arrays, Mapping):
+            raise StateError("expected a mapping for the header and one for the arrays")
+
     def fingerprint(self) -> str:
         """SHA-256 over header and arrays (name, dtype, shape, bits), as hex. O(bytes)."""
         digest = hashlib.sha256(self.header_bytes())
@@ -58,7 +62,11 @@ class State:
 
     def header_bytes(self) -> bytes:
         """The header as canonical JSON (sorted keys, shortest floats)."""
-        text = json.dumps(self.header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        try:
+            text = json.dumps(self.header, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError) as error:
+            why = " ".join(str(error).split())
+            raise StateError(f"expected a header of JSON values, got another: {why}") from None
         return text.encode("utf-8", "surrogatepass")
 
     def to_bytes(self) -> bytes:
@@ -71,6 +79,9 @@ class State:
         >>> State.from_bytes(a.to_bytes()) == a
         True
         """
+        for name, array in self.arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+                raise StateError(f"expected arrays of numbers or text, got another as {name!r}")
         file = BytesIO()
         header = np.frombuffer(self.header_bytes(), dtype=np.uint8)
         arrays = {f"array/{name}": array for name, array in self.arrays.items()}

@@ -20,6 +20,8 @@ from stream.checks import (
     weights,
 )
 from stream.checks.claims import Law
+from stream.errors import SchemaError
+from stream.parameters import shown
 
 __all__ = ["Law", "check_laws", "yield_laws"]
 
@@ -36,6 +38,8 @@ def yield_laws(learner: Learner) -> Iterator[Law]:
     >>> next(yield_laws(GaussianNB())).__name__
     'any_split_gives_the_same_bits'
     """
+    if not isinstance(learner, Learner):
+        raise SchemaError(f"learner must be a Learner, got {shown(learner)}")
     for family in FAMILIES:
         for law in family.LAWS:
             if law.__name__ not in learner.not_applicable:

@@ -19,7 +19,7 @@ from stream.drift import _kernels as kernels
 from stream.drift.adwin import ADWIN
 from stream.drift.attributes import read, write
 from stream.errors import SchemaError
-from stream.parameters import flag, number, one_of, whole
+from stream.parameters import flag, mapping, number, one_of, shown, whole
 from stream.state import State
 
 __all__ = ["DETECTORS", "Detector", "RiverDetector", "build", "compile_detectors"]
@@ -270,15 +270,17 @@ def build(name: str, parameters: Mapping[str, Any]) -> Detector:
     Traceback (most recent call last):
     stream.errors.SchemaError: KSWIN has no parameter 'alfa'; did you mean 'alpha'?
     """
-    if name not in DETECTORS:
-        near = get_close_matches(name, DETECTORS, n=1)
+    if not isinstance(name, str) or name not in DETECTORS:
+        near = get_close_matches(name, DETECTORS, n=1) if isinstance(name, str) else []
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise SchemaError(f"expected a detector of {', '.join(DETECTORS)}, got {name!r}{hint}")
+        expected = f"expected a detector of {', '.join(DETECTORS)}"
+        raise SchemaError(f"{expected}, got {shown(name)}{hint}")
     known = DETECTORS[name].parameters
-    for key in sorted(parameters.keys() - known.keys()):
-        near = get_close_matches(key, known, n=1)
+    mapping("parameters", parameters, "name to value")
+    for key in sorted(parameters.keys() - known.keys(), key=str):
+        near = get_close_matches(str(key), known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-        raise SchemaError(f"{name} has no parameter {key!r}; {hint}")
+        raise SchemaError(f"{name} has no parameter {shown(key)}; {hint}")
     checked = {key: known[key](key, value) for key, value in parameters.items()}
     if name == "ADWIN":
         return ADWIN(**checked)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
-from stream.parameters import one_of, whole
+from stream.parameters import one_of, shown, whole
 
 __all__ = ["ACTING", "ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 
@@ -66,9 +66,9 @@ or KSWIN
     action: Action = "alert"
 
     def __post_init__(self) -> None:
-        if self.on not in MODEL and not self.feature:
+        if not isinstance(self.on, str) or (self.on not in MODEL and not self.feature):
             raise SchemaError(
-                f'on must be "error", "log_loss", "score" or "feature:NAME", got {self.on!r}'
+                f'on must be "error", "log_loss", "score" or "feature:NAME", got {shown(self.on)}'
             )
         one_of("action", self.action, get_args(Action))
         build(self.type, self.parameters)
@@ -115,6 +115,10 @@ class DriftRule:
     def __post_init__(self) -> None:
         whole("keep", self.keep, 1, LONGEST_KEPT)
         whole("warm_up", self.warm_up, 0, 2**31 - 1)
+        listed = isinstance(self.monitors, tuple)
+        if not listed or not all(isinstance(each, MonitorRule) for each in self.monitors):
+            came = shown(self.monitors)
+            raise SchemaError(f"monitors must be a tuple of MonitorRule, got {came}")
         if len(self.monitors) > MAX_MONITORS:
             raise SchemaError(f"expected at most {MAX_MONITORS} detectors, got more")
         seen = [str(monitor) for monitor in self.monitors]
@@ -150,8 +154,12 @@ class DriftRule:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> DriftRule:
-        """The inverse of `to_json`."""
-        if not told:
+        """The inverse of `to_json`. SchemaError: it is none of its answers."""
+        if isinstance(told, Mapping) and not told:
             return DriftRule()
-        monitors = tuple(MonitorRule(**monitor) for monitor in told["monitors"])
-        return DriftRule(monitors, told["keep"], told["warm_up"])
+        try:
+            monitors = tuple(MonitorRule(**monitor) for monitor in told["monitors"])
+            return DriftRule(monitors, told["keep"], told["warm_up"])
+        except (TypeError, KeyError, IndexError):  # of another shape
+            expected = "expected a rule as DriftRule.to_json makes it"
+            raise SchemaError(f"{expected}, got {shown(told)}") from None

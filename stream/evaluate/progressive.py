@@ -30,7 +30,7 @@ from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, ch
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, MOST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, joined
-from stream.events import Event, Events, one_by_one
+from stream.events import Event, Events, check, one_by_one
 from stream.join import LabelJoin
 from stream.join_fast import uncommon
 from stream.parameters import shown, whole
@@ -110,7 +110,13 @@ class Progressive:
 
         With `why` each prediction is explained too, step by step. `features` are those that are
         watched for drift: a value a row, NaN where it is missing.
+
+        Raises
+        ------
+        SchemaError
+            Events that differ in length, or hold what is no id, row, weight or time.
         """
+        check(events, len(rows))
         stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
         parts: list[Result] = []
         while True:

@@ -39,10 +39,13 @@ from stream import (
     Schema,
     State,
 )
+from stream.checks import yield_laws
 from stream.decision import BayesDecision, OverallRisk
-from stream.drift import ADWIN
+from stream.drift import ADWIN, DriftRule, MonitorRule, build
 from stream.errors import StreamError
 from stream.evaluate import progressive
+from stream.evaluate.progressive import Events, Progressive
+from stream.join import LabelJoin
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer, QuantileSketch
 from stream.text import bucket, encode, encode_many, tokens
 
@@ -66,6 +69,12 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
 
 
 DECISION = BayesDecision(losses={"a": {"p": 0, "q": 1}, "b": {"p": 1, "q": 0}})
+
+
+NONE = np.empty((1, 0), dtype=object)
+COLUMNS = ("ids", "row", "labels", "weights", "times", "dead")
+RULE = DriftRule((MonitorRule("error", "ADWIN"),)).to_json()
+MONITOR = RULE["monitors"][0]
 
 
 class Odd:
@@ -252,6 +261,7 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
     broken = [*data[:3], one]
     rows = rng.choice([odd[3], [{"x": 1.0}], [{"x": odd[4]}]])
     say = ("delay", "moment", "step", "window", "block_size")
+    part = rng.choice([*RULE])
     some: dict[str, Any] = dict(zip(rng.sample(say, 2), odd, strict=False))
     return {
         "progressive": lambda: list(progressive(data, GaussianNB(), **some)),
@@ -278,6 +288,21 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
         "loss": lambda: DECISION.loss(odd[3], odd[4]),
         "OverallRisk": lambda: OverallRisk(rng.choice([DECISION, odd[0]]), odd[1]),
         "ADWIN.update": lambda: ADWIN().update(odd[4]),
+        "yield_laws": lambda: list(yield_laws(odd[0])),
+        "Rows": lambda: Block.of(Rows(("a",), odd[0], (), NONE, (), NONE), 1),
+        "State": lambda: State(odd[0], rng.choice([{}, odd[1], {"a": odd[2]}])).to_bytes(),
+        **{
+            f"process {column}": partial(_process, column, odd[k])
+            for k, column in enumerate(COLUMNS)
+        },
+        **_each("DriftRule", DriftRule, {"monitors": (MonitorRule("error", "ADWIN"),)}, odd),
+        **_each("from_json", DriftRule.from_json, {"told": RULE}, odd),
+        "from_json part": lambda: DriftRule.from_json({**RULE, part: odd[0]}),
+        **_each("MonitorRule", MonitorRule, {"on": "error", "type": "ADWIN"}, odd),
+        **_each("build", build, {"name": "ADWIN", "parameters": {"delta": odd[5]}}, odd),
+        "MonitorRule.from_json": lambda: DriftRule.from_json(
+            {**RULE, "monitors": [rng.choice([odd[0], {"on": odd[1]}, {**MONITOR, "on": odd[2]}])]}
+        ),
         **{
             f"{name}({parameter})": partial(type(make()), **{parameter: odd[i % 6]})
             for name, make in LEARNERS.items()
@@ -285,6 +310,31 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
             for i, parameter in enumerate(signature(type(make())).parameters)
         },
     }
+
+
+def _each(
+    name: str, call: Callable[..., Any], given: dict[str, Any], odd: list[Any]
+) -> dict[str, Callable[[], Any]]:
+    """The call as it is, and with each of its arguments a strange one."""
+    strange_ones = {
+        f"{name}({parameter})": partial(call, **{**given, parameter: odd[i % 6]})
+        for i, parameter in enumerate(signature(call).parameters)
+    }
+    return {name: partial(call, **given), **strange_ones}
+
+
+def _process(column: str, value: Any) -> None:
+    """Hand-made events, one column of which holds a strange value, or is one."""
+    machine = Progressive(GaussianNB(), LabelJoin(), GaussianNB().rows([{"x": 1.0}]))
+    for whole in (False, True):
+        events = Events(["a", "b", "a"], [0, 1, -1], [None, None, "p"], [1.0, 2.0, 1.0], [0, 1, 2])
+        some = getattr(events, column) or [0, 0, 0, 0]
+        setattr(events, column, value if whole else [*some[:-1], value])
+        try:
+            machine.process(machine.learner.rows([{"x": 1.0}, {"x": 2.0}]), events)
+        except StreamError:
+            if whole:
+                raise
 
 
 def attack_others(seed: int) -> tuple[int, list[Broken]]:

@@ -11,8 +11,11 @@ from river import active, naive_bayes
 
 from stream import Block, GaussianNB, KNNClassifier, MixedNB, RiverClassifier, Rows, State
 from stream.block import LEARN, PREDICT
+from stream.drift import DriftRule, MonitorRule
 from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.evaluate import progressive
+from stream.evaluate.progressive import Events, Progressive
+from stream.join import LabelJoin
 from tests.stream.strange import (
     LEARNERS,
     attack,
@@ -70,6 +73,25 @@ def test_block_made_by_hand_is_checked_before_it_is_run(column, value) -> None:
     with pytest.raises(SchemaError):
         learner.progressive_many(block)
     assert learner.fingerprint() == before
+
+
+@pytest.mark.parametrize("w", WEIGHTS, ids=repr)
+def test_weights_of_events_made_by_hand_are_checked_before_they_are_joined(w) -> None:
+    """Learned with its observation, a NaN would stay in the moments for good."""
+    machine = Progressive(GaussianNB(), LabelJoin(), GaussianNB().rows([{"n": 1.0}]))
+    events = Events(["a", "b"], [0, 1], ["p", "q"], [1.0, w], [0, 0])
+
+    with pytest.raises(SchemaError, match="a weight must be a number above 0"):
+        machine.process(machine.learner.rows([{"n": 1.0}, {"n": 2.0}]), events)
+    assert machine.learner.classes == []
+    assert machine.join.pending == 0
+
+
+@pytest.mark.parametrize("monitors", [5, None, [MonitorRule("error", "ADWIN")], (5,)], ids=repr)
+def test_a_rule_for_drift_says_what_its_monitors_are(monitors) -> None:
+    """No traceback from inside."""
+    with pytest.raises(SchemaError, match="monitors must be a tuple of MonitorRule"):
+        DriftRule(monitors=monitors)
 
 
 @pytest.mark.parametrize("value", [inf, -inf, 1e200])
