@@ -72,10 +72,10 @@ class Sharded:
         """Where a shard's entries lie."""
         return Partition(self.config.journal_topic, shard)
 
-    def fingerprint(self, shard: int) -> str:
-        """Of the model the journal describes."""
+    def fingerprint(self, shard: int, end: int | None = None) -> str:
+        """Of the model the journal describes, at a position of it."""
         found = sources(self.config, self.log, shard)
-        end = self.log.end_offsets([found.journal])[found.journal]
+        end = self.log.end_offsets([found.journal])[found.journal] if end is None else end
         return rebuild(self.config, self.log, found, None, end=end).shard.fingerprint()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -62,7 +63,7 @@ def follow(quick: None) -> Iterator[Follow]:
                 logs.append(log)
             return log
 
-        if obstacle is not None:
+        if isinstance(obstacle, Obstacle):
             obstacles.append(obstacle)
         followers.append(Follower(service.standby, opened))
         numbers = range(service.shards) if shards is None else shards
@@ -351,3 +352,34 @@ def test_a_followed_shard_that_does_not_replay_is_not_taken_over(ran, caplog) ->
 
     assert "what was followed is not used: its replay fails" in caplog.text
     assert "live at journal entry" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_a_standby_hands_over_a_model_of_the_journal(
+    tmp_path, follow, monkeypatch: pytest.MonkeyPatch, seed
+) -> None:
+    """Commits, reads that fail and takeovers at random, slices of any length: each model handed
+    over is that of the journal at its position, bit for bit."""
+    random = Random(seed)
+    monkeypatch.setattr(standby, "LANES", random.randint(1, 3))
+    monkeypatch.setattr(standby, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(standby, "SLICE_OFFSETS", random.randint(1, 5))
+    service = Sharded(tmp_path, 3)
+    fate = Random(seed)
+
+    def meets(name: str, *_: object) -> None:
+        if name in ("read", "end_offsets", "describe") and fate.random() < 0.02:
+            raise TransportError("the log is away")
+
+    follower, standbys = follow(service, meets)
+    for _ in range(8):
+        chosen = random.sample(range(3), random.randint(1, 3))
+        service.feed(random.randint(1, 40), chosen)
+        service.run(chosen)
+        if random.random() < 0.5:
+            n = random.randrange(3)
+            live = standbys[n].release()
+            if live is not None and live.position:  # at 0 it has been loaded from nothing, no more
+                assert live.shard.fingerprint() == service.fingerprint(n, live.position)
+            standbys[n] = follower.follow(n)
+    level(service, standbys, *(n for n in range(3) if last(service, n) >= 0))
