@@ -76,6 +76,9 @@ def advance(
         aside=aside is not None,
         topics=live.adopting,
         shape=None if live.shape is not None and live.shape.text == shape.text else shape,
+        early=(
+            (Partition(e.record.topic, e.record.partition), e.record.offset) for e in outcome.early
+        ),
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]

@@ -261,10 +261,14 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> I
 
 
 def _pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, cut: bool) -> None:
-    """An entry without records, or one that a reset cut out: consumed, and no more."""
+    """An entry without records, or one that a reset cut out: consumed, and no more.
+
+    Its dead letters stay written, so an early label among them must not be refused again.
+    """
     _move(entry, live)
     if isinstance(entry, Entry):
         live.tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
+        live.shard.forget_early(entry.early)
     elif not cut:
         _check_chain(entry, live)
         if isinstance(entry, Roster):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -45,6 +46,7 @@ MERGE_VERSION = 1
 FIRST_JOIN_RULES = 1  # of a journal that does not name them
 FIRST_CODEC_RULES = 1
 NO_CLOCK = 1 << 62  # every timestamp is credible
+MOST_EARLY = 10_000  # refused early labels that an entry names: it must fit a record
 TAIL_RECORDS = 64  # of each partition, kept to know its log by
 TAIL_BYTES = 64 * 1024
 
@@ -103,7 +105,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     says that its outputs were written after it, outside of its transaction (at least once).
     `topics` are the ids of input topics that the journal did not know before.
     `shape` is that of its outputs, where it changed; a journal that names none has the configured
-    one.
+    one. `early` are the early labels that became dead letters in it, offsets by partition: where a
+    rollback cuts the entry out, they are dead letters all the same.
     """
 
     seq: int
@@ -118,6 +121,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     aside: bool = False
     topics: dict[str, str] = {}
     shape: Shape | None = None
+    early: list[tuple[str, int, list[int]]] = []
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -421,6 +425,7 @@ def entry_of(
     aside: bool = False,
     topics: Mapping[str, str] | None = None,
     shape: Shape | None = None,
+    early: Iterable[tuple[Partition, int]] = (),
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -434,7 +439,12 @@ def entry_of(
         The shard's hash after it.
     skips, max_dead_letter_ratio, drift, aside, topics, shape
         See `Entry`.
+    early
+        Where the early labels lie that it refused; the first `MOST_EARLY` are journaled.
     """
+    refused: dict[Partition, list[int]] = {}
+    for partition, offset in islice(early, MOST_EARLY):
+        refused.setdefault(partition, []).append(offset)
     sums = _checksums(batch)
     ranges = [
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
@@ -452,6 +462,7 @@ def entry_of(
         aside,
         dict(topics or {}),
         shape,
+        [(*partition, offsets) for partition, offsets in sorted(refused.items())],
     )
 
 

@@ -7,7 +7,7 @@ inside, so a record that cannot be decoded is an outcome too: a dead letter, nev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -301,6 +301,17 @@ class Shard:
             early,
             now,
         )
+
+    def forget_early(self, refused: Sequence[tuple[str, int, list[int]]]) -> None:
+        """Drop early labels, by where they lie: topic, partition, offsets."""
+        places = {(topic, number, at) for topic, number, offsets in refused for at in offsets}
+
+        def among(raw: bytes) -> bool:
+            record = given_back(raw)
+            return (record.topic, record.partition, record.offset) in places
+
+        if places:
+            self._machine.join.forget_early(among)
 
     def _promoted(self, result: Result, batch: Batch, at: list[int]) -> list[Promoted]:
         return [

@@ -365,6 +365,8 @@ def roll_back(
     last = live.seq
     for _, entry in entries(log, found.journal, live.position, end):
         move(entry, live.shard.positions)
+        if isinstance(entry, Entry):
+            live.shard.forget_early(entry.early)
         last = entry.seq
         live.now = max(live.now, entry.now)
     reset = Reset(last + 1, max(now, live.now), live.seq, live.chain, reason)

@@ -410,6 +410,13 @@ class LabelJoin:
         self._texts -= weight
         self._early_bytes -= weight
 
+    def forget_early(self, refused: Callable[[bytes], bool]) -> None:
+        """Drop the early labels whose record was refused in a history that is none any more."""
+        kept = [(id_, origin) for id_, (*_, origin) in self._early.items() if origin]
+        for id_ in [id_ for id_, origin in kept if refused(origin)]:
+            self._drop_early(id_)
+            self.outcomes["rejected"] += 1
+
     def _refuse_early(self, plan: Plan, event: int, id_: str) -> bool:
         """Whether the early label of this id does not fit any more; then it goes."""
         label, _, _, origin = self._early[id_]
