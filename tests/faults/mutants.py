@@ -32,6 +32,13 @@ LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
 RECOVERED = "tests/consumers/test_recovery.py"
+INPUTS = "consumers/inputs.py"
+POISON = "consumers/poison.py"
+OUTCOME = "consumers/outcome.py"
+INPUTS_TESTS = "tests/consumers/test_inputs.py"
+POISON_TESTS = "tests/consumers/test_poison.py"
+FUTURE = "tests/consumers/test_future_timestamps.py"
+ROLLBACK = "tests/consumers/test_rollback_early.py"
 FORGED = "tests/consumers/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -241,5 +248,109 @@ MUTANTS = (
         "        if at != r.first:\n",
         "        if False:\n",
         (f"{FORGED}::test_shard_that_stands_elsewhere_is_named_not_the_log",),
+    ),
+    Mutant(
+        "an offset of -1 is no acknowledgement",
+        "consumers/transports/kafka_producer.py",
+        "        if future.base_offset < 0:\n",
+        "        if False:\n",
+        (f"{GUARDS}::test_batch_the_broker_claims_to_hold_already_fails_the_commit",),
+    ),
+    Mutant(
+        "a start compares the ids of its topics",
+        INPUTS,
+        '            out.renewed[topic] = f"id {now.id}, where {known} was consumed"\n',
+        "            pass\n",
+        (f"{INPUTS_TESTS}::test_topic_that_was_made_again_ends_the_start_and_says_what_to_do",),
+    ),
+    Mutant(
+        "a running service compares the ids of its topics",
+        INPUTS,
+        '        known = live.adopting.get(topic) or live.topics.get(topic, "")\n',
+        '        known = ""\n',
+        (
+            f"{INPUTS_TESTS}::"
+            "test_topic_made_again_under_a_running_service_ends_it_before_another_prediction",
+        ),
+    ),
+    Mutant(
+        "a commit has a bound in bytes",
+        JOURNAL,
+        "        if n and self.nbytes > max_bytes:\n",
+        "        if False:\n",
+        (
+            "tests/consumers/test_bytes.py::"
+            "test_any_byte_bound_gives_the_order_of_the_heads_and_is_kept",
+        ),
+    ),
+    Mutant(
+        "only a trial condemns a record",
+        POISON,
+        "        needed, deaths = TRIALS, 0\n",
+        "        return True\n",
+        (f"{POISON_TESTS}::test_record_is_condemned_only_beside_children_that_live",),
+    ),
+    Mutant(
+        "a record is condemned only where a child without it lives",
+        POISON,
+        '            if beside.end != "lived":\n',
+        "            if False:\n",
+        (f"{POISON_TESTS}::test_record_is_condemned_only_beside_children_that_live",),
+    ),
+    Mutant(
+        "a start killed during a trial is followed by one without",
+        POISON,
+        "            self._deaths = min(self._deaths, STARTS - 1)\n",
+        "            pass\n",
+        (f"{POISON_TESTS}::test_start_killed_during_a_trial_is_followed_by_one_without",),
+    ),
+    Mutant(
+        "no prediction is stamped after its commit",
+        OUTCOME,
+        "value, min(ts, self.now), (), out)",
+        "value, ts, (), out)",
+        (f"{FUTURE}::test_only_the_records_timestamp_is_clamped_and_each_is_counted",),
+    ),
+    Mutant(
+        "no dead letter is stamped after its commit",
+        OUTCOME,
+        "min(record.timestamp, self.now), headers, 0)",
+        "record.timestamp, headers, 0)",
+        (f"{FUTURE}::test_only_the_records_timestamp_is_clamped_and_each_is_counted",),
+    ),
+    Mutant(
+        "an early label fixes and fills nothing",
+        "stream/join.py",
+        "        if self.rules == 1:\n            self._accepted.promise(label)\n",
+        "        self._accepted.promise(label)\n",
+        (
+            "tests/stream/test_join.py::test_early_label_fixes_no_kind",
+            "tests/stream/test_join.py::test_early_label_fills_no_class",
+        ),
+    ),
+    Mutant(
+        "an early label is judged when it meets its observation",
+        "stream/join.py",
+        "        if self.rules > 1 and self._refuse_early(plan, event, id_):\n"
+        "            return inside, w\n",
+        "",
+        (
+            "tests/consumers/test_early_labels.py::"
+            "test_early_label_that_does_not_fit_is_a_dead_letter_of_its_own_bytes",
+        ),
+    ),
+    Mutant(
+        "what a cut entry refused is not refused again",
+        HISTORY,
+        "        live.shard.forget_early(entry.early)\n",
+        "",
+        (f"{ROLLBACK}::test_early_label_refused_in_a_span_that_is_cut_out_is_a_dead_letter_once",),
+    ),
+    Mutant(
+        "a rollback forgets what the span refused",
+        "consumers/travel.py",
+        "            live.shard.forget_early(entry.early)\n",
+        "            pass\n",
+        (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),
 )
