@@ -477,7 +477,10 @@ def progressive(
                 fade(s, steps.growth)
             for f in range(source.shape[0]):
                 v, j = xi[source[f]], column[f]
-                fit_scale(abs(v - anchor[j]), j, s)
+                size = abs(v - anchor[j])
+                # Seldom called: to pass all arrays on costs more than to learn a value.
+                if 0.0 < size < NEAR or s.scale[j] != 1.0:
+                    fit_scale(size, j, s)
                 value[j] = (v - anchor[j]) * s.scale[j]
             learn(steps.y[i], steps.w[i] * s.unit[0], s, o, r)
             serve(s, o, r)
