@@ -39,9 +39,11 @@ __all__ = [
     "Progress",
     "Sources",
     "course",
+    "learn_inputs",
     "linked",
     "move",
     "pass_inputs",
+    "pass_over",
     "replay",
     "steps",
 ]
@@ -221,7 +223,7 @@ def steps(
                         "entries are missing, the model cannot be rebuilt"
                     )
                 if cut or not isinstance(entry, Entry):
-                    _pass_over(entry, live, cut)
+                    pass_over(entry, live, cut=cut)
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += len(outcome.batch)
@@ -260,14 +262,14 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> I
     check.end()
 
 
-def _pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, cut: bool) -> None:
+def pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, *, cut: bool) -> None:
     """An entry without records, or one that a reset cut out: consumed, and no more.
 
     Its dead letters stay written, so an early label among them must not be refused again.
     """
     _move(entry, live)
     if isinstance(entry, Entry):
-        live.tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
+        learn_inputs(entry, live.topics, live.tails)
         live.shard.forget_early(entry.early)
     elif not cut:
         _check_chain(entry, live)
@@ -287,9 +289,18 @@ def _move(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
 def pass_inputs(entry: Inputs, live: Live) -> None:
     """Have the inputs as the entry says."""
     move(entry, live.shard.positions)
-    for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
-        live.tails.pop(Partition(topic, number), None)
-    live.topics |= entry.topics
+    learn_inputs(entry, live.topics, live.tails)
+
+
+def learn_inputs(entry: Journaled, topics: dict[str, str], tails: dict[Partition, Range]) -> None:
+    """Bring the ids of the topics and the last records past an entry that is not processed."""
+    if isinstance(entry, Entry):
+        topics |= entry.topics
+        tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
+    elif isinstance(entry, Inputs):
+        topics |= entry.topics
+        for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
+            tails.pop(Partition(topic, number), None)
 
 
 def move(entry: Journaled, positions: dict[Partition, int]) -> None:

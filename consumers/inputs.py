@@ -19,15 +19,16 @@ from consumers import journal
 from consumers.checksum import RangeChecksum
 from consumers.config import Config
 from consumers.errors import ConfigError, InputChangedError, TransportError
-from consumers.history import Live, Sources, move, pass_inputs
-from consumers.journal import Entry, Inputs, Range
+from consumers.history import Live, Sources, learn_inputs, move, pass_inputs
+from consumers.journal import Entry, Inputs, Range, Reset, Roster
 from consumers.partitioning import objections
 from consumers.records import Partition, Topic
-from consumers.snapshots.locate import Origin, mark_of
+from consumers.snapshots.format import About
+from consumers.snapshots.locate import Left, Origin, mark_of
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Decision", "Watch", "begin_again", "consumed", "differences", "settle"]
+__all__ = ["Decision", "Watch", "begin_again", "consumed", "differences", "known_by", "settle"]
 
 Decision = Literal["new", "same"]
 LOOK_SECONDS = 0.05  # records of a log that was not looked at for longer are not committed,
@@ -115,6 +116,11 @@ def changed(
         p: f"ends at {ends[p]}, where {at} was reached"
         for p, at in positions.items()
         if ends[p] < at
+    }
+    out |= {
+        p: f"ends at {ends[p]}, where its records up to {tail.end} were consumed"
+        for p, tail in tails.items()
+        if p in positions and p not in out and ends[p] < tail.end
     }
     kept = {p: t for p, t in tails.items() if p in positions and p not in out}
     unknown = [p for p, tail in kept.items() if begins[p] > tail.first]
@@ -284,20 +290,40 @@ def consumed(
     topics: dict[str, str] = {}
     tails: dict[Partition, Range] = {}
     for about, state in store.of(mark_of(origin.identity)).newest(origin.objection):
-        at, topics = about.position, dict(about.topics)
-        tails = {Partition(r.topic, r.partition): r for r in about.tails}
+        at = about.position
         positions |= {Partition(t, n): p for t, n, p in state.nested("shard").header["positions"]}
+        topics, tails = known_by(left, about, positions)
         break
     for _, entry in left.entries(max(at, left.first), left.end):
         move(entry, positions)
-        if isinstance(entry, Entry):
-            topics |= entry.topics
-            tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
-        elif isinstance(entry, Inputs):
-            topics |= entry.topics
-            for topic, number, *_ in entry.starts:
-                tails.pop(Partition(topic, number), None)
+        learn_inputs(entry, topics, tails)
     return positions, topics, tails
+
+
+def known_by(
+    left: Left, about: About, positions: Mapping[Partition, int]
+) -> tuple[dict[str, str], dict[Partition, Range]]:
+    """The ids of the topics and the last records consumed, where a snapshot ends.
+
+    One of an older program does not tell the records; the entry it ends with then tells those of
+    its partitions. One that a rollback wrote, or a promotion behind it, may tell what was known at
+    the moment that was gone back to: the entries that were cut out tell more.
+
+    Parameters
+    ----------
+    positions
+        Where the shard of the snapshot stands.
+    """
+    topics = dict(about.topics)
+    tails = {Partition(r.topic, r.partition): r for r in about.tails}
+    last = left.last(about.position)
+    if isinstance(last, Reset | Roster):
+        tails = {p: tail for p, tail in tails.items() if tail.end == positions.get(p)}
+        for _, entry in left.entries(left.first, about.position):
+            learn_inputs(entry, topics, tails)
+    elif not tails and isinstance(last, Entry):
+        learn_inputs(last, topics, tails)
+    return topics, tails
 
 
 class Watch:

@@ -20,8 +20,8 @@ from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
-from consumers.inputs import Decision, settle
-from consumers.journal import Entry, Identity, Range
+from consumers.inputs import Decision, known_by, settle
+from consumers.journal import Entry, Identity
 from consumers.records import Partition
 from consumers.roster import adopt
 from consumers.shard import Shard
@@ -408,19 +408,10 @@ def _from_snapshots(
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
-        live.topics, live.tails = dict(about.topics), _tails(origin, about)
+        live.topics, live.tails = known_by(origin.left, about, shard.positions)
         if store.copied is not None:
             live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
         yield live, ahead
-
-
-def _tails(origin: Origin, about: About) -> dict[Partition, Range]:
-    """The records consumed last, as a snapshot tells them; one of an older program does not, and
-    then the entry it ends with tells those of its partitions."""
-    told = about.tails
-    if not told and isinstance(last := origin.left.last(about.position), Entry):
-        told = [r for r in last.ranges if r.count]
-    return {Partition(r.topic, r.partition): r for r in told}
 
 
 def about_of(config: Config, live: Live) -> About:

@@ -17,7 +17,7 @@ from consumers import journal
 from consumers.config import Config
 from consumers.config.units import utc_text
 from consumers.errors import ConfigError, TransportError
-from consumers.history import Live, Progress, Sources, course, move, steps
+from consumers.history import Live, Progress, Sources, course, pass_over, steps
 from consumers.journal import Entry, Identity, Journaled, Reset
 from consumers.models import build, explainable
 from consumers.records import Outgoing, Partition, Record
@@ -364,9 +364,9 @@ def roll_back(
     end = log.end_offsets([found.journal])[found.journal]
     last = live.seq
     for _, entry in entries(log, found.journal, live.position, end):
-        move(entry, live.shard.positions)
-        if isinstance(entry, Entry):
-            live.shard.forget_early(entry.early)
+        if isinstance(entry, Identity):
+            continue
+        pass_over(entry, live, cut=True)  # as a replay of this journal does
         last = entry.seq
         live.now = max(live.now, entry.now)
     reset = Reset(last + 1, max(now, live.now), live.seq, live.chain, reason)
