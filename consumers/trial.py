@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import msgspec
+from pydantic import ValidationError
 
 from consumers.assembly import shard_of
 from consumers.compiled import compile_kernels
@@ -42,7 +43,7 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from stream.errors import StreamError
 from stream.schema import Field, Schema
 
-__all__ = ["Trials", "pieces"]
+__all__ = ["Trials", "handed", "pieces"]
 
 COMMAND = [sys.executable, "-m", "consumers.trial"]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks: no threads
@@ -52,6 +53,8 @@ STARTS_SECONDS = 120.0  # until the process is ready, at most; a model of gigaby
 ROOM = 256 * 2**20  # bytes that must be free beside the state, or a death says nothing
 LOOK_SECONDS = 0.02
 DONE, NO_MEMORY = b"d", b"m"
+# A child opens no log, no snapshot and no port. These sections hold the secrets.
+NOT_HANDED = {"kafka", "snapshots", "http"}
 
 
 class _Case(msgspec.Struct):
@@ -77,6 +80,11 @@ class _Request(msgspec.Struct):
     count: int
     without_first: bool
     seconds: float
+
+
+def handed(config: Config) -> dict[str, Any]:
+    """The configuration as a child needs it: without any section that may hold a secret."""
+    return config.model_dump(exclude=NOT_HANDED, exclude_unset=True)
 
 
 def pieces(
@@ -114,7 +122,7 @@ class Trials:
     Parameters
     ----------
     config
-        The whole configuration; nothing of [kafka] leaves this process.
+        The whole configuration; `handed` is what leaves this process.
     found
         Of the shard.
     directory
@@ -161,7 +169,7 @@ class Trials:
     def _write(self, file: IO[bytes], live: Live, parts: Sequence[Fetched], now: int) -> None:
         shard = live.shard
         case = _Case(
-            self._config.model_dump(exclude={"kafka"}, exclude_unset=True),
+            handed(self._config),
             [(f.name, f.kind) for f in live.fields],
             sorted(self.found.label_topics),
             shard.lineup.pickled(),
@@ -269,12 +277,23 @@ def main() -> None:
         with open(int(sys.argv[1]), "rb") as file:
             case, shard = _load(file)
     except Exception as error:
-        _tell(Fate("unclear", f"{type(error).__name__}: {error}"[:300]))
+        _tell(Fate("unclear", _cause(error)[:300]))
         return
     _tell(Fate("lived"))
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=_Request)
         _tell(_tried(shard, case, request))
+
+
+def _cause(error: Exception) -> str:
+    """What is wrong, without the values of the configuration: the service logs it."""
+    if isinstance(error, ValidationError):
+        wrong = error.errors(include_url=False, include_context=False, include_input=False)
+        keys = (f"{'.'.join(map(str, each['loc']))} ({each['type']})" for each in wrong)
+        return f"the configuration did not arrive as it was sent: {', '.join(keys)}"
+    if isinstance(error, StreamError | HeadwaterError | OSError):
+        return f"{type(error).__name__}: {error}"
+    return type(error).__name__
 
 
 def _load(file: IO[bytes]) -> tuple[_Case, Shard]:

@@ -110,7 +110,8 @@ class Section(BaseModel):
     """What all sections share: unknown keys are errors, nothing changes after loading."""
 
     # Strict: "80" is no port and true is no number; a slip of the pen is told, not guessed.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # A value may be a secret: pydantic's own message shows none, it is read by `load` alone.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
 class Input(Section):

@@ -391,9 +391,11 @@ def processes(directory: Path) -> list[int]:
 
 def test_service_killed_by_a_record_and_by_others_goes_on_by_itself(tmp_path) -> None:
     """The command, killed by the operating system at one record and by somebody in the midst of
-    its trials, started again until it drains.
+    its trials, started again until it drains; with a key for its snapshots, which stays here.
     """
+    key = "2b91c0de77fa4810" * 4
     text = config_text("sqlite:log.db", AB)
+    text = text.replace("[snapshots]", '[snapshots]\nkey = "${env:HEADWATER_TEST_KEY}"')
     text = text.replace('"GaussianNB"', '"river:naive_bayes.GaussianNB"')
     (tmp_path / "svc.toml").write_text(text)
     with closing(open_log(f"sqlite:{tmp_path / 'log.db'}")) as log:
@@ -407,7 +409,7 @@ def test_service_killed_by_a_record_and_by_others_goes_on_by_itself(tmp_path) ->
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.consumers.deadly", "run", "svc.toml", "--drain"],
                 cwd=tmp_path,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "HEADWATER_TEST_KEY": key},
                 stdout=told,
                 stderr=told,
             )
@@ -427,6 +429,7 @@ def test_service_killed_by_a_record_and_by_others_goes_on_by_itself(tmp_path) ->
     assert len(codes) == STARTS + 1 + 2 * trials
     assert trials == 1
     assert "12 of 12 child processes died of one record (SIGKILL)" in output
+    assert [n for n in range(16) if (key * 2)[n : n + 8] in output] == []
     with closing(open_log(f"sqlite:{tmp_path / 'log.db'}")) as log:
         parts = [Partition("svc-predictions", 0), Partition("svc-dead-letters", 0)]
         assert sorted(log.end_offsets(parts).values()) == [1, 12]

@@ -11,14 +11,19 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from pydantic import ValidationError
 
 from consumers import trial
 from consumers.assembly import shard_of
 from consumers.config import Config, parse
 from consumers.history import Live
 from consumers.journal import Identity
+from consumers.poison import Fate
+from consumers.records import Outgoing
 from consumers.recovery import sources
-from consumers.trial import Trials, _load
+from consumers.transports import open_log
+from consumers.trial import NOT_HANDED, Trials, _cause, _load, handed
+from tests.config.every_key import SECRETS, VARIANTS, every_key, keys, place, shown, toml, written
 from tests.consumers.deadly import TRIAL
 from tests.consumers.feeds import NOW, fill, phishing
 from tests.consumers.test_poison import AB, fed
@@ -171,6 +176,12 @@ def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path)
     assert (case.now, case.parts) == (7, [])
 
 
+def arrived(config: Config) -> Config:
+    """The configuration as a child has it."""
+    sent = msgspec.msgpack.encode(handed(config), enc_hook=str)
+    return Config.model_validate(msgspec.msgpack.decode(sent))
+
+
 RICH = """
 name = "x"
 features={a="numeric",b.c="numeric"}
@@ -213,12 +224,74 @@ client_id="a"
 
 
 def test_configuration_arrives_as_it_was_written() -> None:
-    """Dates, paths, sizes and the order of losses; but for [kafka], which holds secrets."""
+    """Dates, paths, sizes and the order of losses; but for the sections that hold secrets."""
     config = parse(RICH)
-    handed = config.model_dump(exclude={"kafka"}, exclude_unset=True)
-    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(handed, enc_hook=str))
-    came = Config.model_validate(sent)
+    came = arrived(config)
 
-    assert came.model_dump(exclude={"kafka"}) == config.model_dump(exclude={"kafka"})
+    assert came.model_dump(exclude=NOT_HANDED) == config.model_dump(exclude=NOT_HANDED)
     assert list(came.decision.losses or ()) == ["lend", "no"]
     assert came.kafka == {}
+
+
+def everything(directory: Path, monkeypatch: pytest.MonkeyPatch, variant: str) -> Config:
+    """A configuration with every key."""
+    place(directory, monkeypatch.setenv)
+    return parse(toml(every_key(variant)), directory=directory)
+
+
+def test_every_key_of_every_section_is_set(tmp_path, monkeypatch) -> None:
+    """The test below forgets none: not one that is added, nor one whose default is changed."""
+    every = [everything(tmp_path, monkeypatch, variant) for variant in VARIANTS]
+
+    assert set[str]().union(*map(written, every)) == keys()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) -> None:
+    """In a real process, with the same rules as the service; no secret leaves the service."""
+    config = everything(tmp_path, monkeypatch, variant)
+    log = open_log(config.input.transport)
+    for topic in config.topics.values():
+        log.create_topic(topic, 1)
+    value = b'{"key":{"id":"1"},"a":1,"b":{"c":2},"d":"x","truth":"pays"}'
+    log.append([Outgoing(config.input.observations, None, value, NOW, (), 0)])
+    found = sources(config, log)
+    assert config.declared_schema is not None
+    entry = Identity(config.name, 0, {}, [], [], "born")
+    shard = shard_of(
+        config,
+        config.declared_schema,
+        label_field=config.input.label,
+        label_topics=found.label_topics,
+        join_rules=entry.join,
+        codec_rules=entry.codec,
+    )
+    shard.positions = dict.fromkeys(found.inputs, 0)
+    live = Live(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)
+    parts = list(log.read(dict.fromkeys(found.inputs, 0), log.end_offsets(found.inputs)))
+    trials = Trials(config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False)
+    with trials._file() as file:
+        trials._write(file, live, parts, NOW)
+        file.seek(0)
+        case = file.read()
+        file.seek(0)
+        _, loaded = _load(file)
+
+    assert shown(case) == []
+    assert repr(replace(loaded.spec, trusted=shard.spec.trusted)) == repr(shard.spec)
+    with trials.of(live, parts, NOW) as process:
+        assert process.run(1) == Fate("lived")
+    log.close()
+
+
+def test_configuration_that_does_not_arrive_is_named_without_its_values() -> None:
+    """What the process answers goes to the log of the service."""
+    with pytest.raises(ValidationError) as caught:
+        Config.model_validate({"name": "x", "snapshots": {"key": SECRETS[1]}})
+
+    assert _cause(caught.value) == (
+        "the configuration did not arrive as it was sent: input (missing), "
+        "snapshots.key (is_instance_of)"
+    )
+    assert SECRETS[1][:8] not in str(caught.value)
+    assert _cause(ValueError(SECRETS[1])) == "ValueError"
