@@ -30,6 +30,7 @@ __all__ = ["Shared"]
 log = logging.getLogger("headwater")
 
 LOOK_SECONDS = 0.1
+DECISION_SECONDS = 60.0  # by then the shards of whoever died before this start are given to others
 GRACE_SECONDS = 8.0  # a silent member is dead after 6: by then the group knows who owns what
 
 
@@ -85,7 +86,8 @@ class Shared:
     stop
         Set it to end after the commits in hand.
     new_journal
-        See `Runner`; once a shard.
+        See `Runner`; once a shard, and like `decision` only where the shard is given to this
+        process within `DECISION_SECONDS` of `run`.
     decision
         What an operator says of inputs that are not what was consumed; for a shard's first run.
     """
@@ -100,8 +102,10 @@ class Shared:
         new_journal: bool = False,
         decision: Decision | None = None,
     ) -> None:
-        self._begin = set(range(config.scale.shards)) if new_journal else set[int]()
-        self._decisions = dict.fromkeys(range(config.scale.shards), decision)
+        self._new_journal, self._decision = new_journal, decision
+        asked = new_journal or decision is not None
+        self._undecided = set(range(config.scale.shards)) if asked else set[int]()
+        self._decided_until = 0.0
         self._config, self._opened, self._member, self._stop = config, opened, member, stop
         self._follower = Follower(config, opened)
         self._standbys = {n: self._follower.follow(n) for n in range(config.scale.shards)}
@@ -135,8 +139,10 @@ class Shared:
         TransportError, ConfigError
             The first a shard ended with, but for being fenced.
         """
+        self._decided_until = time.monotonic() + DECISION_SECONDS
         try:
             while not self._stop.is_set():
+                self._forget_decision()
                 given = self._member.shards()
                 for shard, run in list(self._runs.items()):
                     if not run.thread.is_alive():
@@ -156,9 +162,28 @@ class Shared:
         standby = self._standbys.pop(shard)
         followed = "from the start" if standby.seq is None else f"behind entry {standby.seq}"
         log.info("shard %d is ours, taken over %s", shard, followed)
-        begin, decision = shard in self._begin, self._decisions.pop(shard, None)
+        asked = shard in self._undecided
+        self._undecided.discard(shard)
+        begin, decision = asked and self._new_journal, self._decision if asked else None
         self._runs[shard] = _Run(self._config, self._opened, shard, standby, begin, decision)
-        self._begin.discard(shard)
+
+    def _forget_decision(self) -> None:
+        """What was asked of one start is not done weeks later, where another process fails."""
+        if self._undecided and time.monotonic() >= self._decided_until:
+            log.warning(
+                "%s is no longer in force for shards %s: they were not given to this process "
+                "within %g s of its start; if one ends for want of it, give it to a process again",
+                self._options(),
+                ", ".join(map(str, sorted(self._undecided))),
+                DECISION_SECONDS,
+            )
+            self._undecided.clear()
+
+    def _options(self) -> str:
+        """What was asked, as it was written."""
+        of_inputs = {"new": "--accept-new-topic", "same": "--same-topic", None: ""}[self._decision]
+        options = ["--new-journal" if self._new_journal else "", of_inputs]
+        return " ".join(option for option in options if option)
 
     def _ended(self, shard: int, run: _Run) -> None:
         """A run is over: because it was told so, because it was fenced, or by a fault."""

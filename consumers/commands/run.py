@@ -41,21 +41,22 @@ def run(
         typer.Option(
             "--new-journal",
             help="Begin an empty journal and model, although the service has run before; for one "
-            "run.",
+            "start.",
         ),
     ] = False,
     accept_new_topic: Annotated[
         bool,
         typer.Option(
             "--accept-new-topic",
-            help="Begin an input topic that was made again at its first record.",
+            help="Begin an input topic that was made again at its first record; for one start.",
         ),
     ] = False,
     same_topic: Annotated[
         bool,
         typer.Option(
             "--same-topic",
-            help="Go on in an input topic with a new id that holds the same records.",
+            help="Go on in an input topic with a new id that holds the same records; for "
+            "one start.",
         ),
     ] = False,
 ) -> None:

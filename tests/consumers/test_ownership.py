@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
+from random import Random
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -175,3 +178,104 @@ def test_a_rollback_behind_a_standby_costs_its_warmth_only(host, url, tmp_path) 
 
     learned = two.shared.registry.get_sample_value("headwater_learned_total", {"shard": "0"})
     assert learned == then
+
+
+class Clock(SimpleNamespace):
+    """The time, as a test says."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def lived(
+    steps: list[tuple[float, frozenset[int]]], monkeypatch: pytest.MonkeyPatch, **asked
+) -> list[tuple[int, bool, object]]:
+    """What each run of a shard was begun with, over times and what the group gives then."""
+    clock, stop, left = Clock(), threading.Event(), list(steps)
+    begun: list[tuple[int, bool, object]] = []
+
+    class Run:
+        def __init__(self, config, opened, shard, standby, new_journal, decision) -> None:
+            begun.append((shard, new_journal, decision))
+            self.stop, self.error = threading.Event(), None
+            self.thread = SimpleNamespace(
+                is_alive=lambda: not self.stop.is_set(), join=lambda: None
+            )
+
+    class Script:
+        def shards(self) -> frozenset[int]:
+            given = left.pop(0)[1]
+            if left:
+                clock.now = left[0][0]
+            else:
+                stop.set()
+            return given
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(ownership, "_Run", Run)
+    monkeypatch.setattr(ownership, "time", clock)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(
+        ownership,
+        "Follower",
+        lambda *_: SimpleNamespace(follow=lambda _: SimpleNamespace(seq=1), close=lambda: None),
+    )
+    config = SimpleNamespace(scale=SimpleNamespace(shards=3))
+    Shared(config, lambda: None, Script(), stop, **asked).run()
+    return begun
+
+
+ALL = frozenset({0, 1, 2})
+
+
+@pytest.mark.parametrize(
+    ("steps", "decided"),
+    [
+        ([(0, ALL)], [0, 1, 2]),
+        ([(0, frozenset()), (6, ALL)], [0, 1, 2]),  # another process died just before
+        ([(0, frozenset({0})), (59, ALL)], [0, 1, 2]),
+        ([(0, frozenset({0})), (60, frozenset({0})), (1e6, ALL)], [0]),
+        ([(0, frozenset({0})), (1e6, ALL)], [0]),
+        ([(0, frozenset()), (1e6, ALL)], []),  # it stood by
+        ([(0, ALL), (1, frozenset()), (2, frozenset()), (3, ALL)], [0, 1, 2]),
+    ],
+)
+@pytest.mark.parametrize("asked", [{"new_journal": True}, {"decision": "new"}])
+def test_what_is_asked_of_a_start_is_not_kept_for_a_later_takeover(
+    steps, decided, asked, monkeypatch, caplog
+) -> None:
+    """Once a shard, in the first minute; what is not used then is named and forgotten."""
+    with caplog.at_level(logging.WARNING, "headwater"):
+        begun = lived(steps, monkeypatch, **asked)
+
+    used = [shard for shard, new_journal, decision in begun if new_journal or decision]
+    assert sorted(used) == decided
+    assert {shard for shard, *_ in begun} == set().union(*(given for _, given in steps))
+    option = "--new-journal" if "new_journal" in asked else "--accept-new-topic"
+    named = [r.getMessage() for r in caplog.records if "no longer in force" in r.getMessage()]
+    assert len(named) == (steps[-1][0] >= 60)
+    assert all(line.startswith(f"{option} is no longer in force for shards ") for line in named)
+
+
+def test_a_decision_is_for_each_shards_first_run_in_the_first_minute(monkeypatch) -> None:
+    """Over random groups: once a shard, and never after it."""
+    random = Random(14)
+    for _ in range(300):
+        now, steps, expected = 0.0, [], {}
+        for _ in range(random.randrange(1, 12)):
+            given = frozenset(n for n in range(3) if random.random() < 0.5)
+            steps.append((now, given))
+            for shard in given:
+                expected.setdefault(shard, now < 60)
+            now += random.choice([0.1, 5, 25, 60, 1e5])
+        begun = lived(steps, monkeypatch, decision="same")
+
+        first: dict[int, bool] = {}
+        for shard, _, decision in begun:
+            assert decision is None or shard not in first
+            first.setdefault(shard, decision == "same")
+        assert first == expected
