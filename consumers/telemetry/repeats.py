@@ -1,7 +1,8 @@
 """Repeated log lines, limited: what happens a thousand times a second is logged a few times.
 
-Rule: lines that differ in numbers only are one kind. Of each kind a few pass, and then one in a
-while, which says how many were left out; of all kinds together no more than a disk can bear.
+Rule: lines of one template are one kind, whatever is put into it; where the template has no words
+("%s"), lines that differ in numbers only. Of each kind a few pass, and then one in a while, which
+says how many were left out; of all kinds together no more than a disk can bear.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ ALL_AT_ONCE, ALL_A_SECOND = 1000, 50  # lines of all kinds, but for those of deb
 KINDS = 256  # that are remembered
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_PLACE = re.compile(r"%(?:\(\w*\))?[-#0 +]*[\d*]*(?:\.[\d*]+)?[a-zA-Z%]")
+_WORD = re.compile(r"[^\W\d_]{2}")
 
 
 @dataclass(slots=True)
@@ -66,7 +69,7 @@ class Repeats(logging.Filter):
         """Whether the record is logged; it says then how many like it were not."""
         if record.levelno <= logging.DEBUG or hasattr(record, "exit_code"):
             return True  # why the process ends is always logged
-        key = record.name, record.levelno, _NUMBER.sub("#", str(record.msg))[:200]
+        key = record.name, record.levelno, _NUMBER.sub("#", _template(record))[:200]
         with self._lock:
             now = self._clock()
             kind = self._kinds.setdefault(key, _Kind(AT_ONCE, now))
@@ -86,3 +89,14 @@ class Repeats(logging.Filter):
         if missing:
             record.left_out = missing
         return True
+
+
+def _template(record: logging.LogRecord) -> str:
+    """What lines of its kind have in common."""
+    template = str(record.msg)
+    if not record.args or _WORD.search(_PLACE.sub("", template)):
+        return template
+    try:
+        return record.getMessage()  # else every "%s" were one kind, and a flood of one hid another
+    except (TypeError, ValueError):  # wrong arguments: the handler reports them
+        return template

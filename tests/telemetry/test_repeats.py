@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+import re
+from functools import cache
+from pathlib import Path
 from random import Random
 
+import pytest
+
+import consumers
+from consumers.runner import _report
 from consumers.telemetry.log import REPEATS, Lines, configure
 from consumers.telemetry.repeats import ALL_AT_ONCE, AT_ONCE, KINDS, Repeats
 
 
-def line(text: str, level: int = logging.WARNING) -> logging.LogRecord:
+def line(text: str, *args: object, level: int = logging.WARNING) -> logging.LogRecord:
     """A record."""
-    return logging.LogRecord("headwater", level, "", 0, text, (), None)
+    return logging.LogRecord("headwater", level, "", 0, text, args, None)
 
 
 def test_line_that_repeats_is_limited_and_says_how_many_were_left_out() -> None:
@@ -37,7 +45,7 @@ def test_other_lines_pass_and_lines_of_debugging_all_do() -> None:
         repeats.filter(line("flood"))
 
     assert repeats.filter(line("a snapshot failed"))
-    assert all(repeats.filter(line("detail", logging.DEBUG)) for _ in range(1000))
+    assert all(repeats.filter(line("detail", level=logging.DEBUG)) for _ in range(1000))
 
 
 def test_lines_of_every_kind_are_limited_together_and_few_kinds_remembered() -> None:
@@ -57,3 +65,64 @@ def test_configured_log_is_limited() -> None:
         assert len(handlers) == 1
     finally:
         logging.getLogger().removeHandler(handlers[0])
+
+
+CALLS = {"debug", "info", "warning", "error", "exception", "critical"}
+
+
+@cache
+def templates() -> list[str]:
+    """The first argument of every call of a logger in the service, if it is a text."""
+    found = []
+    for path in sorted(Path(consumers.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            ours = node.func.attr in CALLS and getattr(node.func.value, "id", "") == "log"
+            if ours and isinstance(first := node.args[0], ast.Constant):
+                found.append(first.value)
+    return found
+
+
+@pytest.mark.parametrize("flooding", sorted(set(templates())))
+def test_flood_of_one_line_hides_no_other(flooding) -> None:
+    """Whatever the service logs: the flood says one thing, every other line another."""
+    repeats = Repeats(lambda: 0.0)
+
+    def logged(template: str, word: str) -> bool:
+        places = re.findall(r"%[^a-z%]*([a-z%])", template)
+        args = [word if place in "sr" else 1 for place in places if place != "%"]
+        return repeats.filter(line(template, *args))
+
+    assert sum(logged(flooding, "flood") for _ in range(1000)) == AT_ONCE
+    assert [each for each in templates() if each != flooding and not logged(each, "rare")] == []
+    assert logged(flooding, "rare") is ("%s" in flooding and not re.search("[a-z]{2}", flooding))
+
+
+def test_trials_are_told_beside_a_flood_of_other_lines() -> None:
+    """That a record was condemned is logged once."""
+    repeats = Repeats(lambda: 0.0)
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    handler.addFilter(repeats)
+    log = logging.getLogger("headwater")
+    log.addHandler(handler)
+    try:
+        for n in range(1000):
+            log.warning("%s", f"the last start died {n} times")
+        _report(["3 of 3 child processes died of one record (SIGSEGV)"])
+    finally:
+        log.removeHandler(handler)
+
+    assert len(told) == AT_ONCE + 1
+    assert told[-1].startswith("3 of 3 child processes")
+
+
+def test_line_with_wrong_arguments_is_left_to_the_handler() -> None:
+    """A limit on lines raises nothing where somebody logs."""
+    repeats = Repeats(lambda: 0.0)
+
+    assert repeats.filter(line("%d", "no number"))
+    assert repeats.filter(line("%s %s", "one"))
+    assert repeats.filter(line("50 %", 1))
