@@ -27,7 +27,7 @@ from consumers.journal import (
 )
 from consumers.lineup import Lineup
 from consumers.outcome import Shape
-from consumers.records import UNBOUNDED, Batch, Partition
+from consumers.records import UNBOUNDED, Batch, Partition, Topic
 from consumers.shard import Before, Outcome, Shard
 from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
@@ -76,8 +76,9 @@ class Live:
     were written after it and so may not have been; `chain` the hash of every bit said and scored
     so far; `diverged` the first entry that a river model did not repeat; `shape` the one last
     journaled; `rebuilt` is False of one that was handed over. `topics` are the ids of the input
-    topics as the journal knows them, `adopting` those that its next entry will add, and `tails` the
-    last records consumed of each partition.
+    topics as the journal knows them, `adopting` those that its next entry will add, `tails` the
+    last records consumed of each partition, and `described` what the log said of the topics before
+    it was compared with these.
     """
 
     shard: Shard
@@ -99,6 +100,7 @@ class Live:
     topics: dict[str, str] = field(default_factory=dict)
     adopting: dict[str, str] = field(default_factory=dict)
     tails: dict[Partition, Range] = field(default_factory=dict)
+    described: dict[str, Topic] = field(default_factory=dict)
     shape: Shape | None = None
 
 

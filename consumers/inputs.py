@@ -166,6 +166,7 @@ def settle(
         A partition is gone; or from the owner.
     """
     seen = differences(log, found.inputs, live.shard.positions, live.topics, live.tails)
+    live.described = seen.topics
     ids = {topic: known.id for topic, known in seen.topics.items() if known.id}
     live.adopting = {t: made for t, made in ids.items() if t not in live.topics}
     if without := [topic for topic in seen.topics if topic not in ids]:
@@ -344,7 +345,7 @@ class Watch:
     ) -> None:
         self._config, self._log, self._clock = config, log, clock
         self._inputs = found.inputs
-        self._seen: dict[str, Topic] = {}
+        self._seen = live.described  # an election since then has not been looked into
         self._tails: dict[Partition, Range] = {}  # at the last look that found nothing
         self._at = self._asked_at = self._objected_at = float("-inf")
         self._missing = False

@@ -316,13 +316,14 @@ class Runner:
     ) -> bool:
         merge = Merge(found.inputs, found.label_topics, 2 * found.max_bytes)
         merge.seek(live.shard.positions)
-        until = self._log.end_offsets(found.inputs) if self._drain else None
         due, grown = _Due(self._config, live), False
+        with self._keeping(due, live, writer):
+            until = self._log.end_offsets(found.inputs) if self._drain else None
+            watch = Watch(self._config, self._log, found, live, time.monotonic)
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec)
-        watch = Watch(self._config, self._log, found, live, time.monotonic)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)

@@ -10,7 +10,7 @@ from collections import Counter
 import msgspec
 import pytest
 
-from consumers import inputs, journal
+from consumers import inputs, journal, recovery
 from consumers.errors import ConfigError, InputChangedError, TransportError
 from consumers.inputs import Watch
 from consumers.journal import Entry, Inputs
@@ -474,6 +474,32 @@ def test_records_are_read_again_after_the_election_of_a_leader(make_service, los
             watch.look(live)
     else:
         assert not watch.look(live)
+
+
+def test_election_between_the_comparison_of_a_start_and_the_first_look_is_seen(
+    make_service, monkeypatch
+) -> None:
+    """What was consumed was compared before it, so it is compared once more; and kept."""
+    service = make_service()
+    fill(service.log, phishing(60))
+    service.run()
+    for path in service.snapshots():
+        path.unlink()
+    log = Elected(service.log)
+    adopt = recovery.adopt
+
+    def elected(*given) -> None:
+        adopt(*given)
+        cut(service.log, OBS, 55)
+        service.log.append(observations(100, 20))
+        log.epoch = 1
+
+    monkeypatch.setattr(recovery, "adopt", elected)
+
+    with pytest.raises(InputChangedError, match=r"obs\[0\] .* its new leader has lost records"):
+        Runner(service.config(), log, threading.Event(), drain=True).run()
+    assert keys(service).total() == 60
+    assert len(service.snapshots()) == 1
 
 
 def test_tails_of_a_batch_are_bounded_by_records_and_bytes() -> None:

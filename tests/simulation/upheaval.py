@@ -7,14 +7,16 @@ service ends with `InputChangedError`, and knows the truth.
 
 The checker reads the journal with code of its own. Of each partition it keeps the logs that hold
 exactly what was consumed: where none is left, the service has read on from another log in silence.
+The model it makes again from nothing, of those entries that no rollback has cut out.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,11 @@ from kafka import TopicPartition
 from consumers import journal
 from consumers.errors import FencedError, InputChangedError, TransportError
 from consumers.inputs import Decision
-from consumers.journal import Entry, Identity, Inputs, Merge, Range
+from consumers.journal import Entry, Identity, Inputs, Merge, Range, Reset, Roster
+from consumers.lineup import Lineup
 from consumers.records import Fetched, Partition
 from consumers.recovery import _empty, rebuild, sources
-from consumers.shard import Shard
+from consumers.shard import Outcome, Shard
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka import KafkaLog
 from tests.consumers.feeds import NOW, phishing
@@ -85,6 +88,8 @@ class Reading:
             elif isinstance(entry, Entry):
                 self.ids |= entry.topics
                 self.entries.append((entry, [self._read(entry, r) for r in entry.ranges]))
+            else:
+                self.entries.append((entry, []))
         return self
 
     def _begin(self, starts: list[tuple[str, int, int]]) -> None:
@@ -144,6 +149,7 @@ class Upheaval(World):
                 if calm and self._weather.random.random() < 0.3:
                     self._weather.settled()
                 try:
+                    self._between()
                     self._life(self._hosts[0], decision=decision)
                     decision = None
                     if self._finished():
@@ -160,6 +166,9 @@ class Upheaval(World):
             self._weather.settled()
             self._judge()
         return self.told
+
+    def _between(self) -> None:
+        """Nobody else does anything."""
 
     def _finished(self) -> bool:
         """Whether nothing more will come; where something may, it does now."""
@@ -278,23 +287,77 @@ class Upheaval(World):
         found = sources(self._config(self._hosts[0]), log)
         log.close()
         assert reading.identity is not None
-        shard = _empty(self._config(self._hosts[0]), reading.identity, found)
+
+        def empty() -> Shard:
+            assert reading.identity is not None
+            return _empty(self._config(self._hosts[0]), reading.identity, found)
+
         said: dict[TopicPartition, list[Any]] = {
             TopicPartition(t, n): [] for t, count in OUTPUTS.items() for n in range(count)
         }
+        shard, past = empty(), Past()
         for entry, parts in reading.entries:
-            merge = Merge([p.partition for p in parts], found.label_topics)
-            merge.add(parts)
-            batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
-            assert batch is not None
-            ratio = entry.max_dead_letter_ratio
-            outcome = shard.process(
-                batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift
-            )
-            for r in (*outcome.predictions(), *outcome.dead_letters()):
+            if isinstance(entry, Reset):
+                shard = empty()
+                for step in past.back(entry):
+                    step(shard)
+                continue
+            step = _step(entry, parts, found.label_topics)
+            outcome = step(shard)
+            past.add(entry, step)
+            for r in () if outcome is None else (*outcome.predictions(), *outcome.dead_letters()):
                 said[TopicPartition(r.topic, r.partition or 0)].append((r.key, r.value))
         shard.positions = {Partition(*part): at for part, at in reading.at.items()}
         return shard, said
+
+
+Step = Callable[[Shard], Outcome | None]
+
+
+class Past:
+    """What made the model, and what had made it after each entry."""
+
+    def __init__(self) -> None:
+        self._steps: tuple[Step, ...] = ()
+        self._after: dict[int, tuple[Step, ...]] = {0: ()}
+        self._refused: dict[int, list[tuple[str, int, list[int]]]] = {}
+
+    def add(self, entry: Entry | Roster, step: Step) -> None:
+        """An entry makes it another one."""
+        self._steps = self._after[entry.seq] = (*self._steps, step)
+        if isinstance(entry, Entry):
+            self._refused[entry.seq] = entry.early
+
+    def back(self, reset: Reset) -> tuple[Step, ...]:
+        """What makes the model after a rollback; dead letters that are written stay written."""
+        to = max(seq for seq in self._after if seq <= reset.to)
+        refused = [early for seq, early in sorted(self._refused.items()) if seq > reset.to]
+        gone = [partial(_forget, early) for early in refused]
+        self._steps = self._after[reset.seq] = (*self._after[to], *gone)
+        return self._steps
+
+
+def _forget(early: list[tuple[str, int, list[int]]], shard: Shard) -> None:
+    shard.forget_early(early)
+
+
+def _step(entry: Entry | Roster, parts: list[Fetched], label_topics: frozenset[str]) -> Step:
+    """What an entry does to a model."""
+
+    def change(shard: Shard) -> None:
+        assert isinstance(entry, Roster)
+        shard.line_up(Lineup(entry.challengers, entry.threshold), entry.champion)
+
+    def process(shard: Shard) -> Outcome:
+        assert isinstance(entry, Entry)
+        merge = Merge([p.partition for p in parts], label_topics)
+        merge.add(parts)
+        batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
+        assert batch is not None
+        ratio = entry.max_dead_letter_ratio
+        return shard.process(batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift)
+
+    return change if isinstance(entry, Roster) else process
 
 
 def _visible(log: list[Record], first: int, end: int) -> Iterator[Record]:
