@@ -3,10 +3,15 @@
 Fetching, positions, sessions, checksums and which batches are committed are the client's. Of one
 partition's answer to a fetch it makes a `PartitionRecords`, whose `take` gives records one by one;
 `_Taken` stands in for the list of them: as long as the records are many, but one thing to hand on.
+
+Rule: what was read is collected by its bytes. Each wait of the client that runs out leaves a cycle
+of its error and the stack's frames, and these hold the records which that poll returned. Python
+counts objects, and large records are few: a gigabyte of them would lie there uncollected.
 """
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -23,6 +28,7 @@ __all__ = ["column_consumer"]
 
 _CONSUMER = -1  # as a request names who asks: a replica by its broker's number, or a consumer
 _UNPACKED = 8  # times `fetch_max_bytes` a batch may unpack to
+_COLLECTED = 32 * 2**20  # bytes of records between two collections, of some milliseconds each
 
 
 class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
@@ -61,6 +67,7 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
 
     class Bounded(_PartitionColumns):
         most = _UNPACKED * consumer.config["fetch_max_bytes"]
+        garbage = _Garbage()
 
     fetcher.PartitionRecords = Bounded
     if together:
@@ -93,6 +100,20 @@ def _unpolled(fetcher: Any) -> bool:
     return bool(fetcher._completed_fetches or fetcher._next_partition_records)
 
 
+class _Garbage:
+    """Cycles of objects that hold records."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def grow(self, size: int) -> None:
+        """So many bytes more were read; with `_COLLECTED` of them the young cycles go."""
+        self._bytes += size
+        if self._bytes >= _COLLECTED:
+            self._bytes = 0
+            gc.collect(1)
+
+
 class _Taken:
     """A chunk as the fetcher counts what it hands on."""
 
@@ -110,6 +131,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     """What a fetch brought of one partition."""
 
     most: int  # bytes a batch may unpack to
+    garbage: _Garbage
     _rest: tuple[list[Any], ...] = ([], [], [], [])  # unpacked and not taken yet
 
     def _maybe_skip_record(self, _: Columns) -> bool:
@@ -168,6 +190,7 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
                 where = f"partition {tp.partition} of {tp.topic} at offset {batch.base_offset}"
                 raise type(error)(f"{error} ({where})") from None
             self.bytes_read += batch.size_in_bytes
+            self.garbage.grow(sum(map(len, filter(None, found[3]))))
             before = bisect_left(found[0], self.fetch_offset)
             if before:  # a fetch gives whole batches
                 for column in found:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
@@ -40,6 +42,13 @@ def parts(log: KafkaLog) -> tuple[Partition, Partition]:
         log.append([Outgoing(f"{name}.{suffix}", b"k", b"v" * 500) for _ in range(count)])
         out.append(Partition(f"{name}.{suffix}", 0))
     return out[0], out[1]
+
+
+class Cycle:
+    """What only the collector of cycles frees."""
+
+    def __init__(self, held: object) -> None:
+        self.held, self.cycle = held, self
 
 
 def polled(consumer: Any, parts: tuple[Partition, ...]) -> list[set[str]]:
@@ -119,3 +128,29 @@ def test_client_asks_anew_as_soon_as_it_is_told_to(kafka_bootstrap):
         assert consumer._cluster.config["retry_backoff_ms"] == 7
     finally:
         consumer.close(autocommit=False)
+
+
+def test_cycles_that_hold_records_are_collected_by_their_bytes(kafka_bootstrap, log) -> None:
+    """As the client leaves them; few large records make too few objects for Python to look."""
+    part = Partition(f"cycles-{uuid4().hex[:12]}", 0)
+    log.create_topic(part.topic, 1)
+    log.append([Outgoing(part.topic, None, bytes(900_000)) for _ in range(80)])
+    consumer = column_consumer(KafkaOptions([kafka_bootstrap], {}).consumer())
+    consumer.assign([TopicPartition(*part)])
+    consumer.seek(TopicPartition(*part), 0)
+    left: list[weakref.ref[Cycle]] = []
+    alive, read = 0, 0
+
+    gc.disable()
+    try:
+        while read < 80:
+            for chunks in consumer.poll(500, max_records=1).values():
+                for chunk in chunks:
+                    read += len(chunk)
+                    left.append(weakref.ref(Cycle(chunk)))
+            alive = max(alive, sum(cycle() is not None for cycle in left))
+    finally:
+        gc.enable()
+        consumer.close(autocommit=False)
+
+    assert 0 < alive <= 60  # 32 MiB, and what lies unpacked
