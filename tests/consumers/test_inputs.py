@@ -23,6 +23,7 @@ from consumers.standby import Follower
 from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, batch, fill, phishing
 from tests.topics import cut, delete, remake, widen
+from tests.waiting import PATIENCE, until
 
 OBS, ANS = Partition("obs", 0), Partition("ans", 0)
 KINDS = ["memory", "sqlite"]
@@ -59,6 +60,12 @@ def run(service: Service, decision=None, **changes):
 def keys(service: Service, since: int = 0) -> Counter[bytes | None]:
     """Of predictions."""
     return Counter(r.key for r in service.records("svc-predictions")[since:])
+
+
+def consumed(service: Service) -> int:
+    """How many records are journaled."""
+    entries = [journal.decode(r.value) for r in service.records("svc-journal")]
+    return sum(r.count for e in entries if isinstance(e, Entry) for r in e.ranges)
 
 
 def kinds(service: Service) -> list[str]:
@@ -245,28 +252,30 @@ class Running:
             self.error = error
 
     def until(self, condition) -> None:
-        """Wait for something to hold, as long as it runs or for 60 s."""
-        for _ in range(1200):
-            if condition():
-                return
-            assert self.thread.is_alive(), self.error
-            self.stop.wait(0.05)
-        raise AssertionError("nothing came")
+        """Wait for something to hold, as long as it runs; what it did before it ended counts."""
+
+        def holds() -> bool:
+            runs = self.thread.is_alive()
+            held = condition()
+            assert held or runs, self.error
+            return held
+
+        until(holds)
 
     def ended(self):
         """What it ended with, by itself."""
-        self.thread.join(60)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
         return self.error
 
 
 @pytest.fixture
 def running(make_service):
-    """A service in memory that has predicted 40 observations and runs."""
+    """A service in memory that has consumed 40 observations, with their labels, and runs."""
     service = make_service()
     fill(service.log, phishing(40))
     ran = Running(service)
-    ran.until(lambda: keys(service).total() == 40)
+    ran.until(lambda: consumed(service) == 80)
     yield ran
     ran.stop.set()
     ran.thread.join(60)
