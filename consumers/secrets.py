@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["HIDDEN", "Secret", "masked", "redacted", "secret_key"]
+__all__ = ["DISTINCT", "HIDDEN", "Secret", "masked", "redacted", "secret_key"]
 
 HIDDEN = "***"
 
@@ -20,7 +20,7 @@ _ASSIGNED = re.compile(
 )
 _CREDENTIALS = re.compile(r"\b(bearer|authorization:\s*\w+)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(\w://[^\s/:@]*:)[^\s/]+@")
-_DISTINCT = 8  # characters from which a text is its own word, whatever stands beside it
+DISTINCT = 8  # characters from which a text is its own word, whatever stands beside it
 
 _known: set[str] = set()  # as they are, and as a repr would write them; a process reads a handful
 
@@ -70,7 +70,7 @@ def masked(text: str) -> str:
     for known in sorted(_known, key=len, reverse=True):  # one may be a part of another
         if known in text:
             found = re.escape(known)
-            if len(known) < _DISTINCT:
+            if len(known) < DISTINCT:
                 found = rf"(?<!\w){found}(?!\w)"
             text = re.sub(found, HIDDEN, text)
     return text

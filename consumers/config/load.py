@@ -18,9 +18,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from consumers.config.model import Config
-from consumers.config.units import without_login
+from consumers.config.units import shown_urls, url_secrets, without_login
 from consumers.errors import ConfigError
-from consumers.secrets import Secret, secret_key
+from consumers.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key
 
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
@@ -94,14 +94,17 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
                 raw["kafka"][key] = _pointed("kafka", key, value, source, directory)
             except ConfigError as e:
                 wrong.append(str(e))
-    if isinstance(snapshots := raw.get("snapshots"), dict) and "key" in snapshots:
+    if isinstance(snapshots := raw.get("snapshots"), dict):
         try:
-            snapshots["key"] = _pointed(
-                "snapshots", "key", snapshots["key"], source, directory, secret=True
-            )
+            if "key" in snapshots:
+                snapshots["key"] = _pointed(
+                    "snapshots", "key", snapshots["key"], source, directory, secret=True
+                )
         except ConfigError as e:
             wrong.append(str(e))
             del snapshots["key"]  # it is not told twice, and not repeated
+        if isinstance(url := snapshots.get("copy_to"), str):
+            _remember(url)
     try:
         config = Config.model_validate(raw)
     except ValidationError as e:
@@ -109,6 +112,13 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     if wrong:
         raise ConfigError("\n".join(wrong))
     return _anchored(config, directory)
+
+
+def _remember(url: str) -> None:
+    """What a URL holds is masked wherever a driver repeats it; short values stand there only."""
+    for text in url_secrets(url):
+        if len(text) >= DISTINCT:
+            Secret(text)
 
 
 def read_text(path: Path, what: str, remedy: str) -> str:
@@ -204,8 +214,8 @@ def _lines(error: ValidationError) -> list[str]:
             if detail["loc"] not in suggested:
                 lines.append(f"{_where(detail['loc'])}: required, but missing")
         elif detail["type"] != "extra_forbidden":
-            where = _where(detail["loc"])
-            lines.append(f"{where}: {message(detail)}" if where else message(detail))
+            where, what = _where(detail["loc"]), message(detail)
+            lines.append(f"{where}: {what}" if where else what)
     return lines
 
 
@@ -256,9 +266,9 @@ def _where(loc: tuple[int | str, ...]) -> str:
 
 
 def message(detail: ErrorDetails) -> str:
-    """What was expected and what came, of one of pydantic's findings."""
+    """What was expected and what came, of one of pydantic's findings; never a secret."""
     if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
+        return shown_urls(masked(str(detail["ctx"]["error"])))
     if detail["type"] == "too_long":
         most, came = detail["ctx"]["max_length"], detail["ctx"]["actual_length"]
         return f"expected at most {most}, got {came}"
@@ -266,7 +276,14 @@ def message(detail: ErrorDetails) -> str:
         return "expected a list, got a table; a list of tables has two brackets: [[…]]"
     otherwise = detail["msg"].replace("Input should be", "expected", 1)
     expected = _EXPECTED.get(detail["type"], otherwise)
-    return f"{expected}, got {_shown(detail['input'])}"
+    return f"{expected}, got {HIDDEN if _hides(detail) else _shown(detail['input'])}"
+
+
+def _hides(detail: ErrorDetails) -> bool:
+    """Whether what came may be a secret by the key it stands at, which may be the wrong one."""
+    whole = detail["loc"] in (("kafka",), ("snapshots",)) and isinstance(detail["input"], str)
+    names = (name for part in detail["loc"] for name in str(part).split("."))
+    return whole or any(map(secret_key, names))
 
 
 def _shown(value: object) -> str:
@@ -274,5 +291,5 @@ def _shown(value: object) -> str:
         return "a table" if isinstance(value, Mapping) else "a list"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = repr(value)
+    text = shown_urls(masked(repr(value)))  # before it is cut: half a secret is not recognised
     return text if len(text) <= 80 else text[:77] + "..."

@@ -7,10 +7,11 @@ is generated from them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -112,6 +113,11 @@ class Section(BaseModel):
     # Strict: "80" is no port and true is no number; a slip of the pen is told, not guessed.
     # A value may be a secret: pydantic's own message shows none, it is read by `load` alone.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Its keys; URLs without what they hold of a secret."""
+        for name, value in super().__repr_args__():
+            yield name, shown_url(value) if isinstance(value, str) and "://" in value else value
 
 
 class Input(Section):

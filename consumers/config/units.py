@@ -8,19 +8,23 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, time
 from math import isfinite
+from urllib.parse import unquote
 
 __all__ = [
     "duration_ms",
     "duration_text",
     "finite",
     "shown_url",
+    "shown_urls",
     "size_bytes",
+    "url_secrets",
     "utc_text",
     "without_login",
 ]
 
 _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _SIZE_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_QUERY = r"[?&;][^=&;#\s]*=[^&;#\s'\"]+"  # a key of a URL's query, with its value
 _LONGEST_MS = 36_500 * _DURATION_MS["d"]  # a century: sums of it and a timestamp fit int64
 
 
@@ -67,7 +71,7 @@ def size_bytes(value: object) -> int:
     >>> size_bytes("1GiB"), size_bytes("1.5 KiB"), size_bytes(4096)
     (1073741824, 1536, 4096)
     """
-    expected = f'expected a size such as "512MiB" or a whole number of bytes, got {value!r}'
+    expected = f'expected a size such as "512MiB" or a whole number of bytes, got {_came(value)}'
     if isinstance(value, int) and not isinstance(value, bool):
         size = value
     else:
@@ -90,7 +94,7 @@ def utc_text(value: object) -> str:
     >>> utc_text("2024-03-01"), utc_text("2024-03-01T12:00:00.250+02:00")
     ('2024-03-01T00:00:00Z', '2024-03-01T10:00:00.250Z')
     """
-    expected = f'expected a time such as "2024-03-01T12:00:00Z", got {value!r}'
+    expected = f'expected a time such as "2024-03-01T12:00:00Z", got {_came(value)}'
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
@@ -106,6 +110,11 @@ def utc_text(value: object) -> str:
         raise ValueError(expected) from None
     whole = "milliseconds" if zoned.microsecond else "seconds"
     return zoned.isoformat(timespec=whole).replace("+00:00", "Z")
+
+
+def _came(value: object) -> str:
+    """What came instead, for a message; a table may hold anything, a password too."""
+    return "a table" if isinstance(value, dict) else repr(value)
 
 
 def finite(value: object) -> bool:
@@ -144,4 +153,33 @@ def shown_url(url: str) -> str:
     >>> shown_url("https://me:secret@host/path?token=abc&X-Amz-Signature=def#part")
     'https://***@host/path?token=***&X-Amz-Signature=***#part'
     """
-    return re.sub(r"([?&;][^=&;#\s]*=)[^&;#\s'\"]+", r"\1***", without_login(url))
+    return _hide_query(without_login(url))
+
+
+def shown_urls(text: str) -> str:
+    """A text as it may be shown: each URL in it without password and values of its query.
+
+    Examples
+    --------
+    >>> shown_urls("expected a topic, got 'https://me:secret@host/path?token=abc'")
+    "expected a topic, got 'https://me:***@host/path?token=***'"
+    """
+    return _hide_query(re.sub(r"(://[^\s/:@]*:)[^\s/]+@", r"\1***@", text))
+
+
+def url_secrets(url: str) -> list[str]:
+    """What a URL holds that must not be shown, as it stands there and as it is meant.
+
+    Examples
+    --------
+    >>> url_secrets("s3://me:p%40ssword@host/path?token=abc")
+    ['p%40ssword', 'p@ssword', 'abc']
+    """
+    login = re.search(r"//[^/:@]*:([^/]*)@", url)
+    written = [login[1]] if login else []
+    written += [value[0].partition("=")[2] for value in re.finditer(_QUERY, url)]
+    return [text for value in written for text in dict.fromkeys((value, unquote(value)))]
+
+
+def _hide_query(text: str) -> str:
+    return re.sub(_QUERY, lambda found: f"{found[0].partition('=')[0]}=***", text)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from consumers.config.units import shown_url
 from consumers.errors import ConfigError, SnapshotError
 from consumers.failpoints import reach
+from consumers.secrets import masked
 
 __all__ = ["Directory", "Place", "Remote"]
 
@@ -287,7 +288,7 @@ class _Connection:
 
 def _line(error: Exception) -> str:
     """An error of a driver in one line, without logins."""
-    text = " ".join(str(error).split())
+    text = masked(" ".join(str(error).split()))  # before it is cut
     return shown_url(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
 
 
