@@ -207,8 +207,11 @@ def _sure(said: Codes, proba: Floats) -> tuple[Codes, Floats]:
 def _units(said: Codes, sure: Floats) -> tuple[Codes, NDArray[np.bool_]]:
     """The probability in units of 2⁻³², 0 where no class was named, and where one was."""
     named = said >= 0
+    # Somebody else's learner may say what is no probability, and so may a state that was changed;
+    # beyond 1 it would not fit an integer, and as NaN it would be in the sum for good.
+    sure = np.clip(np.where(named & ~np.isnan(sure), sure, 0.0), 0.0, 1.0)
     # A power of two only moves the exponent, and rint is exact: the same units on every machine.
-    return np.rint(np.where(named, sure, 0.0) * UNIT).astype(np.int64), named
+    return np.rint(sure * UNIT).astype(np.int64), named
 
 
 def _error(judged: list[int]) -> float | None:

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.block import Floats, Rows
+from stream.errors import StateError
 from stream.evaluate.quality import Beside
 from stream.state import State
 from stream.stored import loaded, stored
 
 __all__ = ["Waiting", "either"]
+
+SLACK = 1e-6  # by which a learner's sums may exceed 1
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -99,10 +102,19 @@ class Waiting:
         return State({}, {**stored(self.rows.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
-        """Become what `to_state` saved, with its rows back in the slots of `index`."""
+        """Become what `to_state` saved, with its rows back in the slots of `index`.
+
+        Raises
+        ------
+        StateError
+            A probability is none: no program wrote it.
+        """
         rows = loaded(state, index.size, self.rows)
         said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
+        for name, shares in (("proba", proba), ("prior", prior)):
+            if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():
+                raise StateError(f"array {name!r}: expected probabilities from 0 to 1, got others")
         self.put(slots, index, rows, said[:, 0], proba, Beside(said[:, 1:], prior, squares))
 
 

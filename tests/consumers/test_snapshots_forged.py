@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from consumers import journal
@@ -37,6 +38,15 @@ def forged(data: bytes, random: Random) -> bytes:
         for name in tables[: random.randint(1, 4)]:
             arrays[name][...] += random.choice([1.0, -1.0, 2.0**40, 1e-3])
     return to_bytes(told, State(header, arrays))
+
+
+def improbable(data: bytes, name: str, number: float) -> bytes:
+    """A probability of what waits that is none."""
+    told, state = from_bytes(data)
+    arrays = {key: a.copy() for key, a in state.arrays.items()}
+    (path,) = (key for key in arrays if key.endswith(f"waiting/{name}"))
+    arrays[path].flat[0] = number
+    return to_bytes(told, State(state.header, arrays))
 
 
 def history(make_service: MakeService, random: Random) -> Service:
@@ -88,6 +98,18 @@ def test_forged_snapshot_that_does_not_replay_costs_time_only(make_service) -> N
                 path.write_bytes(good[path])
 
     assert refused > SEEDS
+
+
+@pytest.mark.parametrize("name", ["proba", "prior"])
+@pytest.mark.parametrize("number", [2.0**40, 1.5, -0.1, np.nan, np.inf])
+def test_probability_of_what_waits_that_is_none_is_refused(ran_thrice, name, number) -> None:
+    """One of 2^40 used not to fit the integers of the estimate; no label asks for most of them."""
+    newest = followed(ran_thrice)[-1]
+    newest.write_bytes(improbable(newest.read_bytes(), name, number))
+    live = rebuilt(ran_thrice)
+
+    assert f"array '{name}': expected probabilities from 0 to 1" in live.refused[0]
+    assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
 
 def test_older_snapshot_is_taken_where_the_newest_does_not_replay(ran_thrice) -> None:

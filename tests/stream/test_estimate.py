@@ -66,6 +66,25 @@ def test_estimate_is_that_of_the_store_whatever_expires_is_evicted_or_corrected(
         assert seen.waiting <= going.join.pending
 
 
+STRANGE = st.one_of(st.floats(), st.sampled_from([2.0**31, 2.0**40, 1e300, -1.0, 1 + 2**-52]))
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None)
+@given(sure=st.lists(STRANGE, min_size=1, max_size=9))
+def test_what_is_no_probability_leaves_the_sums_as_they_were(sure) -> None:
+    """Of somebody else's learner, or a state that was changed; with warnings as errors."""
+    estimate = AccuracyEstimate()
+    said, proba = np.zeros(len(sure), dtype=np.int64), np.array(sure)
+    estimate.begin(np.array([0]), np.array([0.25]))
+    estimate.begin(said, proba)
+    assert 0.0 <= (estimate.view().accuracy or 0.0) <= 1.0
+    estimate.end(said, proba)
+    estimate.judge(said, said, proba)
+
+    assert estimate.view().accuracy == 0.25
+    assert -1.0 <= (estimate.view().errors["all"] or 0.0) <= 0.0
+
+
 def test_nothing_waits_once_all_has_expired() -> None:
     """What was added is taken away to the last bit."""
     going = machine(horizon=20)
