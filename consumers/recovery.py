@@ -10,7 +10,7 @@ There is no undo code: whatever went wrong, the shard in memory is dropped, this
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from consumers import journal
 from consumers.assembly import shard_of
@@ -36,6 +36,7 @@ from stream.join import RULES
 from stream.schema import Field, Schema
 
 __all__ = [
+    "CUT_OUT",
     "DIVERGED",
     "about_of",
     "identity_in",
@@ -43,11 +44,15 @@ __all__ = [
     "load",
     "rebuild",
     "recover",
+    "refusals",
     "say_again",
     "schema_from",
     "sources",
 ]
 
+
+# How the objection to a snapshot begins that a rollback has cut out: the expected course.
+CUT_OUT = "cut out of the history"
 
 # What a replay ends with where the state it began with is not the one that was journaled: other
 # predictions, or whatever a learner does with numbers that it never wrote.
@@ -305,10 +310,22 @@ def _course(
     The journal is read once for both; a long one takes its time.
     """
     ahead = course(origin.left.log, found.journal, position, origin.left.end)
+    return ahead, _unreached(found, origin, ahead, seq, position, shard.positions)
+
+
+def _unreached(
+    found: Sources,
+    origin: Origin,
+    ahead: Course,
+    seq: int,
+    position: int,
+    positions: Mapping[Partition, int],
+) -> str | None:
+    """Why the course does not lead on from entry `seq`, with the inputs at `positions`."""
     reset = ahead.without(seq)
     if reset is not None:
-        return ahead, f"cut out of the history by entry {reset}, a rollback"
-    here = {p: at for p, at in shard.positions.items() if p in found.inputs}
+        return f"{CUT_OUT} by entry {reset}, a rollback"
+    here = {p: at for p, at in positions.items() if p in found.inputs}
 
     def needed() -> Iterator[Entry]:
         for _, e in origin.left.entries(position, origin.left.end):
@@ -316,7 +333,38 @@ def _course(
                 yield e
 
     replaced = next(filter(None, map(ahead.replaced, needed())), None) if ahead.begun else None
-    return ahead, replaced or expired(origin.left.log, here, needed())
+    return replaced or expired(origin.left.log, here, needed())
+
+
+def refusals(
+    config: Config, log: Log, store: SnapshotStore, shard: int = 0
+) -> Callable[[About, Mapping[Partition, int]], str | None]:
+    """Why a start would pass over a snapshot that is whole, as a function of what it says of itself
+    and of its positions of the inputs; None for one that it would use. Writes nothing.
+
+    Raises
+    ------
+    ConfigError
+        A topic is missing, or the journal is of another configuration.
+    TransportError
+        The log fails, or no snapshot reaches what is left of the journal.
+    """
+    found = sources(config, log, shard)
+    end = log.end_offsets([found.journal])[found.journal]
+    origin = locate(config, log, found.journal, end, store)
+    if origin is None:
+        return lambda about, positions: f"the journal {found.journal.topic} is empty"
+    mark, first = mark_of(origin.identity), origin.left.first
+    # A reset cuts out entries before it only, so the course of all serves every snapshot.
+    ahead = course(log, found.journal, first, end)
+
+    def refusal(about: About, positions: Mapping[Partition, int]) -> str | None:
+        if about.identity != mark:
+            return f"of another journal, {about.identity[:8]}; this one is {mark[:8]}"
+        at = max(about.position, first)
+        return origin.objection(about) or _unreached(found, origin, ahead, about.seq, at, positions)
+
+    return refusal
 
 
 def _first_start(

@@ -40,7 +40,7 @@ from consumers.journal import Merge
 from consumers.models import unused
 from consumers.poison import CrashGuard, Note
 from consumers.records import Batch, Partition
-from consumers.recovery import about_of, recover, sources
+from consumers.recovery import CUT_OUT, about_of, recover, sources
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
@@ -263,7 +263,9 @@ class Runner:
         )
         self._new_journal, self._decision = False, None
         for objection in live.refused:
-            log.warning("snapshot not used: %s", objection)
+            # After a rollback this is the expected course: nobody needs to do anything.
+            level = logging.INFO if CUT_OUT in objection else logging.WARNING
+            log.log(level, "snapshot not used: %s", objection)
         if live.diverged is not None:
             log.warning(
                 "%s did not repeat entry %d of the journal: its parts draw random numbers; give "

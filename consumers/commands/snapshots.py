@@ -1,7 +1,8 @@
-"""`headwater snapshots`: look at a service's snapshots, without a broker and without touching them.
+"""`headwater snapshots`: look at a service's snapshots, without touching them.
 
 Rule: files are only read, but by `sign`, so that it may run beside the service; what is shown of
-one has been verified as a start would verify it.
+one has been verified as a start would verify it. `list`, `show` and `verify` also compare it with
+the journal, as a start would; where the log cannot be reached they report that they did not.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 import json
 import sys
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -21,8 +23,11 @@ import typer
 from consumers.commands.past import ShardOption, check_shard
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from consumers.config import Config
     from consumers.events import ShardView
+    from consumers.records import Partition
     from consumers.shard import Shard
     from consumers.snapshots.format import About
     from stream.state import State
@@ -42,13 +47,31 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, and what is in it; `refused` says why a start would pass it over."""
+    """A file, and what is in it.
+
+    `bad` says what is wrong with it; `unused` why a start would pass it over although it is whole;
+    `positions` are those of the inputs, once it was loaded; `compared` whether the journal was
+    asked.
+    """
 
     path: Path
     position: int
     size: int
     about: About | None = None
-    refused: str | None = None
+    bad: str | None = None
+    unused: str | None = None
+    positions: Mapping[Partition, int] | None = None
+    compared: bool = False
+
+    @property
+    def refused(self) -> str | None:
+        """Why a start would pass it over; None where it would use it."""
+        return self.bad or self.unused
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        return "bad" if self.bad else "unused" if self.unused else "ok"
 
 
 def snapshots(
@@ -65,11 +88,13 @@ def snapshots(
         typer.Option("--json", help="Print JSON; with export: write the header to FILE.json too."),
     ] = False,
 ) -> None:
-    """List, show, verify, export or sign the snapshots on this host; needs no broker.
+    """List, show, verify, export or sign the snapshots on this host.
 
-    list says of each whether a start would load it; show tells what is in one; verify loads every
-    one into the configured model and ends with 1 where one is bad; export copies one to FILE; sign
-    signs those that are not signed with [snapshots] key: trust them first.
+    list says of each whether a start would load it: ok, bad, or whole and not used, and why. For
+    that they are compared with the journal; where the log cannot be reached, one line reports that
+    only the files were checked. show tells what is in one; verify loads every one into the
+    configured model and ends with 1 where one is bad; export copies one to FILE; sign signs those
+    that are not signed with [snapshots] key: trust them first.
 
     \b
     Examples:
@@ -93,12 +118,12 @@ def snapshots(
     settings = load(config)
     check_shard(settings, shard)
     if action is Action.LIST:
-        found = _found(settings, shard, loaded=False)
+        found = _compared(settings, shard)
         _list(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
     elif action is Action.SIGN:
         _sign(settings, shard)
     elif action is Action.VERIFY:
-        found = _found(settings, shard, loaded=True)
+        found = _compared(settings, shard)
         _verify(found, as_json) if found or as_json else typer.echo(_none(settings, shard))
     else:
         chosen = _chosen(settings, shard, position)
@@ -123,11 +148,49 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
             told["about"], state = read(place.local, path.name, config.snapshots.key)
             _belongs(config, told["about"], path)
             if loaded:
-                _loaded(config, told["about"], state)
+                told["positions"] = dict(_loaded(config, told["about"], state).positions)
         except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
-            told["refused"] = " ".join(str(error).split())
+            told["bad"] = " ".join(str(error).split())
         out.append(Found(**told))
     return sorted(out, key=lambda found: (-found.position, str(found.path)))
+
+
+def _compared(config: Config, shard: int) -> list[Found]:
+    """Every snapshot, loaded, and compared with the journal; a line where that was not possible."""
+    found = _found(config, shard, loaded=True)
+    if not found:
+        return found
+    compared, missing = _with_journal(config, shard, found)
+    if missing is not None:
+        why = f"only the files were checked, not whether the journal leads on from them: {missing}"
+        typer.echo(f"headwater: {why}", err=True)
+    return compared
+
+
+def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[Found], str | None]:
+    """The snapshots, asked what a start asks; and why they could not be, None where they were."""
+    from consumers.commands.transport import is_absent
+    from consumers.errors import HeadwaterError
+    from consumers.recovery import refusals
+    from consumers.snapshots.store import open_store
+    from consumers.transports import open_log
+
+    url = config.input.transport
+    if is_absent(url) or url.startswith("memory:"):
+        return found, f"{url} does not exist"
+    out = []
+    try:
+        with contextlib.closing(open_log(url, kafka=config.kafka)) as log:
+            refusal = refusals(config, log, open_store(config, shard), shard)
+            for one in found:
+                if one.about is not None and one.positions is not None:
+                    unused = refusal(one.about, one.positions)
+                    out.append(replace(one, unused=unused, compared=True))
+                else:
+                    out.append(one)
+    except HeadwaterError as error:
+        return found, " ".join(str(error).split())
+    return out, None
 
 
 def _sign(config: Config, shard: int) -> None:
@@ -229,14 +292,18 @@ def _list(found: list[Found], as_json: bool) -> None:
     from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("position", "entry", "clock", "size", "age"):
+    for name in ("position", "journal", "entry", "clock", "size", "age"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("state")
     for row in rows:
-        cells = [f"{row['position']}", "-", "-", f"{row['size']:,}", "-"]
+        at, size = str(row["position"]), f"{row['size']:,}"
+        cells = [at, "-", "-", "-", size, "-"]
         if row["clock"] is not None:
-            cells = [cells[0], str(row["entry"]), row["clock"], cells[3], _age(row["age_seconds"])]
-        table.add_row(*cells, Text(row["refused"] or "ok"))
+            age = _age(row["age_seconds"])
+            cells = [at, row["journal"][:8], str(row["entry"]), row["clock"], size, age]
+        state = "ok" if row["compared"] else "file ok"
+        state = state if row["refused"] is None else f"{row['state']}: {row['refused']}"
+        table.add_row(*cells, Text(state))
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width, highlight=False).print(table)
 
@@ -247,11 +314,14 @@ def _row(found: Found) -> dict[str, Any]:
     age = None if about is None else max(0, round(time.time() - about.now / 1000))
     return {
         "position": found.position,
+        "journal": None if about is None else about.identity,
         "entry": None if about is None else about.seq,
         "clock": None if about is None else _utc(about.now),
         "size": found.size,
         "age_seconds": age,
+        "state": found.state,
         "refused": found.refused,
+        "compared": found.compared,
         "file": str(found.path),
     }
 
@@ -259,20 +329,28 @@ def _row(found: Found) -> dict[str, Any]:
 def _verify(found: list[Found], as_json: bool) -> None:
     from consumers.errors import SnapshotError
 
-    rows = [{k: v for k, v in _row(one).items() if k in ("position", "refused")} for one in found]
+    kept = ("position", "journal", "state", "refused", "compared")
+    rows = [{k: v for k, v in _row(one).items() if k in kept} for one in found]
     if as_json:
         _print(rows)
     else:
         for row in rows:
-            typer.echo(f"{'bad' if row['refused'] else 'ok':5} {row['position']}", nl=False)
+            typer.echo(f"{row['state']:7} {row['position']}", nl=False)
             typer.echo(f"  {row['refused']}" if row["refused"] else "")
-    bad = sum(row["refused"] is not None for row in rows)
-    if bad:
+    counts = Counter(row["state"] for row in rows)
+    if counts["bad"]:
         raise SnapshotError(
-            f"{bad} of {len(rows)} snapshots are bad; a start passes over them; delete the damaged"
+            f"{counts['bad']} of {len(rows)} snapshots are bad; a start passes over them; delete "
+            "the damaged"
         )
     if not as_json:
-        typer.echo(f"{len(rows)} snapshot{'s' if len(rows) > 1 else ''}, all good")
+        snapshots = f"{len(rows)} snapshot{'s' if len(rows) > 1 else ''}"
+        unused = counts["unused"]
+        typer.echo(
+            f"{snapshots}, {unused} of them whole but not used by a start"
+            if unused
+            else f"{snapshots}, all {'good' if rows[0]['compared'] else 'files good'}"
+        )
 
 
 def _show(config: Config, found: Found, as_json: bool) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,7 +75,7 @@ def test_list_tells_each_snapshot_and_touches_nothing(place, capsys) -> None:
     assert rows[0]["clock"].endswith("Z")
     assert 0 <= rows[0]["age_seconds"] < 600
     lines = out.splitlines()
-    assert lines[1].split() == ["position", "entry", "clock", "size", "age", "state"]
+    assert lines[1].split() == ["position", "journal", "entry", "clock", "size", "age", "state"]
     assert lines[3].split()[0] == str(newest.position)
     assert lines[3].split()[-1] == "ok"
     after = {path: path.stat() for path in place.rglob("*")}
@@ -120,7 +122,95 @@ def test_verify_loads_every_one_into_the_model(place, capsys) -> None:
     """All good is 0."""
     out, _ = said(capsys, "verify", "svc.toml")
 
-    assert out.splitlines()[-1] == "2 snapshots, all good"
+    assert out.splitlines()[-1] == "2 snapshots, all files good"
+
+
+def test_without_the_log_it_says_that_only_the_files_were_checked(place, capsys) -> None:
+    """No row claims what only the journal knows."""
+    out, err = said(capsys, "list", "svc.toml")
+    rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+
+    assert err.startswith("headwater: only the files were checked")
+    assert "sqlite:log.db does not exist" in err
+    assert out.count("file ok") == 2
+    assert [row["compared"] for row in rows] == [False, False]
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch) -> Path:
+    """A service with its log beside it: three snapshots of one journal."""
+    monkeypatch.chdir(tmp_path)
+    Path("svc.toml").write_text(CONFIG)
+    settings = load(Path("svc.toml"))
+    with closing(open_log(settings.input.transport)) as log:
+        fill(log, phishing(300))
+        for after in (1, 3, None):
+            run_some(settings, log, after)
+    return tmp_path
+
+
+def run_some(settings, log, commits: int | None, **more: object) -> None:
+    """Run to the end of the inputs, or until so many commits are done; snapshot at the stop."""
+    stop, done = threading.Event(), []
+
+    def count(event: object, view: object) -> None:
+        done.append(event)
+        if len(done) == commits:
+            stop.set()
+
+    Runner(settings, log, stop, drain=True, on_commit=count, **more).run()  # type: ignore[arg-type]
+
+
+def passed_over_by_a_start(caplog) -> tuple[list[int], str]:
+    """Positions a start passes over, and what it logs."""
+    settings = load(Path("svc.toml"))
+    caplog.clear()
+    with closing(open_log(settings.input.transport)) as log, caplog.at_level("INFO"):
+        run_some(settings, log, None)
+    lines = [r for r in caplog.records if "snapshot not used" in r.getMessage()]
+    found = [re.search(r"snap(?:shot at |-0*)(\d+)", r.getMessage()) for r in lines]
+    return [int(m[1]) for m in found if m], "".join({r.levelname for r in lines})
+
+
+def test_what_a_rollback_cut_out_is_not_ok(ran, capsys, caplog) -> None:
+    """List and verify answer as the next start does, which logs it at info."""
+    newest, middle, first = (
+        r["position"] for r in json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+    )
+    assert main(["rollback", "svc.toml", "--to", str(first), "--yes"]) == 0
+    capsys.readouterr()
+    rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+    out, err = said(capsys, "verify", "svc.toml")
+    table, _ = said(capsys, "list", "svc.toml")
+    Path(next(row["file"] for row in rows if row["state"] == "ok")).unlink()  # the rollback's own
+    passed, level = passed_over_by_a_start(caplog)
+
+    unused = [row["position"] for row in rows if row["state"] == "unused"]
+    assert unused == [newest, middle]
+    assert all(row["compared"] for row in rows)
+    assert err == ""
+    assert out.splitlines()[-1].endswith("2 of them whole but not used by a start")
+    assert table.count("cut out of the history by entry") == 2
+    assert passed == unused
+    assert level == "INFO"
+
+
+def test_snapshots_of_another_journal_are_not_ok(ran, capsys) -> None:
+    """After --new-journal those of the old one stay, and no start loads them."""
+    settings = load(Path("svc.toml"))
+    old = [row["position"] for row in json.loads(said(capsys, "list", "svc.toml", "--json")[0])]
+    for file in Path().glob("log.db*"):
+        file.unlink()
+    with closing(open_log(settings.input.transport)) as log:
+        fill(log, phishing(300))
+        run_some(settings, log, 1, new_journal=True)
+    rows = json.loads(said(capsys, "list", "svc.toml", "--json")[0])
+
+    good = [row for row in rows if row["state"] == "ok"]
+    assert len(good) == 1
+    assert len(rows) == len(old) + 1
+    assert all("of another journal" in row["refused"] for row in rows if row not in good)
+    assert len({row["journal"] for row in rows}) == 2
 
 
 def damage(path: Path, how: str) -> None:
@@ -157,7 +247,7 @@ def test_verify_ends_with_1_where_one_is_bad(place, capsys, how, why) -> None:
     assert bad.startswith("bad")
     assert why in bad
     assert good.split() == ["ok", "2"]
-    assert err.startswith("headwater: 1 of 2 snapshots are bad")
+    assert err.splitlines()[-1].startswith("headwater: 1 of 2 snapshots are bad")
     assert [row["refused"] is None for row in rows] == [False, True]
 
 
