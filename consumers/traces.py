@@ -8,7 +8,7 @@ predictions. Of a first commit that was aborted nothing is left, nor of topics j
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from consumers.records import Partition
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["check_first_start", "traces"]
+__all__ = ["check_first_start", "check_snapshots", "traces"]
 
 LOOK_BACK = 200  # offsets at the end of each partition of the predictions; markers are among them
 
@@ -47,7 +47,23 @@ def check_first_start(
     ConfigError
         It has run; says what is left of it, and what to do.
     """
-    left = traces(config, log, inputs, store)
+    _check(config, shard, traces(config, log, inputs, store))
+
+
+def check_snapshots(config: Config, shard: int, store: SnapshotStore) -> None:
+    """The same where the journal and an input, or the whole log, are not there: only snapshots
+    can show that the service has run.
+
+    Raises
+    ------
+    ConfigError
+        It has run; says what is left of it, and what to do.
+    """
+    left = _snapshot(config, store)
+    _check(config, shard, [] if left is None else [left])
+
+
+def _check(config: Config, shard: int, left: Sequence[str]) -> None:
     if left:
         partition = Partition(config.journal_topic, shard)
         raise ConfigError(

@@ -14,7 +14,7 @@ from consumers.errors import ConfigError, HeadwaterError, UnreadableCodecError
 from consumers.secrets import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from consumers.config import Config
     from consumers.records import Partition
@@ -181,6 +181,20 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
             check_first_start(config, log, number, inputs, store)
             if config.journal_topic in topics:
                 report.fine("journal", f"{of}empty: the service has not run yet")
+        else:
+            _check_left(config, [number], report)
+
+
+def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
+    """Whether the service has run, where its log or an input is not there."""
+    from consumers.snapshots.store import open_store
+    from consumers.traces import check_snapshots
+
+    for number in numbers:
+        try:
+            check_snapshots(config, number, open_store(config, number))
+        except HeadwaterError as error:
+            report.wrong("journal", str(error))
 
 
 def _check_inputs(
@@ -248,6 +262,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
         # Opening would leave an empty log behind, which a check must not.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)
+        _check_left(config, range(config.scale.shards), report)
         return
     try:
         log = open_log(url, kafka=config.kafka)

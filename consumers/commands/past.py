@@ -24,6 +24,7 @@ __all__ = [
     "Past",
     "ShardOption",
     "check_shard",
+    "consumed",
     "past",
     "write_snapshot",
 ]
@@ -60,7 +61,6 @@ def past(path: Path, shard: int) -> Iterator[Past]:
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
     from consumers.config import load
-    from consumers.recovery import sources
     from consumers.snapshots.store import open_store
 
     config = load(path)
@@ -68,10 +68,42 @@ def past(path: Path, shard: int) -> Iterator[Past]:
     _, log = open_chosen(None, path, existing=True)
     with ExitStack() as stack:
         stack.callback(log.close)
-        found = sources(config, log, shard)
+        found = consumed(path, config, log, shard)
         compile_kernels(config, lambda line: typer.echo(line, err=True))
         progress = stack.enter_context(metered("records replayed"))
         yield Past(config, log, found, open_store(config, shard), progress)
+
+
+def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
+    """What the service worked with.
+
+    Raises
+    ------
+    ConfigError
+        It has not run yet, or its journal is gone, or a topic is.
+    """
+    from consumers.commands.transport import check_topics
+    from consumers.errors import ConfigError
+    from consumers.records import Partition
+    from consumers.recovery import inputs_of, sources
+    from consumers.snapshots.store import open_store
+    from consumers.traces import check_first_start, check_snapshots
+
+    there = log.describe(config.topics.values())
+    topics = {topic: about.partitions for topic, about in there.items()}
+    journal = Partition(config.journal_topic, shard)
+    if shard >= topics.get(journal.topic, 0) or not log.end_offsets([journal])[journal]:
+        store = open_store(config, shard)
+        if all(topic in topics for topic in config.input_topics):
+            check_first_start(config, log, shard, inputs_of(config, topics, shard), store)
+        else:
+            check_snapshots(config, shard, store)
+        raise ConfigError(
+            f"the journal {journal.topic} is empty: the service {config.name} has not run yet; "
+            f"start it with `headwater run {path}`"
+        )
+    check_topics(config, path, config.topics.values(), topics)
+    return sources(config, log, shard)
 
 
 def write_snapshot(of: Past, live: Live) -> str:

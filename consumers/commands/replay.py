@@ -15,7 +15,7 @@ import typer
 
 from consumers.commands.file_replay import Asked, mark, replay_file, say
 from consumers.commands.meter import metered
-from consumers.commands.past import ShardOption, check_shard
+from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, TimeField, Types
 from consumers.commands.rivals import rivals
 
@@ -177,19 +177,15 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
     from consumers.errors import ConfigError
-    from consumers.recovery import rebuild, sources
+    from consumers.recovery import rebuild
     from consumers.replay import report
 
     check_shard(config, shard)
     _, log = open_chosen(None, path, existing=True)
     with ExitStack() as stack:
         stack.callback(log.close)
-        found = sources(config, log, shard)
+        found = consumed(path, config, log, shard)
         end = log.end_offsets([found.journal])[found.journal]
-        if end == log.beginning_offsets([found.journal])[found.journal]:
-            raise ConfigError(
-                f"the journal {found.journal.topic} is empty; `headwater run {path}` fills it"
-            )
         if at is not None and not 0 < at <= end:
             raise ConfigError(
                 f"--at expects a position from 1 to {end}, the journal's end, not {at}"

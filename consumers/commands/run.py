@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -115,9 +116,11 @@ def _serve(
         serving.detail = "compiling kernels"
         log.info("%s", line)
 
+    _check_file(file, config, numbers, new_journal)
     serving = Starting()
     # Listens before anything that takes its time, so that a probe finds a living process.
     with served(config, serving) as address, closing(opened()) as transport:
+        _check_topics(file, config, transport, numbers, new_journal)
         make_own_topics(config, transport)
         for number in numbers:
             _check_journal(config, transport, number, new_journal)
@@ -160,6 +163,51 @@ def _numbers(text: str | None, config: Config) -> list[int]:
             f"{text!r}"
         )
     return sorted({int(part) for part in named})
+
+
+def _check_file(file: Path, config: Config, numbers: Sequence[int], new_journal: bool) -> None:
+    """Whether the embedded log is there: to open it would make an empty one.
+
+    Raises
+    ------
+    ConfigError
+        It is not, so that no input is; or the service has run before, and its log is gone.
+    """
+    from consumers.commands.transport import check_topics, is_absent
+
+    url = config.input.transport
+    if is_absent(url) and os.path.isdir(Path(url[7:]).parent):  # else to open it tells
+        if not new_journal:
+            _check_snapshots(config, numbers)
+        check_topics(config, file, config.input_topics, ())
+
+
+def _check_topics(
+    file: Path, config: Config, transport: Log, numbers: Sequence[int], new_journal: bool
+) -> None:
+    """Whether the inputs are there, before anything is made; on Kafka all topics.
+
+    Raises
+    ------
+    ConfigError
+        Some are not; or the service has run before, and its journal is gone with them.
+    """
+    from consumers.commands.transport import check_topics
+
+    there = transport.describe(config.topics.values())
+    embedded = not config.input.transport.startswith("kafka:")
+    wanted = config.input_topics if embedded else config.topics.values()
+    if config.journal_topic not in there and not new_journal:
+        _check_snapshots(config, numbers)
+    check_topics(config, file, wanted, there)
+
+
+def _check_snapshots(config: Config, numbers: Sequence[int]) -> None:
+    from consumers.snapshots.store import open_store
+    from consumers.traces import check_snapshots
+
+    for number in numbers:
+        check_snapshots(config, number, open_store(config, number))
 
 
 def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool) -> None:

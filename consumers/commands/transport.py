@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from consumers.config import Config
     from consumers.transports.protocol import Log
 
-__all__ = ["ConfigOption", "TransportOption", "is_absent", "open_chosen"]
+__all__ = ["ConfigOption", "TransportOption", "check_topics", "is_absent", "open_chosen"]
 
 TransportOption = Annotated[
     str | None,
@@ -30,6 +31,24 @@ def is_absent(url: str) -> bool:
     """Whether it names an embedded log whose file is not there, or not to be seen."""
     # Not Path.exists, which raises for a name that is too long, or behind what may not be read.
     return url.startswith("sqlite:") and not os.path.exists(Path(url[7:]))
+
+
+def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Collection[str]) -> None:
+    """Whether the topics that a command needs are there.
+
+    Raises
+    ------
+    ConfigError
+        Some are not; names all of them, and what makes them.
+    """
+    from consumers.errors import ConfigError
+
+    missing = [topic for topic in wanted if topic not in there]
+    if missing:
+        raise ConfigError(
+            f"no topic {', '.join(missing)} on {config.input.transport}; "
+            f"`headwater check {file} --create` makes missing topics"
+        )
 
 
 def open_chosen(

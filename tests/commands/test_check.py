@@ -284,6 +284,52 @@ def test_lost_journal_is_told_before_and_by_the_run(capsys: pytest.CaptureFixtur
         assert log.end_offsets([Partition("shop-predictions", 0)]).popitem()[1] == 2
 
 
+def test_lost_log_is_reported_while_its_snapshots_are_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By `check` and by `run`, before either makes the log, or a topic in it, again."""
+    path = configure(CONFIG + FEATURES + "[http]\nenabled = false")
+    check(path, create=True)
+    with closing(open_log("sqlite:log.db")) as log:
+        log.append([Outgoing("orders", b"1", b'{"id": "1", "price": 2}')])
+    run(path, drain=True)
+    for file in Path().glob("log.db*"):
+        file.unlink()
+    lines(capsys)
+    for there in (False, True):
+        if there:
+            with closing(open_log("sqlite:log.db")) as log:
+                log.create_topic("orders", 1)
+        with pytest.raises(ConfigError, match=r"(3|2) things are wrong"):
+            check(path)
+        (wrong,) = (line for line in lines(capsys) if line.startswith("wrong    journal:"))
+        assert "the service has run before (a snapshot at journal position" in wrong
+        with pytest.raises(ConfigError, match=r"has run before \(a snapshot at"):
+            run(path, drain=True)
+        assert Path("log.db").exists() == there
+
+    with closing(open_log("sqlite:log.db")) as log:
+        assert list(log.topics()) == ["orders"]
+
+
+@pytest.mark.parametrize("there", [None, "orders"])
+def test_run_looks_at_its_inputs_before_it_makes_anything(there: str | None) -> None:
+    """A run without inputs leaves no log behind, and no topic in one."""
+    path = configure(CONFIG + FEATURES + "[http]\nenabled = false")
+    if there is not None:
+        with closing(open_log("sqlite:log.db")) as log:
+            log.create_topic(there, 1)
+    before = {file.name for file in Path().iterdir()}
+
+    with pytest.raises(ConfigError, match=r"no topic .*paid on .*check shop\.toml --create"):
+        run(path, drain=True)
+
+    assert {file.name for file in Path().iterdir()} == before
+    if there is not None:
+        with closing(open_log("sqlite:log.db")) as log:
+            assert list(log.topics()) == [there]
+
+
 def test_input_that_was_made_again_is_told_before_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

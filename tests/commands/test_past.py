@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,48 @@ def test_wrong_use_is_one_line(ran: str, capsys: Said, arguments: list[str], say
     assert main([command, ran, *rest]) == 2
     error = capsys.readouterr().err.splitlines()
     assert says in error[-1]
+
+
+PAST = [
+    ["rebuild", "--at", "4"],
+    ["audit", "200"],
+    ["rollback", "--to", "4"],
+    ["promote"],
+    ["replay", "--journal"],
+]
+
+
+@pytest.mark.parametrize("command", PAST, ids=[each[0] for each in PAST])
+@pytest.mark.parametrize("made", [False, True])
+def test_a_service_that_never_ran_is_reported_as_such(
+    tmp_path: Path, capsys: Said, command: list[str], made: bool
+) -> None:
+    """Whether its topics are there or not; topics alone would not help."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    with closing(open_log(url)) as log:
+        fill(log, phishing(3))
+        for topic in ("svc-predictions", "svc-dead-letters", "svc-journal") if made else ():
+            log.create_topic(topic, 1)
+    path = tmp_path / "svc.toml"
+    path.write_text(config_text(url, sorted(phishing(1)[0][0])))
+
+    name, *rest = command
+    assert main([name, str(path), *rest]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the service svc has not run yet; start it with `headwater run {path}`" in line
+
+
+def test_the_past_of_a_lost_journal_is_not_that_of_a_service_that_never_ran(
+    ran: str, tmp_path: Path, capsys: Said
+) -> None:
+    """Its snapshots show that it has run."""
+    for file in tmp_path.glob("log.db*"):
+        file.unlink()
+    with closing(open_log(f"sqlite:{tmp_path / 'log.db'}")) as log:
+        fill(log, phishing(3))
+
+    assert main(["audit", ran, "200"]) == 2
+    assert "has run before (a snapshot at journal position" in capsys.readouterr().err
 
 
 def test_an_export_that_cannot_be_written_is_one_line(

@@ -431,7 +431,7 @@ def test_an_empty_journal_says_how_to_fill_it(config, capsys) -> None:
         log.create_topic(topic, 1)
 
     assert main(["replay", path, "--journal"]) == 2
-    assert "the journal pages-journal is empty; `headwater run" in capsys.readouterr().err
+    assert "not run yet; start it with `headwater run" in capsys.readouterr().err
 
 
 DECISION = """
