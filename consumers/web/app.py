@@ -13,8 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from typing import Literal
 
+import msgspec
 import uvicorn
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
@@ -40,6 +42,14 @@ STOP_SECONDS = 5.0
 # Of a processor that /metrics may take from the loop, however often it is asked: a page that took
 # 6 ms to make is given again for 0.6 s.
 SHARE = 0.01
+ASK_SECONDS = 1.0  # how long whoever has the port already may take to answer
+ANSWER_BYTES = 4 * 2**20  # of its answer; a document of the page is far smaller
+
+
+class _Named(msgspec.Struct):
+    """What a process tells of itself under /status."""
+
+    service: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +224,7 @@ class Server:
         ConfigError
             The address cannot be listened on.
         """
-        listening = _listen(self._host, self._port)
+        listening = _listen(self._host, self._port, self._app.state.page.name)
         address: tuple[str, int] = listening.getsockname()[:2]
         # Outside the main thread uvicorn installs no signal handlers.
         self._thread = threading.Thread(
@@ -238,17 +248,37 @@ class Server:
             self._uvicorn.run([listening])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, name: str) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         return socket.create_server(address[:2], family=family)
     except OSError as error:
-        raise ConfigError(_why_not(error, host, port)) from error
+        raise ConfigError(_why_not(error, host, port, name)) from error
 
 
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _occupant(host: str, port: int) -> str | None:
+    """The name of the service that listens there; None where it is no other headwater, or does not
+    answer at once and without a password."""
+    connection = HTTPConnection(host, port, timeout=ASK_SECONDS)
+    try:
+        connection.request("GET", "/status")
+        answer = connection.getresponse()
+        return msgspec.json.decode(answer.read(ANSWER_BYTES), type=_Named).service
+    except (OSError, HTTPException, ValueError):  # also of msgspec
+        return None
+    finally:
+        connection.close()
+
+
+def _why_not(error: OSError, host: str, port: int, name: str) -> str:
     if error.errno == errno.EADDRINUSE:
+        if _occupant(host, port) == name:
+            return (
+                f"[http] port: this service already runs there: {name} answers on {host}:{port}; "
+                "stop it, or set another port, or 0: several processes of one configuration on "
+                "one host need different ports"
+            )
         return (
             f"[http] port: expected a free port, but {host}:{port} is in use; "
             "stop what uses it, set another port, or 0 for any free one"

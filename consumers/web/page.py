@@ -102,7 +102,7 @@ class Page:
         *,
         bytes_of_dead: bool = True,
     ) -> None:
-        self._name, self._health, self._boards = name, health, boards
+        self.name, self._health, self._boards = name, health, boards
         self._bytes_of_dead = bytes_of_dead
         self._files = _files()
         shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
@@ -138,7 +138,7 @@ class Page:
     async def _shell(self, _: Request) -> Response:
         state, detail = _told(self._health())
         text = self._template.substitute(
-            name=escape(self._name),
+            name=escape(self.name),
             key=self._key,
             state=state,
             detail=escape(f": {detail}" if detail else ""),
@@ -212,7 +212,7 @@ class Page:
         made = self._made.get(shown)
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
-        document = status(self._name, self._key, _told(health), boards, shown, at)
+        document = status(self.name, self._key, _told(health), boards, shown, at)
         if not self._bytes_of_dead:
             document = without_bytes(document)
         text = msgspec.json.encode(document)

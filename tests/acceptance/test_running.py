@@ -231,6 +231,17 @@ def test_taken_port_is_one_line_that_names_the_key(feed: Feed) -> None:
     assert "set another port, or 0" in refused
 
 
+def test_port_of_the_service_itself_is_reported_as_that(feed: Feed, running: Service) -> None:
+    """A second start of the same configuration: nothing is fenced, and it says what runs there."""
+    port = running.wait_said(r"live page on http://127\.0\.0\.1:(\d+)")[1]
+    feed.edit("svc.toml", ("port = 0", f"port = {port}"))
+    refused = feed("run", "svc.toml", code=2).stderr.splitlines()[-1]
+
+    assert refused.startswith("headwater: [http] port: this service already runs there: svc ")
+    assert "need different ports" in refused
+    assert running.status("/readyz")[0] == 200
+
+
 def test_probes_are_answered_while_kernels_compile(feed: Feed) -> None:
     """Alive, however short max_idle is, and not ready, with the reason."""
     feed("check", "svc.toml", "--create")
