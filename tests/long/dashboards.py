@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.docker.live import Answer, answers, started
 from tests.docker.queries import ROOT, alerts, panels, recorded
 from tests.kafka.broker import running_broker
+from tests.waiting import PATIENCE
 
 PAGE = ROOT / "docs/dashboards.md"
 HEAD = """\
@@ -44,7 +45,7 @@ def main() -> int:
         running_broker() as bootstrap,
         started(Path(directory), bootstrap) as stack,
     ):
-        found = answers(stack.prometheus, [*panels(), *recorded(), *alerts()], seconds=60)
+        found = answers(stack.prometheus, [*panels(), *recorded(), *alerts()], seconds=PATIENCE)
     rows = "\n".join(_row(answer) for answer in found)
     PAGE.write_text(HEAD.format(date=date.today().isoformat()) + rows + "\n", encoding="utf-8")
     silent = [answer.query.where for answer in found if not answer.series]
