@@ -39,6 +39,7 @@ INPUTS_TESTS = "tests/consumers/test_inputs.py"
 POISON_TESTS = "tests/consumers/test_poison.py"
 FUTURE = "tests/consumers/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/test_rollback_early.py"
+UNPACKING = "tests/kafka/test_unpacking.py"
 FORGED = "tests/consumers/test_snapshots_forged.py"
 
 MUTANTS = (
@@ -238,7 +239,7 @@ MUTANTS = (
     Mutant(
         "a snapshot that does not replay costs time only",
         "consumers/recovery.py",
-        "            except _DIVERGED as error:\n",
+        "            except DIVERGED as error:\n",
         "            except ZeroDivisionError as error:\n",
         (f"{FORGED}::test_older_snapshot_is_taken_where_the_newest_does_not_replay",),
     ),
@@ -349,8 +350,32 @@ MUTANTS = (
     Mutant(
         "a rollback forgets what the span refused",
         "consumers/travel.py",
-        "            live.shard.forget_early(entry.early)\n",
-        "            pass\n",
+        "        pass_over(entry, live, cut=True)  # as a replay of this journal does\n",
+        "        __import__('consumers.history').history.move(entry, live.shard.positions)\n",
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
+    ),
+    Mutant(
+        "a batch unpacks to no more than its bound",
+        "consumers/transports/kafka_codecs.py",
+        "    if len(made) > most:\n",
+        "    if False:\n",
+        (f"{UNPACKING}::test_unpacks_as_the_client_does_or_refuses",),
+    ),
+    Mutant(
+        "a bomb is refused before it is made",
+        "consumers/transports/kafka_codecs.py",
+        "        made: bytes = file.read(most + 1)\n",
+        "        made: bytes = file.read()\n",
+        (f"{UNPACKING}::test_bomb_takes_no_more_than_its_bound[zstd]",),
+    ),
+    Mutant(
+        "cycles that hold records are collected by their bytes",
+        "consumers/transports/kafka_reader.py",
+        "            gc.collect(1)\n",
+        "            pass\n",
+        (
+            "tests/kafka/test_kafka_fetches.py::"
+            "test_cycles_that_hold_records_are_collected_by_their_bytes",
+        ),
     ),
 )
