@@ -22,6 +22,8 @@ from consumers.transports.protocol import Owner
 
 __all__ = ["advance"]
 
+SHOWN = 240  # characters of a dead letter's detail in the log
+
 
 def advance(
     owner: Owner,
@@ -132,5 +134,10 @@ def _details(outcome: Outcome) -> dict[str, str]:
     out: dict[str, str] = {}
     for record, error in outcome.bad():
         where = f"{Partition(record.topic, record.partition)} offset {record.offset}"
-        out.setdefault(error.reason, f"{where}: {error.detail:.120}")
+        out.setdefault(error.reason, f"{where}: {_beginning(error.detail)}")
     return out
+
+
+def _beginning(detail: str) -> str:
+    """A detail of any usual length whole, of a longer one the beginning: its header has more."""
+    return detail if len(detail) <= SHOWN else detail[: SHOWN - 1] + "…"

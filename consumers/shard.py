@@ -25,6 +25,7 @@ from consumers.events import ChallengerView, LabelView, Promoted, RiskView, Shar
 from consumers.lineup import Lineup
 from consumers.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
 from consumers.records import NEVER, Batch, Partition, credible
+from consumers.refused import refusal
 from stream.base import Learner
 from stream.block import Rows
 from stream.compat import RiverClassifier
@@ -39,31 +40,9 @@ from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
 from stream.evaluate.roster import Contestant, Roster
 from stream.join import LabelJoin
-from stream.schema import LONGEST_LABEL
 from stream.state import State
 
 __all__ = ["Before", "Outcome", "Shard", "Spec"]
-
-LABEL_REFUSED = {
-    "label_kind": "is of another kind than the first one, or none: expected text of at most "
-    f"{LONGEST_LABEL} characters, a 64-bit integer or a truth value",
-    "max_classes": "is one more than [model] max_classes, or than fits max_state_bytes",
-}
-
-
-def _refusal(label: object, reason: Reason) -> RecordError:
-    """Why a label is a dead letter."""
-    why = LABEL_REFUSED.get(reason, "was refused")
-    return RecordError(reason, f"label {label!r} {why}")
-
-
-def _early(result: Result, at: list[int]) -> list[Early]:
-    """Early labels that were refused when their observation came."""
-    return [
-        Early(at[r.event], given_back(r.origin), _refusal(r.label, r.reason))
-        for r in result.refused
-    ]
-
 
 # Bytes a prediction may take at most, in memory or on the wire, besides texts of its own record.
 PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
@@ -279,8 +258,8 @@ class Shard:
         explain, features = max(explain, spec.explain), self._alarms.features(raw)
         result = self._roster.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
-            rejected[at[event]] = _refusal(events.labels[event], reason)
-        early = _early(result, at)
+            rejected[at[event]] = self._refusal(events.labels[event], reason)
+        early = self._early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
         self._dead.update(label.error.reason for label in early)
@@ -301,6 +280,19 @@ class Shard:
             early,
             now,
         )
+
+    def _early(self, result: Result, at: list[int]) -> list[Early]:
+        """Early labels that were refused when their observation came."""
+        return [
+            Early(at[r.event], given_back(r.origin), self._refusal(r.label, r.reason))
+            for r in result.refused
+        ]
+
+    def _refusal(self, label: object, reason: Reason) -> RecordError:
+        """Why a label is a dead letter. The first label that was learned fixed the kind."""
+        # By the first rules an early label fixed it, which is not known any more at a later cut.
+        learned = self._machine.join.labels.values if self.spec.join_rules > 1 else []
+        return refusal(label, reason, learned[0] if learned else None)
 
     def forget_early(self, refused: Sequence[tuple[str, int, list[int]]]) -> None:
         """Drop early labels, by where they lie: topic, partition, offsets."""
@@ -365,8 +357,8 @@ class Shard:
         )
         y = self._labels.decode([batch.keys[i] for i in told], [batch.values[i] for i in told])
         rows = self.learner.prepare(x.rows)
-        for k, refusal in self.learner.refusals(rows).items():
-            x.rejected.setdefault(k, RecordError(refusal.reason, refusal.detail))
+        for k, error in self.learner.refusals(rows).items():
+            x.rejected.setdefault(k, RecordError(error.reason, error.detail))
         for each in (rows, x.rows):
             each.blank(list(x.rejected))
         rejected = passed | {seen[k]: e for k, e in x.rejected.items()}

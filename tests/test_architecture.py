@@ -23,9 +23,9 @@ checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
 address_space errors secrets failpoints config records checksum files feed events alarms models
-lineup codecs outcome shard assembly journal transports compiled snapshots history traces roster
-partitioning inputs recovery travel poison trial commit telemetry web runner fleet standby ownership
-replay plot report demo commands cli __main__
+lineup codecs outcome refused shard assembly journal transports compiled snapshots history traces
+roster partitioning inputs recovery travel poison trial commit telemetry web runner fleet standby
+ownership replay plot report demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70

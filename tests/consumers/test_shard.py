@@ -234,9 +234,28 @@ def test_bad_label_inside_makes_the_observation_a_dead_letter() -> None:
 
     assert len(predictions) == 1
     assert dict(dead.headers)["reason"] == b"label_kind"
-    assert b"label 2 is of another kind than the first one" in dict(dead.headers)["detail"]
+    detail = b"expected text of at most 512 characters, as the first label, got the integer 2"
+    assert dict(dead.headers)["detail"] == detail
     assert machine.view().predictions == 1
     assert machine.view().observations == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "label", "told_why"),
+    [
+        (True, 1, "expected a truth value, as the first label, got the integer 1"),
+        (1, True, "expected a 64-bit integer, as the first label, got the truth value true"),
+        (False, "yes", "expected a truth value, as the first label, got the text 'yes'"),
+        (7, 2**70, f"expected a 64-bit integer, as the first label, got the integer {2**70}"),
+        ("a", "b" * 600, "got the text of 600 characters 'bbb"),
+    ],
+)
+def test_dead_label_says_its_kind_and_that_of_the_first(first, label, told_why: str) -> None:
+    """Whichever cut, in the header and in the log whole: both kinds, so that one can act on it."""
+    records = [seen("1", a=1), told("1", first, 0), seen("2", 1, a=1), told("2", label, 1)]
+    for cuts in ([], [1, 2, 3]):
+        *_, (dead,) = run(shard(), records, cuts)
+        assert told_why in dict(dead.headers)["detail"].decode()
 
 
 def test_record_years_ahead_does_not_expire_what_waits() -> None:
