@@ -59,6 +59,7 @@ class Learner(base.Classifier, abc.ABC):
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     can_save: bool = True
     _limited: tuple[int, Schema, int] | None = None
+    _declared: Schema | None = None
     added: ClassVar[Mapping[str, Any]] = {}
     first_defaults: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
@@ -125,7 +126,22 @@ class Learner(base.Classifier, abc.ABC):
         return ()
 
     def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as columns, each value of the kind it is to this learner."""
+        """`xs` as columns, each value of the kind it is to this learner, or that is declared."""
+        if self._declared is not None:
+            return self._columns_declared(xs, self._declared)
+        return self._columns_inferred(xs)
+
+    def _columns_declared(self, xs: Sequence[Mapping[Any, Any]], schema: Schema) -> Rows:
+        """Declared fields by their kinds, and the others by their values."""
+        names = {f.name for f in schema.fields}
+        others = [
+            {k: v for k, v in x.items() if k not in names} if isinstance(x, Mapping) else x
+            for x in xs
+        ]
+        rest = self._columns_inferred(others)
+        return Rows.declared(xs, schema).beside(rest)
+
+    def _columns_inferred(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
         return Rows.from_dicts(
             xs,
             numbers=self.numbers,
@@ -133,6 +149,32 @@ class Learner(base.Classifier, abc.ABC):
             strings=self.strings,
             texts=self._texts,
         )
+
+    def declare(self, schema: Schema) -> Self:
+        """Take the values of dicts by the kinds of a schema, as a service takes its records.
+
+        Without it a string is a category, or a text, whichever this learner learns.
+
+        Parameters
+        ----------
+        schema
+            Kinds of fields. Values of other fields are taken as before.
+
+        Returns
+        -------
+        Self
+            This learner; a clone knows nothing of it.
+
+        Examples
+        --------
+        >>> from stream import MixedNB
+        >>> MixedNB().declare(Schema.of(note="text")).rows([{"note": "hello"}]).text_names
+        ('note',)
+        """
+        if not isinstance(schema, Schema):
+            raise SchemaError(f"schema must be a Schema, got {shown(schema)}")
+        self._declared = schema
+        return self
 
     def rows(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
         """`xs` as rows this learner can take."""

@@ -126,6 +126,38 @@ class Rows:
         )
 
     @classmethod
+    def declared(cls, xs: Sequence[Mapping[str, Any]], schema: Schema) -> Rows:
+        """Rows of the fields of `schema`, each value of the kind that is declared.
+
+        Parameters
+        ----------
+        xs
+            One mapping a record; what the schema does not name is left out.
+
+        Raises
+        ------
+        InvalidRecordError
+            A value its field cannot hold.
+
+        Examples
+        --------
+        >>> rows = Rows.declared([{"zip": 8001, "note": "x"}], Schema.of(zip="categorical"))
+        >>> rows.categorical.tolist(), rows.text_names
+        ([['8001']], ())
+        """
+        _check_list(xs)
+        rows = cls.empty(schema, len(xs))
+        convert = {"numeric": kinds.number, "binary": kinds.binary}
+        for j, name in enumerate(schema.numeric):
+            kind = "binary" if name in rows.binary_names else "numeric"
+            rows.numeric[:, j] = [convert[kind](name, x.get(name)) for x in xs]
+        for j, name in enumerate(schema.categorical):
+            rows.categorical[:, j] = [kinds.category(name, x.get(name)) for x in xs]
+        for j, name in enumerate(schema.text):
+            rows.text[:, j] = [kinds.text(name, x.get(name)) for x in xs]
+        return rows
+
+    @classmethod
     def empty(cls, schema: Schema, n: int = 0) -> Rows:
         """n rows of `schema` with every value missing."""
         return cls(
@@ -266,6 +298,16 @@ class Rows:
             self.text,
             self.binary_names - {name for _, name in moved},
         )
+
+    def beside(self, other: Rows) -> Rows:
+        """These rows and, in columns of their own, what `other`'s rows have; sorted by name."""
+        out, more = self.with_columns_of(other), other.with_columns_of(self)
+        here = ~np.isnan(more.numeric)
+        out.numeric = np.where(here, more.numeric, out.numeric)
+        for mine, theirs in ((out.categorical, more.categorical), (out.text, more.text)):
+            for at in zip(*np.nonzero(theirs != None), strict=True):  # noqa: E711  by element
+                mine[at] = theirs[at]
+        return out
 
     def _columns(self) -> tuple[tuple[str, ...], ...]:
         return self.numeric_names, self.categorical_names, self.text_names

@@ -17,6 +17,7 @@ from consumers.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
 from stream.base import Learner
 from stream.errors import StateError
+from stream.schema import Field, Schema
 from stream.state import State
 
 __all__ = ["load_model"]
@@ -35,8 +36,9 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
     Returns
     -------
     Learner
-        The champion at that moment, with all it had learned. It may learn on; neither the file nor
-        the service changes by that.
+        The champion at that moment, with all it had learned. It takes the values of a dict by the
+        kinds of the service's fields: a string is a text where the field is one. It may learn on;
+        neither the file nor the service changes by that.
 
     Raises
     ------
@@ -69,7 +71,8 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
         learner.load_state(saved)
     except (ConfigError, StateError, KeyError, TypeError, ValueError) as error:
         raise SnapshotError(f"{path}: this version cannot load its model: {error}") from None
-    return learner
+    fields = tuple(Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
+    return learner.declare(Schema(fields))
 
 
 def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[Learner, State]:

@@ -10,6 +10,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.errors import SnapshotError
+from consumers.records import Partition
 from consumers.snapshots.exported import load_model
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
@@ -73,6 +74,42 @@ def test_exported_model_is_the_one_that_predicted(ran: str, tmp_path: Path, caps
     assert model.predict_proba_one(x) == again.predict_proba_one(x)
     model.learn_one(x, y)
     assert model.fingerprint() != again.fingerprint()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["MixedNB", "GaussianNB", "GaussianBayes", "CategoricalNB", "MultinomialNB", "BernoulliNB"],
+)
+def test_exported_model_takes_values_by_the_kinds_of_the_service(
+    tmp_path: Path, capsys: Said, kind: str
+) -> None:
+    """Numbers, truth values, codes and texts of a dict: the probabilities the service predicts."""
+    url, path = f"sqlite:{tmp_path / 'log.db'}", tmp_path / "kinds.toml"
+    path.write_text(
+        f'name = "svc"\ninput = {{ transport = "{url}", observations = "obs", label = "y" }}\n'
+        f'model = {{ type = "{kind}" }}\nhttp = {{ enabled = false }}\n[features]\n'
+        'amount = "numeric"\nnote = "text"\nurgent = "binary"\nzip = "categorical"\n'
+    )
+    xs = [
+        {"amount": i % 7 + (i % 3) / 3, "zip": 8000 + i % 4, "urgent": i % 2, "note": note}
+        for i, note in enumerate(["gift card urgent", "the usual rent", "gift for you"] * 20)
+    ]
+    lines = [{"id": str(i), **x, "y": i % 3 == 0} for i, x in enumerate(xs)]
+    for name, part in (("first", lines[:-1]), ("last", lines[-1:])):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("\n".join(map(json.dumps, part)))
+        assert main(["produce", "obs", str(file), "--config", str(path)]) == 0
+        assert main(["run", str(path), "--drain"]) == 0
+        if name == "first":
+            export = ["--at", "9999-01-01T00:00:00Z", "--export", str(tmp_path / "then.hws")]
+            assert main(["rebuild", str(path), *export]) == 0
+    with closing(open_log(url)) as log:
+        start = {Partition("svc-predictions", 0): 0}
+        *_, last = (part.values[-1] for part in log.read(start, log.end_offsets(list(start))))
+
+    model = load_model(tmp_path / "then.hws")
+    made = {label: round(p, 15) for label, p in model.predict_proba_one(xs[-1]).items()}
+    assert made == {label: round(p, 15) for label, p in json.loads(last)["probabilities"]}
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "other"])
