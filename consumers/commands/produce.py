@@ -60,6 +60,9 @@ Partitions = Annotated[
     int | None,
     typer.Option("--partitions", metavar="N", min=1, help="Of topics that are made (1)."),
 ]
+AnyTopic = Annotated[
+    bool, typer.Option("--any-topic", help="Also topics that CONFIG does not read.")
+]
 Create = Annotated[bool, typer.Option("--create", help="Make missing topics on Kafka, too.")]
 
 
@@ -76,6 +79,7 @@ def produce(
     types: Types = None,
     id_field: IdField = None,
     partitions: Partitions = None,
+    any_topic: AnyTopic = False,
     create: Create = False,
 ) -> None:
     """Write the records of a file to a topic, and their labels later to another.
@@ -111,13 +115,14 @@ def produce(
     if id_field is None:  # labels under another id than the service reads would meet nothing
         id_field = read.id if read is not None and read.observations == topic else "id"
     feed = Feed(file, kinds, topic, labels, id_field, time_field)
+    if read is not None and not any_topic:
+        _compare(config, read, topic, label_topic)
     found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
-        if read is not None:
-            _compare(config, read, topic, label_topic)
         make_topics(log, url, feed.topics, partitions, create=create)
-        write(log, feed, found, rate)
+        only = "label" if read is not None and topic == read.labels else "observation"
+        write(log, feed, found, rate, only)
     finally:
         log.close()
 
@@ -203,8 +208,13 @@ def survey(
     return found
 
 
-def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
-    """Write everything, then say what was written, also where Ctrl-C ends it."""
+def write(
+    log: Log, feed: Feed, found: Survey, rate: float | None, kind: str = "observation"
+) -> None:
+    """Write everything, then report what was written, also where Ctrl-C ends it.
+
+    `kind`: what the records of the file are, in the singular.
+    """
     from consumers.feed import due_seconds, field_of, step_ms, timed, timestamp_ms, trailing_labels
 
     records: Iterable[Mapping[str, object]] = feed.records()
@@ -238,9 +248,9 @@ def write(log: Log, feed: Feed, found: Survey, rate: float | None) -> None:
             pace = None if rate is None else due_seconds(start, rate)
             send(log, outgoing, pace=pace, wrote=wrote)
     except KeyboardInterrupt:
-        typer.echo(f"stopped: {_summary(counts)}")
+        typer.echo(f"stopped: {_summary(counts, kind)}")
         raise
-    typer.echo(f"{_summary(counts)} in {time.monotonic() - began:.1f} s")
+    typer.echo(f"{_summary(counts, kind)} in {time.monotonic() - began:.1f} s")
     if found.without_id:
         typer.echo(_made_ids(found, feed.id_field, first))
 
@@ -271,18 +281,32 @@ def _read_by(config: Path | None) -> Input | None:
 
 
 def _compare(config: Path | None, read: Input, topic: str, label_topic: str | None) -> None:
-    """Say where a topic is not the one the configuration reads; labels may also come alone."""
+    """Whether the topics are those that the configuration reads; labels may also come alone.
+
+    Raises
+    ------
+    ConfigError
+        One is not: most likely a typo, which would make a topic that nobody reads.
+    """
+    from consumers.errors import ConfigError
+
     if topic == read.labels and label_topic is None:
         return
     pairs: list[tuple[str, str, str | None]] = [("observations", topic, read.observations)]
     if label_topic is not None:
         pairs.append(("labels", label_topic, read.labels))
-    for key, came, expected in pairs:
-        if came != expected:
-            reads = f"is {expected!r}" if expected else "is not set"
-            typer.echo(
-                f"note: {config} does not read {came!r}; its [input] {key} {reads}", err=True
-            )
+    wrong = [
+        f"{came!r} (its [input] {key} is {expected!r})"
+        if expected
+        else f"{came!r} (its [input] {key} is not set)"
+        for key, came, expected in pairs
+        if came != expected
+    ]
+    if wrong:
+        raise ConfigError(
+            f"{config} does not read {' and '.join(wrong)}; correct the name, or give --any-topic; "
+            "nothing was written"
+        )
 
 
 def _late_labels(
@@ -397,8 +421,8 @@ def _chunks(
         yield chunk
 
 
-def _summary(counts: Mapping[str, int]) -> str:
-    kinds = zip(("observation", "label"), counts.items(), strict=False)
+def _summary(counts: Mapping[str, int], kind: str) -> str:
+    kinds = zip((kind, "label"), counts.items(), strict=False)
     return ", ".join(
         f"{count:,} {kind}{'' if count == 1 else 's'} to {topic}" for kind, (topic, count) in kinds
     )

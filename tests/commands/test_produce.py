@@ -204,26 +204,31 @@ def test_ids_that_are_missing_here_and_there_are_counted(produce: Produce, capsy
     assert "no field 'id' in 2 of 3 records: their running numbers from 0 on are their ids" in said
 
 
-def test_topics_the_configuration_does_not_read_are_pointed_out(
-    tmp_path: Path, capsys: Said
-) -> None:
-    """One line each on stderr; the records are written all the same."""
+def test_topics_the_configuration_does_not_read_are_refused(tmp_path: Path, capsys: Said) -> None:
+    """A typo makes no topic and writes no label; --any-topic means it. Labels may come alone."""
+    url = f"sqlite:{tmp_path / 'log.db'}"
     config, file = tmp_path / "c.toml", tmp_path / "a.jsonl"
     config.write_text(
-        'name = "n"\n[input]\ntransport = "memory:compared"\nobservations = "obs"\n'
+        f'name = "n"\n[input]\ntransport = "{url}"\nobservations = "obs"\n'
         'labels = "lab"\n[model]\ntype = "GaussianNB"\n'
     )
     file.write_text('{"id": 1, "y": 1}\n')
     command = ["--config", str(config), "--label", "y", "--label-topic"]
 
-    assert main(["produce", "obs", str(file), *command, "lab"]) == 0
-    assert main(["produce", "lab", str(file), "--config", str(config)]) == 0, "labels alone"
-    assert capsys.readouterr().err == ""
-    assert main(["produce", "abs", str(file), *command, "lob"]) == 0
+    assert main(["produce", "abs", str(file), *command, "lob"]) == 2
+    assert main(["produce", "abs", str(file), *command, "lab"]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 2
-    assert "does not read 'abs'; its [input] observations is 'obs'" in err
-    assert "does not read 'lob'; its [input] labels is 'lab'" in err
+    assert "does not read 'abs' (its [input] observations is 'obs') and 'lob' (its [input]" in err
+    assert "correct the name, or give --any-topic; nothing was written" in err
+    assert not (tmp_path / "log.db").exists()
+
+    assert main(["produce", "obs", str(file), *command, "lab"]) == 0
+    assert capsys.readouterr().out.startswith("1 observation to obs, 1 label to lab in ")
+    assert main(["produce", "lab", str(file), "--config", str(config)]) == 0, "labels alone"
+    assert capsys.readouterr().out.startswith("1 label to lab in ")
+    assert main(["produce", "abs", str(file), *command, "lob", "--any-topic"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
