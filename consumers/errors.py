@@ -28,6 +28,7 @@ __all__ = [
     "RecordError",
     "RecordTooLargeError",
     "SnapshotError",
+    "SnapshotsHeldError",
     "TransportError",
     "UnreadableCodecError",
 ]
@@ -103,3 +104,7 @@ class FencedError(HeadwaterError):
 
 class SnapshotError(HeadwaterError):
     """A snapshot that cannot be used."""
+
+
+class SnapshotsHeldError(SnapshotError):
+    """Another process of this host writes the snapshots of this directory."""

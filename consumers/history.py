@@ -39,6 +39,7 @@ __all__ = [
     "Progress",
     "Sources",
     "course",
+    "cut_out",
     "learn_inputs",
     "linked",
     "move",
@@ -158,6 +159,21 @@ def course(log: Log, partition: Partition, start: int, end: int) -> Course:
         return ahead
     left = entries(log, partition, start, end)
     return replace(ahead, records=sum(_size(e) for _, e in left if ahead.without(e.seq) is None))
+
+
+def cut_out(log: Log, partition: Partition, end: int) -> tuple[int, int]:
+    """How many entries of what is left of the journal up to `end` rollbacks cut out, and how many
+    records they consumed."""
+    start = log.beginning_offsets([partition])[partition]
+    ahead = course(log, partition, start, end)
+    if not ahead.cuts:
+        return 0, 0
+    sizes = [
+        _size(entry)
+        for _, entry in entries(log, partition, start, end)
+        if ahead.without(entry.seq) is not None
+    ]
+    return len(sizes), sum(sizes)
 
 
 def _size(entry: Journaled) -> int:

@@ -141,12 +141,15 @@ class Audit:
         The journal entry that made it; `learned` how many labels had been learned before it.
     explained
         The record with an explanation; None where the learner has none.
+    others
+        Where other observations lie that were predicted under the same id, TOPIC:PARTITION:OFFSET.
     """
 
     said: Record | None
     again: Outgoing
     entry: Entry
     explained: Outgoing | None
+    others: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -269,7 +272,10 @@ def audit(
     shares = max(shares, outcome.spec.explain)
     told = replace(outcome, spec=replace(outcome.spec, explain=shares))
     then = next((record for record in said if record.topic == again.topic), None)
-    return Audit(then, again, entry, _of(told, partition, offset) if shares else None)
+    explained = _of(told, partition, offset) if shares else None
+    places = {place for record in said if (place := _place(record)) is not None}
+    others = tuple(f"{p.topic}:{p.number}:{at}" for p, at in sorted(places - {(partition, offset)}))
+    return Audit(then, again, entry, explained, others)
 
 
 def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:

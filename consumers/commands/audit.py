@@ -11,9 +11,13 @@ import typer
 from consumers.commands.past import ConfigArgument, JsonOption, ShardOption, past
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from consumers.travel import Audit
 
 __all__ = ["audit"]
+
+MOST_OTHERS = 5  # predictions of the same id that are listed
 
 
 def audit(
@@ -42,7 +46,7 @@ def audit(
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
     else:
-        _show(told)
+        _show(told, config)
     if not found.same:
         raise typer.Exit(1)
 
@@ -64,11 +68,12 @@ def _told(found: Audit) -> dict[str, Any]:
             "value": (said.value or b"").decode("utf-8", "backslashreplace"),
         },
         "same": found.same,
+        "others": list(found.others),
         "explanation": None if explained is None else explained.get("explanation"),
     }
 
 
-def _show(told: dict[str, Any]) -> None:
+def _show(told: dict[str, Any], file: Path) -> None:
     from consumers.travel import clock
 
     made = told["prediction"]
@@ -85,6 +90,7 @@ def _show(told: dict[str, Any]) -> None:
         typer.echo(f"because   log-odds against {why['against']}: {why['log_odds']:.6g}")
         for name, share in why["top"]:
             typer.echo(f"          {share:+.6g}  {name}")
+    _show_others(told["others"], file)
     said = told["said"]
     if said is None:
         typer.echo("record    not in the predictions topic any more: nothing to compare with")
@@ -96,3 +102,15 @@ def _show(told: dict[str, Any]) -> None:
     else:
         typer.echo(f"record    differs from what was said: {said['value']}")
         typer.echo(f"          now it comes out as:        {json.dumps(made)}")
+
+
+def _show_others(others: list[str], file: Path) -> None:
+    """That the id was sent more than once, and how to audit the other predictions."""
+    if not others:
+        return
+    predictions = "prediction has" if len(others) == 1 else "predictions have"
+    typer.echo(f"others    {len(others):,} more {predictions} this id; audit each by its place:")
+    for place in others[:MOST_OTHERS]:
+        typer.echo(f"          headwater audit {file} {place}")
+    if len(others) > MOST_OTHERS:
+        typer.echo(f"          and {len(others) - MOST_OTHERS:,} more; --json lists all of them")

@@ -107,8 +107,11 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
 
 
 def write_snapshot(of: Past, live: Live) -> str:
-    """Where a snapshot of the shard was written, or why there is none; only time is lost then."""
-    from consumers.errors import SnapshotError
+    """Where a snapshot of the shard was written, or why there is none; only time is lost then.
+
+    Whoever calls this has fenced the service.
+    """
+    from consumers.errors import SnapshotError, SnapshotsHeldError
     from consumers.recovery import about_of
 
     if unsaved := live.shard.unsaved:
@@ -117,5 +120,10 @@ def write_snapshot(of: Past, live: Live) -> str:
     try:
         with part.locked():
             return str(part.write(about_of(of.config, live), live.shard.to_state()))
+    except SnapshotsHeldError:
+        return (
+            "none: the process that was fenced holds the directory until it ends; nothing needs "
+            "doing, the next start replays from an older snapshot"
+        )
     except SnapshotError as error:
         return f"none: {error}"

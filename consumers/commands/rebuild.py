@@ -41,6 +41,7 @@ def rebuild(
 
     from consumers.commands import tables
     from consumers.errors import ConfigError
+    from consumers.history import cut_out
     from consumers.recovery import about_of
     from consumers.replay import report
     from consumers.snapshots.format import to_bytes
@@ -53,6 +54,7 @@ def rebuild(
     with past(config, shard) as of:
         when = moment(of.log, of.found.journal, at)
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
+        entries, records = cut_out(of.log, of.found.journal, live.position)
     seconds = time.perf_counter() - began
     unsaved = live.shard.unsaved
     mark = None if unsaved else live.shard.fingerprint()
@@ -64,7 +66,12 @@ def rebuild(
         Directory(export.parent).write(export.name, data)
     told = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
     told["dead_letter_details"] = {}
-    source = {"journal": of.found.journal.topic, "position": live.position, "entries": live.seq}
+    source = {
+        "journal": of.found.journal.topic,
+        "position": live.position,
+        "entries": live.seq,
+        "cut_out": {"entries": entries, "records": records},
+    }
     told = {"source": source, "moment": {"entry": when.seq, "clock": when.now}, **told}
     if as_json:
         sys.stdout.write(msgspec.json.encode(told).decode() + "\n")

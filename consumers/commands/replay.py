@@ -177,6 +177,7 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
     from consumers.errors import ConfigError
+    from consumers.history import cut_out
     from consumers.recovery import rebuild
     from consumers.replay import report
 
@@ -195,9 +196,15 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
         began = time.perf_counter()
         live = rebuild(config, log, found, None, end=end if at is None else at, progress=progress)
         seconds = time.perf_counter() - began
+        entries, records = cut_out(log, found.journal, live.position)
         view = live.shard.view()
         details = _dead_letters_of(config, log, view.dead_letters.keys())
     told = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
     told["dead_letter_details"] = details
-    source = {"journal": found.journal.topic, "position": live.position, "entries": live.seq}
+    source = {
+        "journal": found.journal.topic,
+        "position": live.position,
+        "entries": live.seq,
+        "cut_out": {"entries": entries, "records": records},
+    }
     return {"source": source, **told}

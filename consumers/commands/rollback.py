@@ -56,11 +56,14 @@ def rollback(
 
 
 def _show(cut: Cut, live: Live) -> None:
+    from consumers.commands.tables import counted
+
     view = live.shard.view()
     typer.echo(
         f"back to     {cut.to}: {view.observations:,} observations, {view.learned:,} learned"
     )
-    typer.echo(f"cut out     {cut.entries:,} entries with {cut.records:,} records, to {cut.last}")
+    entries = counted(cut.entries, "entry", "entries")
+    typer.echo(f"cut out     {entries} with {counted(cut.records, 'record')}, to {cut.last}")
 
 
 def _cut(of: Past, live: Live, reason: str) -> None:

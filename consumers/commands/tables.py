@@ -16,7 +16,7 @@ from rich.text import Text
 
 from stream.evaluate.quality import spoken
 
-__all__ = ["renderable", "show", "show_standings", "standings"]
+__all__ = ["counted", "renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 MOST_ALARMS = 5
@@ -71,8 +71,33 @@ def _head(told: Mapping[str, Any]) -> Text:
     return Text(
         f"{told['name']} ({told['model']}) on {of}\n"
         f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"
-        f"{speed}"
+        f"{_without(source.get('cut_out'))}{speed}"
     )
+
+
+def _without(cut: Mapping[str, int] | None) -> str:
+    """What rollbacks cut out of a journal: its records are not among those counted.
+
+    Examples
+    --------
+    >>> _without({"entries": 1, "records": 1200}), _without({"entries": 0, "records": 0})
+    (', without 1 entry of 1,200 records that a rollback cut out', '')
+    """
+    if not cut or not cut["entries"]:
+        return ""
+    what = f"{counted(cut['entries'], 'entry', 'entries')} of {counted(cut['records'], 'record')}"
+    return f", without {what} that a rollback cut out"
+
+
+def counted(n: int, one: str, more: str | None = None) -> str:
+    """A number and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "record"), counted(1200, "record"), counted(2, "entry", "entries")
+    ('1 record', '1,200 records', '2 entries')
+    """
+    return f"{n:,} {one if n == 1 else more or one + 's'}"
 
 
 def _when(delay: int | str | None) -> str:

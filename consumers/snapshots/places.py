@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from consumers.config.units import shown_url
-from consumers.errors import ConfigError, SnapshotError
+from consumers.errors import ConfigError, SnapshotError, SnapshotsHeldError
 from consumers.failpoints import reach
 from consumers.secrets import masked
 
@@ -149,7 +149,7 @@ class Directory:
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
                 raise SnapshotError(f"cannot lock {self.root}: {error.strerror}") from None
-            raise SnapshotError(
+            raise SnapshotsHeldError(
                 f"another process writes the snapshots in {self.root}; stop it (`fuser` names "
                 "it), or give this service another [snapshots] directory"
             ) from None

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from consumers.cli import main
+from consumers.config import load
 from consumers.errors import SnapshotError
 from consumers.records import Partition
 from consumers.snapshots.exported import load_model
+from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.consumers.feeds import config_text, feed, fill, phishing
 
@@ -153,6 +155,64 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
     assert "nothing was done; add --yes" in asked
     assert "the model is that of entry 3" in done
     assert json.loads(capsys.readouterr().out)["learned"] == then
+
+
+def test_rollback_beside_the_service_says_that_nothing_needs_doing(ran: str, capsys: Said) -> None:
+    """The process it has just fenced holds the directory of the snapshots until it ends."""
+    settings = load(Path(ran))
+    part = next(iter(open_store(settings).parts()))
+    with part.locked():
+        assert main(["rollback", ran, "--to", "4", "--yes"]) == 0
+    (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("snapshot"))
+
+    assert "the process that was fenced holds the directory until it ends" in line
+    assert "another [snapshots] directory" not in line
+    assert main(["run", ran, "--drain"]) == 0
+
+
+def test_replay_says_what_a_rollback_cut_out(ran: str, capsys: Said) -> None:
+    """It is in the journal, and not among the records that are counted."""
+    assert main(["replay", ran, "--journal"]) == 0
+    before = capsys.readouterr().out
+    end = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))["source"]["position"]
+    assert main(["rollback", ran, "--to", str(end - 1), "--yes"]) == 0
+    assert "cut out     1 entry with " in capsys.readouterr().out
+    told = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))
+    shown = _printed(capsys, "replay", ran, "--journal")
+    rebuilt = _printed(capsys, "rebuild", ran, "--at", str(end + 1))
+
+    cut = told["source"]["cut_out"]
+    assert cut["entries"] == 1
+    assert cut["records"] + told["records"] == 600
+    line = f"without 1 entry of {cut['records']} records that a rollback cut out"
+    assert line in shown
+    assert line in rebuilt
+    assert "cut out" not in before
+
+
+def test_audit_of_an_id_that_was_sent_twice_names_the_other(ran: str, capsys: Said) -> None:
+    """The first is shown; the other is audited by its place."""
+    settings = load(Path(ran))
+    with closing(open_log(settings.input.transport)) as log:
+        again = [one for one in feed(phishing(300), 0) if one.topic == "obs" and one.key == b"200"]
+        log.append(again)
+    assert main(["run", ran, "--drain"]) == 0
+    shown = _printed(capsys, "audit", ran, "200")
+    once = _printed(capsys, "audit", ran, "199")
+    told = json.loads(_printed(capsys, "audit", ran, "200", "--json"))
+    other = _printed(capsys, "audit", ran, "obs:0:300")
+
+    assert "others    1 more prediction has this id" in shown
+    assert f"headwater audit {ran} obs:0:300" in shown
+    assert told["others"] == ["obs:0:300"]
+    assert "others" not in once
+    assert "obs[0] offset 300" in other
+
+
+def _printed(capsys: Said, *arguments: str) -> str:
+    capsys.readouterr()
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
