@@ -94,6 +94,23 @@ def test_report_shows_the_numbers_that_are_told(made, tmp_path: Path, capsys: Sa
     assert "#010203" not in page
 
 
+def test_report_without_matplotlib_has_all_but_the_charts(
+    made, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain install writes it; the page and one line of stderr say what its charts need."""
+    whole = replayed(tmp_path, "--compare", made("one"), made("two", "GaussianBayes"))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("consumers.report.page.find_spec", lambda _: None)
+    page = replayed(tmp_path, "--compare", made("one"), made("two", "GaussianBayes"))
+
+    assert "svg" not in Document(page).tags
+    assert Document(page).tags.count("table") == Document(whole).tags.count("table") > 3
+    assert "has no charts: matplotlib is not installed; pip install matplotlib" in page
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "report.html has no charts: matplotlib is not installed; pip install matplotlib" in err
+
+
 def test_report_of_the_same_replay_is_the_same_page(made, tmp_path: Path, capsys: Said) -> None:
     """Nothing in it depends on when it was made."""
     config = made("one")

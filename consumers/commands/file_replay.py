@@ -126,9 +126,11 @@ def _write_outputs(asked: Asked, told: dict[str, Any], run: _Run) -> None:
 
         draw(asked.picture, run.points, _title(run.shard.view(), asked.file.name))
     if asked.report is not None:
-        from consumers.report import write_report
+        from consumers.report import LACKING, drawn, write_report
 
         write_report(asked.report, told, run.points)
+        if not drawn():
+            typer.echo(f"note: {asked.report} has no charts: {LACKING}", err=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,11 @@ Plot = Annotated[
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="HTML", help="Write one page with everything, to be kept."),
+    typer.Option(
+        "--report",
+        metavar="HTML",
+        help="Write one page with everything; its charts need matplotlib.",
+    ),
 ]
 Compare = Annotated[
     bool, typer.Option("--compare", help="Compare the [model] of several configurations.")

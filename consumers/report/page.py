@@ -6,7 +6,7 @@ markup as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,9 +18,10 @@ from consumers.report import charts
 from consumers.report.style import STYLE
 from stream.evaluate.quality import spoken
 
-__all__ = ["check_report", "report_page", "write_report"]
+__all__ = ["LACKING", "check_report", "drawn", "report_page", "write_report"]
 
 MOST_CLASSES = 20
+LACKING = "matplotlib is not installed; pip install matplotlib, then make the report again"
 LONGEST = 60  # characters of a label or name
 FURTHER = {
     "balanced_accuracy": "balanced accuracy",
@@ -36,16 +37,19 @@ FURTHER = {
 }
 
 
+def drawn() -> bool:
+    """Whether a report has charts: matplotlib is no part of every installation."""
+    return find_spec("matplotlib") is not None
+
+
 def check_report(path: Path) -> None:
     """Whether a report can be written there.
 
     Raises
     ------
     ConfigError
-        matplotlib is missing, or the path is none to write a page to.
+        The path does not end in .html, or its directory is missing.
     """
-    if find_spec("matplotlib") is None:
-        raise ConfigError("--report needs matplotlib; pip install matplotlib")
     if path.suffix.lower() not in (".html", ".htm"):
         raise ConfigError(f"expected --report FILE ending in .html, got {str(path)!r}")
     if not path.parent.is_dir():
@@ -79,11 +83,11 @@ def report_page(told: Mapping[str, Any], points: Sequence[Point]) -> str:
     """
     scored = told["scores"]["all"]["scored"] > 0
     parts = [_head(told), _figures(told)]
+    if scored and not drawn():
+        parts.append(_section("Charts", f"This page has no charts: {LACKING}.", ""))
     if scored:
-        parts += [
-            _section("Accuracy", "", charts.accuracy(points)),
-            _section("Log loss", "", charts.log_loss(points)),
-        ]
+        parts.append(_chart("Accuracy", "", lambda: charts.accuracy(points)))
+        parts.append(_chart("Log loss", "", lambda: charts.log_loss(points)))
     if told["challengers"]:
         parts += _contest(told["challengers"], points)
     if scored:
@@ -158,9 +162,9 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> li
     )
     return [
         _section("Models compared", note, _table("Models", head, rows)),
-        _section("Each model's accuracy", "", charts.accuracies(points, names)),
-        _section("Evidence for a challenger", "", charts.evidence(points, names)),
-        _section("Brier score saved", "", charts.differences(points, names)),
+        _chart("Each model's accuracy", "", lambda: charts.accuracies(points, names)),
+        _chart("Evidence for a challenger", "", lambda: charts.evidence(points, names)),
+        _chart("Brier score saved", "", lambda: charts.differences(points, names)),
     ]
 
 
@@ -209,7 +213,7 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
 
 def _calibration(bins: Sequence[Mapping[str, Any]]) -> str:
     note = "On the dotted line, of predictions said with 80 % four of five were right."
-    return _section("Calibration", note, charts.calibration(bins))
+    return _chart("Calibration", note, lambda: charts.calibration(bins))
 
 
 def _decision(made: Mapping[str, Any]) -> str:
@@ -254,6 +258,11 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) 
         f"<table><caption>{_text(caption)}</caption><thead><tr>{cells}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _chart(title: str, note: str, draw: Callable[[], str]) -> str:
+    """A section with a chart; nothing where charts cannot be drawn."""
+    return _section(title, note, draw()) if drawn() else ""
 
 
 def _section(title: str, note: str, body: str) -> str:
