@@ -23,7 +23,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.commit import advance
 from consumers.config import Config
-from consumers.config.units import duration_ms
+from consumers.config.units import counted, duration_ms
 from consumers.errors import (
     FencedError,
     InputChangedError,
@@ -275,10 +275,10 @@ class Runner:
             )
         if live.differs is not None:
             log.warning(
-                "the snapshot was made by %s: it is exact, but the %d records replayed behind it "
+                "the snapshot was made by %s: it is exact, but what was replayed after it (%s) "
                 "may not come out bit for bit",
                 live.differs,
-                live.replayed,
+                counted(live.replayed, "record"),
             )
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
@@ -295,10 +295,11 @@ class Runner:
         self._health = _health(self._view)
         self.board.recovered(self._view)
         log.info(
-            "live at journal entry %d, %d records replayed, %d observations known",
+            "live at journal entry %d, %s replayed, %s known, %s learned",
             live.seq,
-            live.replayed,
-            self._view.observations,
+            counted(live.replayed, "record"),
+            counted(self._view.observations, "observation"),
+            counted(self._view.learned, "label"),
         )
         return live
 
@@ -306,7 +307,7 @@ class Runner:
         reach("mid_replay")
         self._telemetry.replay_remaining(total - done)
         self._health = Health("replaying", f"{total - done} records remain")
-        self._narrator.progress("replayed %d of %d records", done, total)
+        self._narrator.progress("replayed %s of %s", f"{done:,}", counted(total, "record"))
 
     def _loop(
         self,

@@ -56,7 +56,7 @@ def rollback(
 
 
 def _show(cut: Cut, live: Live) -> None:
-    from consumers.commands.tables import counted
+    from consumers.config.units import counted
 
     view = live.shard.view()
     typer.echo(

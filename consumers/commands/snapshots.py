@@ -176,7 +176,9 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
     from consumers.transports import open_log
 
     url = config.input.transport
-    if is_absent(url) or url.startswith("memory:"):
+    if url.startswith("memory:"):
+        return found, f"{url} is seen by its own process only"
+    if is_absent(url):
         return found, f"{url} does not exist"
     out = []
     try:

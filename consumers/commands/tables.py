@@ -14,9 +14,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from consumers.config.units import counted
 from stream.evaluate.quality import spoken
 
-__all__ = ["counted", "renderable", "show", "show_standings", "standings"]
+__all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
 MOST_ALARMS = 5
@@ -87,17 +88,6 @@ def _without(cut: Mapping[str, int] | None) -> str:
         return ""
     what = f"{counted(cut['entries'], 'entry', 'entries')} of {counted(cut['records'], 'record')}"
     return f", without {what} that a rollback cut out"
-
-
-def counted(n: int, one: str, more: str | None = None) -> str:
-    """A number and its noun.
-
-    Examples
-    --------
-    >>> counted(1, "record"), counted(1200, "record"), counted(2, "entry", "entries")
-    ('1 record', '1,200 records', '2 entries')
-    """
-    return f"{n:,} {one if n == 1 else more or one + 's'}"
 
 
 def _when(delay: int | str | None) -> str:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 
+from consumers.config.units import counted
 from consumers.events import Committed, DriftAlarm, RiskView, ShardView
 from consumers.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.telemetry.absent import LOOKED_AT
@@ -29,16 +30,40 @@ DONE = {
     "reset": "; the model begins anew with nothing",
     "challenger": "; the model that did best of late speaks from here on",
 }
-TROUBLE = {
-    "duplicate_observation": "observations repeat an id: predicted, not learned again",
-    "duplicate": "labels repeat the label of their id: not learned again",
-    "conflicting": "labels contradict the first one of their id: the first one stands",
-    "held_back": "labels were not learned: too many of the last records were dead letters",
-    "late": "labels came after their observation had expired",
-    "expired": "observations got no label within [labels] horizon",
-    "evicted": "observations went without a label because [labels] max_pending was reached",
-    "early_expired": "labels whose observation never came",
-    "early_evicted": "early labels went because [labels] max_pending was reached",
+TROUBLE = {  # of one, and of more
+    "duplicate_observation": (
+        "observation repeats an id: predicted, not learned again",
+        "observations repeat an id: predicted, not learned again",
+    ),
+    "duplicate": (
+        "label repeats the label of its id: not learned again",
+        "labels repeat the label of their id: not learned again",
+    ),
+    "conflicting": (
+        "label contradicts the first one of its id: the first one stands",
+        "labels contradict the first one of their id: the first one stands",
+    ),
+    "held_back": (
+        "label was not learned: too many of the last records were dead letters",
+        "labels were not learned: too many of the last records were dead letters",
+    ),
+    "late": (
+        "label came after its observation had expired",
+        "labels came after their observation had expired",
+    ),
+    "expired": (
+        "observation got no label within [labels] horizon",
+        "observations got no label within [labels] horizon",
+    ),
+    "evicted": (
+        "observation went without a label because [labels] max_pending was reached",
+        "observations went without a label because [labels] max_pending was reached",
+    ),
+    "early_expired": ("label whose observation never came", "labels whose observation never came"),
+    "early_evicted": (
+        "early label went because [labels] max_pending was reached",
+        "early labels went because [labels] max_pending was reached",
+    ),
 }
 
 
@@ -71,10 +96,10 @@ class Narrator:
         for reason, detail in event.details.items():
             if self._due(f"dead letter {reason}", REPEAT_SECONDS):
                 total = view.dead_letters[reason]
-                log.warning("dead letter (%s): %s; %d so far", reason, detail, total)
-        for outcome, words in TROUBLE.items():
+                log.warning("dead letter (%s): %s; %s so far", reason, detail, f"{total:,}")
+        for outcome, (one, more) in TROUBLE.items():
             if event.labels.get(outcome) and self._due(outcome, REPEAT_SECONDS):
-                log.warning("%d %s", view.labels[outcome], words)
+                log.warning("%s", counted(view.labels[outcome], one, more))
         for name, e_value, partition, offset in event.promoted:
             log.warning(
                 "%s is champion behind %s offset %d: e-value %.1f", name, partition, offset, e_value
@@ -84,7 +109,9 @@ class Narrator:
         self._labels(view.quality.classes)
         self._orphans(view)
         self._breaker(view)
-        self.progress("%d observations, %d learned", view.observations, view.learned)
+        self.progress(
+            "%s, %s learned", counted(view.observations, "observation"), f"{view.learned:,}"
+        )
 
     def _ahead(self, event: Committed) -> None:
         """Report a timestamp that no clock excuses; that of most records is a little off."""
@@ -133,13 +160,13 @@ class Narrator:
         offset, records, seconds = late[worst]
         log.warning(
             "%s is not read beyond offset %d: a transaction of its producer has been open for "
-            "%.0f s, %d records wait behind it%s; end it, or find it by "
+            "%.0f s, %s behind it%s; end it, or find it by "
             "kafka-transactions.sh find-hanging",
             worst,
             offset,
             seconds,
-            records,
-            f" (and {len(late) - 1} more partitions)" if len(late) > 1 else "",
+            counted(records, "record waits", "records wait"),
+            f" (and {counted(len(late) - 1, 'more partition')})" if len(late) > 1 else "",
         )
 
     def _labels(self, classes: Sequence[Label]) -> None:
@@ -178,10 +205,10 @@ class Narrator:
         labels = orphans + view.labels.get("joined", 0)
         if labels >= LOOKED_AT and orphans > labels / 2 and self._due("orphans", REPEAT_SECONDS):
             log.warning(
-                "%d of %d labels have found no observation of their id in shard %d: do both topics "
+                "%s of %s labels have found no observation of their id in shard %d: do both topics "
                 "use the same ids, and with several shards the same keys?",
-                orphans,
-                labels,
+                f"{orphans:,}",
+                f"{labels:,}",
                 view.shard,
             )
 
@@ -194,7 +221,7 @@ class Narrator:
         """Tell how it stood at the end."""
         scores = view.quality.scores["all"]
         words = [
-            f"{why} at journal position {position}: {view.observations:,} observations",
+            f"{why} at journal position {position}: {counted(view.observations, 'observation')}",
             f"{view.learned:,} learned",
         ]
         if scores.accuracy is not None:
@@ -202,9 +229,9 @@ class Narrator:
             words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
         words += _decided(view.risk)
         if view.dead_letters:
-            words.append(f"{sum(view.dead_letters.values()):,} dead letters")
+            words.append(counted(sum(view.dead_letters.values()), "dead letter"))
         if view.pending:
-            words.append(f"{view.pending:,} wait for labels")
+            words.append(counted(view.pending, "waits for its label", "wait for labels"))
         log.info("%s", ", ".join(words))
 
     def _due(self, what: str, every: float) -> bool:

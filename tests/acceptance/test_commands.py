@@ -217,7 +217,7 @@ def test_any_river_pipeline_runs_and_is_rebuilt_from_the_journal(own: Own) -> No
     predictions = shell.values("pages.db", "tree-predictions")
     tree = replace(own, predictions=predictions)
 
-    assert f"{2 * PAGES} records replayed, {PAGES} observations known" in again
+    assert f"{2 * PAGES:,} records replayed, {PAGES:,} observations known" in again
     assert not list((shell.directory / "headwater-state").glob("tree/**/*.hws"))
     assert [p["position"]["offset"] for p in predictions] == list(range(PAGES))
     assert predictions[0]["model"]["type"] == "river:tree.HoeffdingTreeClassifier"

@@ -112,7 +112,10 @@ def test_next_commands_work_as_they_are_printed(place: Shell, said: list[str]) -
 
     assert [p["position"]["offset"] for p in predictions] == list(range(PAGES))
     assert any(f"{2 * PAGES:,} records ({PAGES:,} observations" in line for line in replayed)
-    assert f"0 records replayed, {PAGES} observations known" in served.stderr
+    assert (
+        f"0 records replayed, {PAGES:,} observations known, {PAGES:,} labels learned"
+        in served.stderr
+    )
 
 
 @pytest.mark.usefixtures("said")

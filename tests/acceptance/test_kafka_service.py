@@ -167,7 +167,7 @@ def test_one_partition_scores_as_rivers_loop_to_the_last_digit(
     assert accuracy_of(predictions, stream) == rivers_accuracy
     of = f'{{model="{name}",shard="0",window="all"}}'
     with Service(config, "--shards", "0") as service:
-        said = service.wait_said(r"live at journal entry (\d+), (\d+) records replayed")
+        said = service.wait_said(r"live at journal entry (\d+), ([\d,]+) records? replayed")
         assert int(said[1]) > 1
         assert said[2] == "0"
         assert service.metric(f"headwater_accuracy_ratio{of}") == rivers_accuracy
@@ -214,7 +214,7 @@ def test_kill_9_in_mid_stream_loses_and_doubles_nothing(
         assert predicted() < len(stream)
     with Service(config, "--drain") as service:
         assert service.wait() == 0
-        assert int(service.wait_said(r"(\d+) records replayed")[1]) > 0
+        assert service.wait_said(r"([\d,]+) records? replayed")[1] != "0"
 
     predictions = assert_each_once_in_order(feed, name)
     assert accuracy_of(predictions, stream) == rivers_accuracy
@@ -277,7 +277,9 @@ def test_labels_that_begin_after_the_observations_are_learned_and_sigterm_keeps_
         service.wait_until(lambda: service.metric('headwater_learned_total{shard="0"}') == 300)
         assert service.terminate() == 0
     with Service(config, "--shards", "0") as service:
-        said = service.wait_said(r"live .* (\d+) records replayed, (\d+) observations known")
+        said = service.wait_said(
+            r"live .* (\d+) records replayed, (\d+) observations known, 300 labels learned"
+        )
         assert service.get("/readyz") == "live\n"
         assert service.terminate() == 0
 

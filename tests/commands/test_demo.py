@@ -168,7 +168,7 @@ def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     assert done.returncode == 0, done.stderr
-    assert "1250 observations known" in done.stderr
+    assert "1,250 observations known" in done.stderr
     assert len(values(config, "phishing-predictions")) == 1250
     assert any(line.startswith("  headwater run ") for line in lines)
 

@@ -157,7 +157,7 @@ def test_signing_takes_what_is_there(make_service, tmp_path: Path, monkeypatch) 
 
     assert "not signed" in before
     assert "snapshots signed in" in signed
-    assert "all good" in after
+    assert "all files good" in after
     assert load_model(path, KEY).classes == load_model(path, KEY).classes
     with pytest.raises(SnapshotError, match="signed"):
         load_model(path)

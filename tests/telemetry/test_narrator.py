@@ -100,6 +100,19 @@ def test_labels_that_came_to_nothing_are_told(caplog) -> None:
     assert caplog.messages == ["3 labels came after their observation had expired"]
 
 
+def test_trouble_counts_one_and_thousands_as_prose_does(caplog) -> None:
+    """One is no plural, and thousands are separated as everywhere else."""
+    for n in (1, 1500):
+        counted = replace(view(), labels={"duplicate_observation": n})
+        event = commit(labels={"duplicate_observation": 1}, details={})
+        Narrator(lambda: 0.0).committed(event, counted)
+
+    assert caplog.messages == [
+        "1 observation repeats an id: predicted, not learned again",
+        "1,500 observations repeat an id: predicted, not learned again",
+    ]
+
+
 def test_end_tells_how_it_stood(caplog) -> None:
     """Accuracy beside the baseline, and what is left over."""
     caplog.set_level(logging.INFO, logger="headwater")
@@ -187,7 +200,7 @@ def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
     narrator.committed(commit(details={}), view(labels={"joined": 499}, early=501))
 
     assert "no observation of their id" not in quiet
-    assert "501 of 1000 labels have found no observation of their id in shard 0" in caplog.text
+    assert "501 of 1,000 labels have found no observation of their id in shard 0" in caplog.text
 
 
 def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
@@ -226,6 +239,6 @@ def test_open_transaction_of_a_producer_is_reported_once_it_is_old(caplog) -> No
     assert quiet == []
     assert caplog.messages == 2 * [
         "obs[0] is not read beyond offset 30: a transaction of its producer has been open for "
-        "61 s, 200 records wait behind it (and 1 more partitions); end it, or find it by "
+        "61 s, 200 records wait behind it (and 1 more partition); end it, or find it by "
         "kafka-transactions.sh find-hanging"
     ]
