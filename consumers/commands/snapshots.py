@@ -1,7 +1,7 @@
 """`headwater snapshots`: look at a service's snapshots, without touching them.
 
 Rule: files are only read, but by `sign`, so that it may run beside the service; what is shown of
-one has been verified as a start would verify it. `list`, `show` and `verify` also compare it with
+one has been verified as a start would verify it. `list` and `verify` also compare it with
 the journal, as a start would; where the log cannot be reached they report that they did not.
 """
 
