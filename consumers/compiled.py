@@ -14,17 +14,38 @@ from stream.evaluate.compare import compile_comparison
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 
-__all__ = ["compile_kernels"]
+__all__ = ["CompilationStopped", "compile_kernels"]
 
 
-def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
+class CompilationStopped(BaseException):
+    """The process was asked to end before its kernels were compiled.
+
+    No Exception, for numba takes one in a nested kernel for a mistake in its caller's types.
+    """
+
+
+def compile_kernels(
+    config: Config, say: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+) -> None:
     """Compile what the models and their transport run, once a machine; say so when it has to.
 
     What numba itself tells decides that, not how long it takes: a busy machine is slow at loading.
+
+    Parameters
+    ----------
+    stopped
+        Whether to end now; asked before each kernel.
+
+    Raises
+    ------
+    CompilationStopped
+        It was to end; what is compiled already is kept.
     """
     models = [config.model, *config.challenger]
     ours = [build(model) for model in models if not model.type.startswith("river:")]
-    with install_listener("numba:compile", _Once(partial(say, "compiling kernels (once)"))):
+    with install_listener(
+        "numba:compile", _Once(partial(say, "compiling kernels (once)"), stopped)
+    ):
         for learner in ours or [GaussianNB()]:
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             assert quality.scores["all"].agreement is not None  # noqa: S101  loads river's metrics
@@ -44,10 +65,15 @@ def compile_kernels(config: Config, say: Callable[[str], None]) -> None:
 class _Once(Listener):  # type: ignore[misc]
     """Calls `then` when the first kernel is compiled that the disk did not hold."""
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(
+        self, then: Callable[[], None], stopped: Callable[[], bool] = lambda: False
+    ) -> None:
         self._then: Callable[[], None] | None = then
+        self._stopped = stopped
 
     def on_start(self, event: Event) -> None:
+        if self._stopped():
+            raise CompilationStopped
         then, self._then = self._then, None
         if then is not None:
             then()

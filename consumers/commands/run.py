@@ -63,7 +63,8 @@ def run(
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
 
-    Ctrl-C or SIGTERM finishes the commit in hand, takes a snapshot and ends with 0.
+    Ctrl-C or SIGTERM finishes the commit in hand, takes a snapshot and ends with 0. A second one
+    ends the process at once, without a snapshot; nothing is lost or doubled by that.
 
     \b
     Examples:
@@ -94,7 +95,7 @@ def _serve(
     new_journal: bool,
     decision: Decision | None,
 ) -> None:
-    from consumers.compiled import compile_kernels
+    from consumers.compiled import CompilationStopped, compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet, Starting
     from consumers.models import build
@@ -127,7 +128,11 @@ def _serve(
         check_partitioning(config, transport)
         if address:
             log.info("live page on %s, metrics on %s/metrics", address, address)
-        compile_kernels(config, compiling)
+        try:
+            compile_kernels(config, compiling, stop.is_set)
+        except CompilationStopped:
+            log.info("stopped while compiling kernels, before anything was consumed")
+            return
         serving.detail = ""
         # To drain is a task with an end: nobody stands by for it.
         ours = shards is not None or drain
@@ -239,9 +244,12 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
 def stopping(stop: threading.Event) -> Iterator[None]:
     """Ctrl-C and SIGTERM set `stop`; a second one ends the process at once."""
 
+    from consumers.telemetry.log import last_words
+
     def handler(number: int, _: object) -> None:
         if stop.is_set():
             signal.signal(number, signal.SIG_DFL)
+            last_words("second signal: ended at once, without a snapshot; a start replays more")
             signal.raise_signal(number)
         stop.set()
 

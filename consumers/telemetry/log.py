@@ -8,8 +8,11 @@ some of them print whole requests, passwords included.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import select
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -19,7 +22,7 @@ from consumers.secrets import HIDDEN, redacted, secret_key
 from consumers.telemetry.pipe import LinesHandler
 from consumers.telemetry.repeats import Repeats
 
-__all__ = ["REPEATS", "JsonLines", "Level", "Lines", "Style", "configure", "ended"]
+__all__ = ["REPEATS", "JsonLines", "Level", "Lines", "Style", "configure", "ended", "last_words"]
 
 Style = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -69,6 +72,20 @@ def ended(line: str, code: int) -> bool:
         return False
     logging.getLogger("headwater").error("%s", line, extra={"exit_code": code})
     return True
+
+
+def last_words(line: str) -> None:
+    """Log a line of a process that ends at once, in a signal handler: where stderr can take it now.
+
+    Past the lock of the handler, which whoever was interrupted may hold.
+    """
+    record = logging.makeLogRecord({"msg": line, "levelname": "WARNING", "name": "headwater"})
+    formatters = [handler.formatter for handler in logging.getLogger().handlers]
+    ours = [each for each in formatters if isinstance(each, Lines | JsonLines)]
+    text = (ours[0] if ours else Lines()).format(record)
+    with suppress(OSError, ValueError):
+        if select.select([], [2], [], 0)[1]:
+            os.write(2, f"{text}\n".encode())
 
 
 class Lines(logging.Formatter):

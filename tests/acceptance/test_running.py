@@ -258,6 +258,37 @@ def test_probes_are_answered_while_kernels_compile(feed: Feed) -> None:
     assert not lives
 
 
+def test_sigterm_ends_it_between_two_kernels(feed: Feed) -> None:
+    """With success and without waiting for those that are left; the next start compiles them."""
+    feed("check", "svc.toml", "--create")
+    cache = str(feed.directory / "cache")
+
+    with Service(feed.config, environment={"NUMBA_CACHE_DIR": cache}) as fresh:
+        fresh.wait_said("compiling kernels")
+        code = fresh.terminate()
+
+    assert code == 0
+    assert "stopped while compiling kernels, before anything was consumed" in fresh.output
+    assert "live at journal entry" not in fresh.output
+
+
+def test_second_signal_ends_it_at_once_and_says_so(feed: Feed) -> None:
+    """In one line of the log's own style, while the end that the first began takes its time."""
+    feed.produce()
+    feed.edit("svc.toml", ("[http]", '[telemetry]\nlog = "json"\n[http]'))
+    with Service(
+        feed.config, environment={"HEADWATER_FAILPOINT": "shutdown:sleep+60000"}
+    ) as service:
+        service.wait_until(lambda: '"message":"live at journal entry' in service.output)
+        service._process.send_signal(signal.SIGINT)
+        service.wait_said("failpoint shutdown")
+        code = service.terminate()
+        last = json.loads(service.output.splitlines()[-1])
+
+    assert code == -signal.SIGTERM
+    assert last["message"].startswith("second signal: ended at once, without a snapshot")
+
+
 def test_log_pipe_nobody_reads_blocks_neither_start_nor_end(tmp_path: Path) -> None:
     """It is full before the first line; the service commits, and ends at SIGTERM with 0."""
     url = f"sqlite:{tmp_path / 'log.db'}"
