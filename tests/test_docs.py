@@ -37,6 +37,17 @@ def test_python_of_the_documentation_runs(code: str, tmp_path: Path) -> None:
     assert done.stdout
 
 
+def test_example_of_the_readme_prints_what_stands_below_it(tmp_path: Path) -> None:
+    """Line by line."""
+    text = (ROOT / "README.md").read_text()
+    (code, shown) = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", text, re.DOTALL)[0]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+    )
+
+    assert done.stdout == shown
+
+
 CONFIGS = [
     pytest.param(text, id=f"{page.name}-{n}")
     for page in PAGES
