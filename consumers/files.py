@@ -26,6 +26,7 @@ from consumers.errors import ConfigError
 
 __all__ = ["FORMATS", "count_records", "format_of", "read_records"]
 
+FIRST_LINE = 2**20  # bytes of it that are looked at
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 SAMPLED_ROWS = 1000  # rows that decide whether a column of a CSV is numeric
 LONGEST_CELL = 1 << 24  # csv's own bound, 128 KiB, is below the 1 MiB a record may have
@@ -99,10 +100,20 @@ def format_of(path: Path) -> str:
     found = FORMATS.get(suffixes[-1].lower()) if suffixes else None
     if found is None:
         known = ", ".join(FORMATS)
+        do = "its lines are JSON: rename it" if _json_lines(path) else "convert it"
         raise ConfigError(
-            f"{path}: expected a file name ending in {known} (or these with .gz); convert it"
+            f"{path}: expected a file name ending in {known} (or these with .gz); {do}"
         )
     return found
+
+
+def _json_lines(path: Path) -> bool:
+    """Whether a file of another name begins with an object of JSON on a line."""
+    try:
+        with path.open("rb") as file:
+            return isinstance(json.loads(file.readline(FIRST_LINE)), dict)
+    except (OSError, ValueError, RecursionError):
+        return False
 
 
 def _read_jsonl(path: Path) -> Iterator[Record]:
@@ -128,8 +139,11 @@ def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
     except RecursionError:
         raise ConfigError(f"{path}: line {number} is nested too deeply; flatten it") from None
     except ValueError as error:
+        why = str(error)
+        if isinstance(error, json.JSONDecodeError):  # whose line number is that within this line
+            why = f"{error.msg} at character {error.pos + 1}"
         raise ConfigError(
-            f"{path}: line {number} is not JSON ({error}); every line must be one JSON object"
+            f"{path}: line {number} is not JSON ({why}); every line must be one JSON object"
         ) from None
     if not isinstance(record, dict):
         raise ConfigError(

@@ -75,6 +75,7 @@ def _told(found: Audit) -> dict[str, Any]:
 
 def _show(told: dict[str, Any], file: Path) -> None:
     from consumers.travel import clock
+    from stream.decision.risk import named
 
     made = told["prediction"]
     at, model = made["position"], made["model"]
@@ -83,11 +84,11 @@ def _show(told: dict[str, Any], file: Path) -> None:
         f"{told['entry']} ({clock(told['clock'])})"
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
-    shares = ", ".join(f"{label} {p:.6g}" for label, p in made["probabilities"]) or "none"
-    typer.echo(f"said      {made['prediction']} ({shares})")
+    shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"]) or "none"
+    typer.echo(f"said      {named(made['prediction'])} ({shares})")
     why = told["explanation"]
     if why is not None:
-        typer.echo(f"because   log-odds against {why['against']}: {why['log_odds']:.6g}")
+        typer.echo(f"because   log-odds against {named(why['against'])}: {why['log_odds']:.6g}")
         for name, share in why["top"]:
             typer.echo(f"          {share:+.6g}  {name}")
     _show_others(told["others"], file)

@@ -90,7 +90,11 @@ def _check_model(config: Config, report: Report) -> None:
     else:
         report.fine("model", config.model.type)
         if classes < config.model.max_classes:
-            report.note("model", f"max_state_bytes has room for {classes} classes")
+            report.note(
+                "model",
+                f"max_state_bytes has room for {classes} classes: nothing to do, unless the "
+                "labels have more; then raise it",
+            )
         for challenger in config.challenger:
             try:
                 challenging(challenger, classes, config.labels.corrections, schema)

@@ -291,7 +291,8 @@ def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
     if keyed or not n:
         return None
     who = "the records have" if n == len(records) else f"{n} of {len(records)} records have"
-    return f"{who} neither a field {name!r} nor a key; --id-field names another field"
+    lack = f"{who} neither a field {name!r} nor a key"
+    return f"{lack}: `produce` makes running numbers their ids; --id-field names another field"
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:
@@ -358,8 +359,10 @@ def _explain(
 
 
 def _label_line(label: str, records: Records) -> str:
+    from stream.decision.risk import named
+
     values = [v for v in (_at(record, label) for record in records) if v is not None]
-    counts = Counter(str(v) for v in values).most_common()
+    counts = Counter(named(v) for v in values).most_common()
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
     return f"label {label}: {_count(len(counts), 'class', 'classes')}: {shown}{more}"

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumers.config.units import counted
+from stream.decision.risk import named
 from stream.evaluate.quality import spoken
 
 __all__ = ["renderable", "show", "show_standings", "standings"]
@@ -42,7 +43,12 @@ def _print(what: RenderableType) -> None:
 
 def renderable(told: Mapping[str, Any]) -> RenderableType:
     """The report of `consumers.replay.report`, as rich can print it."""
-    parts: list[RenderableType] = [_head(told), _scores(told["scores"])]
+    scores = told["scores"]
+    parts: list[RenderableType] = [_head(told)]
+    if scores["all"]["scored"] > 0:
+        parts.append(_scores(scores))
+    else:
+        parts.append(Text("scores: none, for no prediction has met its label"))
     classes = told["classes"]
     if classes:
         parts.append(_classes(classes, told["confusion"]["counts"]))
@@ -109,7 +115,9 @@ def _scores(scores: Mapping[str, Any]) -> Group:
     """Of said classes, beside the baselines; then of probabilities, beside the prior."""
     table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
     said = _table("window", "balanced", "macro F1", "kappa", "kappa-M", "kappa-T", "MCC")
-    sure = _table("window", "Brier", "prior's", "prior's loss", "off by", "ROC AUC", "PR AUC")
+    sure = _table(
+        "window", "Brier", "prior's Brier", "prior's log loss", "calib. error", "ROC AUC", "PR AUC"
+    )
     for window, row in scores.items():
         name = spoken(window)
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
@@ -243,6 +251,6 @@ def _printable(text: str) -> str:
     return text if text.isprintable() and text else repr(text)
 
 
-def _plain(label: object) -> Text:
-    text = _printable(str(label))
+def _plain(label: Any) -> Text:
+    text = _printable(named(label))
     return Text(text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…")

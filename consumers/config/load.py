@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -86,6 +87,11 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
+        if source.lower().endswith((".csv", ".jsonl", ".ndjson", ".json")):
+            raise ConfigError(
+                f"{source}: expected a configuration, which is TOML, got a file of records by its "
+                f"name; `headwater init {shlex.quote(source)}` writes a configuration for it"
+            ) from None
         raise ConfigError(f"{source}: not valid TOML: {e}") from None
     wrong: list[str] = []
     if isinstance(raw.get("kafka"), dict):

@@ -54,7 +54,7 @@ def outcome(picture: Picture, *, seen: bool) -> Iterator[str]:
     scores = view.quality.scores
     yield (
         f"{view.observations:,} observations predicted, {view.learned:,} labels learned "
-        f"in {picture.seconds:.1f} s"
+        f"within {picture.seconds:.1f} s of the first record"
     )
     if view.observations < picture.total:
         yield f"stopped after {view.observations:,} of {picture.total:,} observations"

@@ -16,6 +16,7 @@ from consumers.errors import ConfigError
 from consumers.plot import Point
 from consumers.report import charts
 from consumers.report.style import STYLE
+from stream.decision.risk import named
 from stream.evaluate.quality import spoken
 
 __all__ = ["LACKING", "check_report", "drawn", "report_page", "write_report"]
@@ -175,7 +176,7 @@ def _classes(told: Mapping[str, Any]) -> str:
     most = sorted(zip(told["classes"], said, strict=True), key=lambda row: -row[0]["support"])
     rows = [
         [
-            row["label"],
+            named(row["label"]),
             _share(row["precision"] if n else None),
             _share(row["recall"] if row["support"] else None),
             _share(row["f1"] if n + row["support"] else None),
@@ -193,7 +194,7 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
     """Counts of the commonest classes, each shaded by its share of its row."""
     counts, labels = confusion["counts"], confusion["labels"]
     order = sorted(range(len(counts)), key=lambda c: -sum(counts[c]))[:MOST_CLASSES]
-    head = "".join(f"<th scope=col>{_text(labels[c])}</th>" for c in order)
+    head = "".join(f"<th scope=col>{_text(named(labels[c]))}</th>" for c in order)
     body = ""
     for t in order:
         total = sum(counts[t]) or 1
@@ -201,7 +202,7 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
             f'<td style="--share:{100 * counts[t][p] / total:.1f}%">{counts[t][p]:,}</td>'
             for p in order
         )
-        body += f"<tr><th scope=row>{_text(labels[t])}</th>{cells}</tr>"
+        body += f"<tr><th scope=row>{_text(named(labels[t]))}</th>{cells}</tr>"
     table = (
         '<div class="wide" tabindex=0 role=region aria-label="Confusion matrix"><table class=heat>'
         "<caption>True class by row, predicted class by column</caption>"
@@ -222,7 +223,7 @@ def _decision(made: Mapping[str, Any]) -> str:
     rows.append(["rejected", f"{made['rejected']:,}"])
     note = ""
     if best is not None:
-        always = "rejecting" if best["action"] is None else repr(best["action"])
+        always = "rejecting" if best["action"] is None else repr(named(best["action"]))
         note = f"Mean loss {made['risk']:.4f}; always {always}: {best['risk']:.4f}."
     return _section("Decisions", note, _table("Decisions", ("action", "times"), rows))
 

@@ -52,7 +52,7 @@ def test_file_gives_a_configuration_of_the_embedded_log(
     assert config.features == {"age": "numeric", "town": "categorical"}
     assert config.model.type == "auto"
     assert "90 of 90 values are numbers" in shown
-    assert "label spam: 2 classes: True 45, False 45" in shown
+    assert "label spam: 2 classes: true 45, false 45" in shown
     assert (
         "headwater produce People-1 'People (1).jsonl' --config People-1.toml "
         "--label-topic People-1-labels --label spam --delay 50" in shown
@@ -260,7 +260,7 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
     init(write("q.jsonl", [{"x": 0.5, "a_id": i, "b_id": -i} for i in range(30)]))
 
     out = capsys.readouterr().out
-    assert "the records have neither a field 'id' nor a key; --id-field names another" in out
+    assert "the records have neither a field 'id' nor a key: `produce` makes running numbers" in out
     assert "no field 'id'; --id-field a_id or b_id would name one" in out
     assert load(Path("q.toml")).input.id == "id"
 

@@ -284,7 +284,7 @@ def test_what_was_never_scored_has_a_dash(pages, config, capsys) -> None:
 
     shown = capsys.readouterr().out
     assert "0.00 %" not in shown
-    assert ["True", "-", "-", "-", "0"] in [line.split() for line in shown.splitlines()]
+    assert ["true", "-", "-", "-", "0"] in [line.split() for line in shown.splitlines()]
 
 
 def test_a_spike_does_not_flatten_the_log_loss(tmp_path) -> None:

@@ -320,3 +320,13 @@ class TestIdentity:
     def test_what_does_not_matter_is_no_part_of_it(self, extra: str) -> None:
         """Equal durations are equal, however they are written."""
         assert config(extra).identity() == config("").identity()
+
+
+@pytest.mark.parametrize("name", ["payments.csv", "my visits.jsonl"])
+def test_records_given_as_a_configuration_are_named(tmp_path: Path, name: str) -> None:
+    """The line says what the file is, and which command makes a configuration of it."""
+    (tmp_path / name).write_text("id,amount\n1,2\n")
+
+    with pytest.raises(ConfigError, match=r"a file of records by its name; `headwater init ") as e:
+        load(tmp_path / name)
+    assert "\n" not in str(e.value)
