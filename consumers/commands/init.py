@@ -259,6 +259,11 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
             if times is not None:
                 found[name] = times
     if len(found) != 1:
+        others = [] if found else _dated(records, {label, origin.id})
+        if others and not origin.transport.startswith("kafka:"):
+            typer.echo(
+                f"time: `produce --time-field {' or '.join(others)}` would name one, by its values"
+            )
         if found:
             typer.echo(f"time: `produce --time-field {' or '.join(found)}` would name one")
         return None
@@ -283,6 +288,13 @@ def _times(records: Records, name: str) -> list[int] | None:
     except ValueError:
         return None
     return times if times[0] >= FIRST_TIME_MS else None
+
+
+def _dated(records: Records, but: set[str | None]) -> list[str]:
+    """Fields whose every value is a date as text, whatever they are called."""
+    texts = [n for n in records[0] if n not in but and isinstance(records[0][n], str)]
+    dated = [n for n in texts if not any(str(r.get(n)).isdecimal() for r in records)]
+    return [n for n in dated if "." not in n and _times(records, n) is not None]
 
 
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:

@@ -334,3 +334,17 @@ def test_sections_that_are_left_out_are_listed() -> None:
     head = "".join(Path("people.toml").read_text().splitlines(keepends=True)[:5])
     written = {"name", "input", "features", "model", "scale"}
     assert all(f"[{name}]" in head for name in Config.model_fields if name not in written)
+
+
+def test_column_of_dates_is_named_whatever_it_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not used unasked, for its name does not say that it is the record's time."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{i},2024-01-01T00:{i:02}:00Z,{i % 3},{i % 2}\n" for i in range(40))
+    Path("visits.csv").write_text("id,when,amount,y\n" + rows)
+
+    assert main(["init", "visits.csv", "--label", "y"]) == 0
+    shown = capsys.readouterr().out
+    assert "time: `produce --time-field when` would name one, by its values" in shown
+    assert shown.count("--time-field") == 1

@@ -186,7 +186,7 @@
       ["Learned", number(shard.learned), `${number(shard.pending)} wait for a label`],
       ["Records behind", number(shard.lag), "not consumed yet"],
       ["Dead letters", number(refused), shard.held_back ? "learning is held back" : "could not be used", shard.held_back],
-      ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", ago(shard.committed_at)],
+      ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", shard.committed_at == null ? "none since the start" : ago(shard.committed_at)],
       ["Snapshot", known(shard.snapshot_at) ? span((Date.now() + offset) / 1000 - shard.snapshot_at) : "–", snapshot(shard), known(shard.snapshot_error)],
     ];
     const list = $("tiles");
