@@ -82,7 +82,16 @@ def unpacked(code: int, data: bytes, most: int) -> bytes:
 
 def _gzip(data: bytes, most: int) -> bytes:
     with gzip.GzipFile(fileobj=BytesIO(data)) as file:
-        return file.read(most + 1)
+        return _read(file, most)
+
+
+def _read(file: Any, most: int) -> bytes:
+    """All of a file, or a byte more than `most`; a read makes room for all that it may bring."""
+    parts, left = [], most + 1
+    while part := file.read(min(left, _PIECE)):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _snappy(data: bytes, most: int) -> bytes:
@@ -126,9 +135,9 @@ def _lz4(data: bytes, most: int) -> bytes:
 def _zstd(data: bytes, most: int) -> bytes:
     reader: Any = import_module("zstandard").ZstdDecompressor()
     with reader.stream_reader(BytesIO(data), read_across_frames=True) as file:
-        made: bytes = file.read(most + 1)
-    return made
+        return _read(file, most)
 
 
+_PIECE = 2**20
 _XERIAL = b"\x82SNAPPY\x00"
 _UNPACK: dict[int, Callable[[bytes, int], bytes]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

@@ -67,7 +67,6 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
 
     class Bounded(_PartitionColumns):
         most = _UNPACKED * consumer.config["fetch_max_bytes"]
-        garbage = _Garbage()
 
     fetcher.PartitionRecords = Bounded
     if together:
@@ -130,8 +129,8 @@ class _Taken:
 class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
     """What a fetch brought of one partition."""
 
-    most: int  # bytes a batch may unpack to
-    garbage: _Garbage
+    most = 1 << 62  # bytes a batch may unpack to
+    garbage = _Garbage()  # of the process
     _rest: tuple[list[Any], ...] = ([], [], [], [])  # unpacked and not taken yet
 
     def _maybe_skip_record(self, _: Columns) -> bool:

@@ -299,7 +299,7 @@ def test_missing_topics_are_one_line_that_names_the_command_which_makes_them(
     after = headwater("run", config, "--drain")
 
     assert before.returncode == 2
-    assert "`headwater check CONFIG --create`" in one_line(before.stderr)
+    assert f"`headwater check {config} --create`" in one_line(before.stderr)
     assert created.returncode == 0
     assert re.findall(r"^create +(\S+): 1 partition$", created.stdout, re.MULTILINE) == [
         small.observations,
