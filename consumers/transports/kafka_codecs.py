@@ -126,10 +126,14 @@ def _snappy_length(block: bytes) -> int:
 
 def _lz4(data: bytes, most: int) -> bytes:
     frame: Any = import_module("lz4.frame").LZ4FrameDecompressor()
-    made: bytes = frame.decompress(data, max_length=most + 1)
-    if len(made) <= most and not frame.eof:
+    parts: list[bytes] = [frame.decompress(data, max_length=_PIECE)]
+    size = len(parts[0])
+    while size <= most and not (frame.eof or frame.needs_input):
+        parts.append(frame.decompress(b"", max_length=_PIECE))
+        size += len(parts[-1])
+    if size <= most and not frame.eof:
         raise CorruptRecordError("a frame without an end")
-    return made
+    return b"".join(parts)
 
 
 def _zstd(data: bytes, most: int) -> bytes:
