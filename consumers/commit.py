@@ -14,6 +14,7 @@ from operator import itemgetter
 from consumers import journal
 from consumers.events import LATEST, Committed, Said
 from consumers.history import Live, Sources, linked
+from consumers.journal import Entry
 from consumers.outcome import Skip
 from consumers.poison import CrashGuard
 from consumers.records import Batch, Outgoing, Partition
@@ -81,18 +82,26 @@ def advance(
         early=(
             (Partition(e.record.topic, e.record.partition), e.record.offset) for e in outcome.early
         ),
+        snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
         aside(outputs)  # should this fail, recovery says them again: the entry is the last
-    live.seq, live.position, live.now, live.chain = entry.seq, at + 1, now, chain
-    live.topics, live.adopting = live.topics | entry.topics, {}
+    _move(live, entry, at + 1)
     live.tails |= journal.tails(batch)
     live.shape = shape
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
+
+
+def _move(live: Live, entry: Entry, position: int) -> None:
+    """Past an entry, now that it is committed."""
+    live.seq, live.position, live.now, live.chain = entry.seq, position, entry.now, entry.chain
+    live.topics, live.adopting = live.topics | entry.topics, {}
+    for told, _ in entry.snapshots:
+        del live.snapshots[told]
 
 
 def _committed(

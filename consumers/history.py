@@ -79,7 +79,8 @@ class Live:
     journaled; `rebuilt` is False of one that was handed over. `topics` are the ids of the input
     topics as the journal knows them, `adopting` those that its next entry will add, `tails` the
     last records consumed of each partition, and `described` what the log said of the topics before
-    it was compared with these.
+    it was compared with these. `loaded` is the snapshot it was loaded from, its position and the
+    fingerprint of its state; `snapshots` are those, by position, that its next entry will tell of.
     """
 
     shard: Shard
@@ -103,6 +104,8 @@ class Live:
     tails: dict[Partition, Range] = field(default_factory=dict)
     described: dict[str, Topic] = field(default_factory=dict)
     shape: Shape | None = None
+    loaded: tuple[int, str] | None = None
+    snapshots: dict[int, str] = field(default_factory=dict)
 
 
 def linked(chain: str, outcome: Outcome) -> str:
@@ -253,6 +256,7 @@ def steps(
 def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> Iterator[Outcome]:
     """Process an entry, in as many pieces as it was read in; what came of each."""
     _check_positions(entry, live.shard.positions)
+    _check_snapshot(entry, live)
     check, before, last = Check(entry), Before(), list[Outcome]()
     live.shape = entry.shape or live.shape
     for batch in pieces:
@@ -287,6 +291,7 @@ def pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, *, cut: bool) 
     """
     _move(entry, live)
     if isinstance(entry, Entry):
+        _check_snapshot(entry, live)
         learn_inputs(entry, live.topics, live.tails)
         live.shard.forget_early(entry.early)
     elif not cut:
@@ -340,6 +345,16 @@ def _check_positions(entry: Entry, positions: Mapping[Partition, int]) -> None:
                 f"journal entry {entry.seq} goes on at {r.topic}[{r.partition}] offset {r.first}, "
                 f"expected the shard there, it is at {at}; replay from an older snapshot or from "
                 "the beginning"
+            )
+
+
+def _check_snapshot(entry: Entry, live: Live) -> None:
+    """Whether the state the shard began with is the one that was saved there."""
+    for saved in entry.snapshots:
+        if live.loaded is not None and live.loaded[0] == saved[0] and live.loaded != saved:
+            raise DivergedError(
+                f"journal entry {entry.seq}: the snapshot at {saved[0]} was written with the state "
+                f"{saved[1][:16]}, it now holds {live.loaded[1][:16]}; it was changed since"
             )
 
 

@@ -107,6 +107,8 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     `shape` is that of its outputs, where it changed; a journal that names none has the configured
     one. `early` are the early labels that became dead letters in it, offsets by partition: where a
     rollback cuts the entry out, they are dead letters all the same.
+    `snapshots` are those written or begun with since the entry before: position, and fingerprint
+    of the state. One that holds another state by now is not gone on from.
     """
 
     seq: int
@@ -122,6 +124,7 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     topics: dict[str, str] = {}
     shape: Shape | None = None
     early: list[tuple[str, int, list[int]]] = []
+    snapshots: list[tuple[int, str]] = []
 
 
 class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
@@ -426,6 +429,7 @@ def entry_of(
     topics: Mapping[str, str] | None = None,
     shape: Shape | None = None,
     early: Iterable[tuple[Partition, int]] = (),
+    snapshots: Mapping[int, str] | None = None,
 ) -> Entry:
     """The journal entry of a batch.
 
@@ -437,7 +441,7 @@ def entry_of(
         How many predictions and dead letters it brought.
     chain
         The shard's hash after it.
-    skips, max_dead_letter_ratio, drift, aside, topics, shape
+    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots
         See `Entry`.
     early
         Where the early labels lie that it refused; the first `MOST_EARLY` are journaled.
@@ -463,6 +467,7 @@ def entry_of(
         dict(topics or {}),
         shape,
         [(*partition, offsets) for partition, offsets in sorted(refused.items())],
+        sorted((snapshots or {}).items()),
     )
 
 

@@ -177,7 +177,8 @@ def recover(
 def _save(config: Config, store: SnapshotStore, live: Live) -> None:
     own = store.of(live.identity)
     with own.locked():
-        own.write(about_of(config, live), live.shard.to_state())
+        about = own.write(about_of(config, live), live.shard.to_state())
+    live.snapshots[about.position] = about.fingerprint
 
 
 def say_again(log: Log, live: Live) -> None:
@@ -455,6 +456,8 @@ def _from_snapshots(
             continue
         at = (about.seq, position, about.now)
         live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
+        live.loaded = (about.position, state.fingerprint())
+        live.snapshots = dict([live.loaded])
         live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
         live.topics, live.tails = known_by(origin.left, about, shard.positions)
         if store.copied is not None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 from prometheus_client.registry import CollectorRegistry
@@ -41,6 +42,7 @@ from consumers.models import unused
 from consumers.poison import CrashGuard, Note
 from consumers.records import Batch, Partition
 from consumers.recovery import CUT_OUT, about_of, recover, sources
+from consumers.snapshots.format import About
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
@@ -224,7 +226,9 @@ class Runner:
         try:
             live = self._recover(owner, found)
             writer = SnapshotWriter(
-                self.store.of(live.identity), self._snapshot_done, self._snapshot_failed
+                self.store.of(live.identity),
+                partial(self._snapshot_done, live),
+                self._snapshot_failed,
             )
             directory = self.store.of(live.identity).directory
             guard = CrashGuard(Note(directory), live.seq + 1, live.shard.positions)
@@ -472,10 +476,11 @@ class Runner:
             return
         writer.submit(about_of(self._config, live), live.shard.to_state())
 
-    def _snapshot_done(self, position: int, at: float) -> None:
+    def _snapshot_done(self, live: Live, about: About, at: float) -> None:
+        live.snapshots[about.position] = about.fingerprint
         self._telemetry.snapshot_written(at)
         self.board.snapshot_written(at)
-        log.debug("snapshot at journal position %d", position)
+        log.debug("snapshot at journal position %d", about.position)
 
     def _snapshot_failed(self, error: SnapshotError) -> None:
         copied = isinstance(error, CopyError)

@@ -113,13 +113,15 @@ def write_snapshot(of: Past, live: Live) -> str:
     """
     from consumers.errors import SnapshotError, SnapshotsHeldError
     from consumers.recovery import about_of
+    from consumers.snapshots.format import name_of
 
     if unsaved := live.shard.unsaved:
         return f"none: {', '.join(unsaved)} cannot be saved"
     part = of.store.of(live.identity)
     try:
         with part.locked():
-            return str(part.write(about_of(of.config, live), live.shard.to_state()))
+            about = part.write(about_of(of.config, live), live.shard.to_state())
+            return str(part.directory / name_of(about))
     except SnapshotsHeldError:
         return (
             "none: the process that was fenced holds the directory until it ends; nothing needs "

@@ -25,7 +25,7 @@ from consumers.journal import Identity, Range
 from consumers.outcome import Shape
 from stream.state import State
 
-__all__ = ["START", "About", "from_bytes", "header_size", "peek", "to_bytes"]
+__all__ = ["START", "About", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]
 
 MAGIC = b"HWSNAP\x00\x01"
 SIGNED = b"HWSNAP\x01\x01"
@@ -76,6 +76,11 @@ class _Header(msgspec.Struct):
 
 class _Peek(msgspec.Struct):
     about: About
+
+
+def name_of(about: About) -> str:
+    """The name of its file: names sort by journal position."""
+    return f"snap-{about.position:020d}.hws"
 
 
 def to_bytes(about: About, state: State, key: str | None = None) -> bytes:

@@ -18,7 +18,15 @@ import msgspec
 
 from consumers.config import Config
 from consumers.errors import SnapshotError
-from consumers.snapshots.format import START, About, from_bytes, header_size, peek, to_bytes
+from consumers.snapshots.format import (
+    START,
+    About,
+    from_bytes,
+    header_size,
+    name_of,
+    peek,
+    to_bytes,
+)
 from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
 from stream.state import State
@@ -88,8 +96,8 @@ class SnapshotStore:
     def _places(self) -> list[Place]:
         return [self.local, *([self._copies] if self._copies else [])]
 
-    def write(self, about: About, state: State) -> Path:
-        """Store one snapshot, verified.
+    def write(self, about: About, state: State) -> About:
+        """Store one snapshot, verified; what it says of itself, its state's fingerprint with it.
 
         Raises
         ------
@@ -97,12 +105,12 @@ class SnapshotStore:
             It could not be written or does not read back; older ones are untouched.
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
-        name = f"snap-{about.position:020d}.hws"
+        name = name_of(about)
         self.local.write(name, to_bytes(about, state, self._key))
         self._clocks[name] = about.now
         self.local.tidy()
         self._collect(self.local, name)
-        return self.directory / name
+        return about
 
     def copy(self, name: str) -> None:
         """Put a copy of a snapshot where copies go; nothing happens where none do.
@@ -198,7 +206,7 @@ def read(place: Place, name: str, key: str | None = None) -> tuple[About, State]
         It cannot be read, is damaged, or is not what its name says.
     """
     about, state = from_bytes(place.read(name), key)
-    if name != f"snap-{about.position:020d}.hws":
+    if name != name_of(about):
         raise SnapshotError(f"of journal position {about.position}, not what its name says")
     return about, state
 
@@ -243,7 +251,7 @@ class SnapshotWriter:
     store
         Where to.
     done
-        Called with the journal position and the seconds since 1970 after each one written.
+        Called after each one written, with what it says of itself and the seconds since 1970.
     failed
         Called with the error of each one that was not, and with a `CopyError` where only its copy
         was not: the service goes on, replay grows longer.
@@ -252,7 +260,7 @@ class SnapshotWriter:
     def __init__(
         self,
         store: SnapshotStore,
-        done: Callable[[int, float], None],
+        done: Callable[[About, float], None],
         failed: Callable[[SnapshotError], None],
     ) -> None:
         self._store, self._done, self._failed = store, done, failed
@@ -290,9 +298,9 @@ class SnapshotWriter:
                     if not locked:  # again each time: the process that has it may be gone by now
                         held.enter_context(self._store.locked())
                         locked = True
-                    path = self._store.write(about, state)
-                    self._done(about.position, time.time())
-                    self._store.copy(path.name)
+                    written = self._store.write(about, state)
+                    self._done(written, time.time())
+                    self._store.copy(name_of(written))
                 except Exception as error:  # a thread that died would never tell
                     self._failed(
                         error

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from consumers.errors import SnapshotError
-from consumers.snapshots.format import DTYPES, MAGIC, About, from_bytes, to_bytes
+from consumers.snapshots.format import DTYPES, MAGIC, About, from_bytes, name_of, to_bytes
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from stream import State
 from tests.consumers.feeds import batch, shard, stream
@@ -174,7 +174,7 @@ def test_store_keeps_the_newest_and_no_more(tmp_path: Path) -> None:
 def test_snapshots_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     """A model may tell of the data it learned from."""
     store = SnapshotStore(tmp_path / "state")
-    path = store.write(about(), state())
+    path = store.directory / name_of(store.write(about(), state()))
 
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(store.directory).st_mode) == 0o700
@@ -265,7 +265,9 @@ def test_writer_writes_the_newest_and_finishes_at_close(tmp_path: Path) -> None:
     """Called back with each position written; what was handed over before close is on the disk."""
     done: list[int] = []
     failed: list[SnapshotError] = []
-    writer = SnapshotWriter(SnapshotStore(tmp_path), lambda at, _: done.append(at), failed.append)
+    writer = SnapshotWriter(
+        SnapshotStore(tmp_path), lambda of, _: done.append(of.position), failed.append
+    )
     for position in range(1, 30):
         writer.submit(about(position), state())
     writer.close()
@@ -284,7 +286,7 @@ def test_writer_survives_a_snapshot_it_cannot_write(tmp_path: Path) -> None:
         failed.append(str(error))
         told.set()
 
-    writer = SnapshotWriter(SnapshotStore(tmp_path), lambda at, _: done.append(at), tell)
+    writer = SnapshotWriter(SnapshotStore(tmp_path), lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), State({}, {"o": np.array([None])}))
     assert told.wait(20)
     writer.submit(about(2), state())

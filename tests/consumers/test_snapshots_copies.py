@@ -14,6 +14,7 @@ import pytest
 from consumers.config import Config, parse
 from consumers.errors import ConfigError, SnapshotError
 from consumers.runner import Runner
+from consumers.snapshots.format import name_of
 from consumers.snapshots.places import Remote
 from consumers.snapshots.store import CopyError, SnapshotStore, SnapshotWriter, open_store
 from tests.consumers.conftest import FEATURES
@@ -38,7 +39,7 @@ def store_at(directory: Path, url: str, keep: int = 3) -> SnapshotStore:
 def written(store: SnapshotStore, *positions: int) -> None:
     """Snapshots at these positions, each copied."""
     for position in positions:
-        store.copy(store.write(about(position), state()).name)
+        store.copy(name_of(store.write(about(position), state())))
 
 
 def test_host_without_snapshots_finds_the_copies(tmp_path: Path, url: str) -> None:
@@ -129,7 +130,7 @@ def test_copy_that_fails_is_counted_and_the_next_one_is_made(tmp_path: Path) -> 
         failed.append(error)
         told.set()
 
-    writer = SnapshotWriter(store, lambda at, _: done.append(at), tell)
+    writer = SnapshotWriter(store, lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), state())
     assert told.wait(20)
     mount.unlink()

@@ -14,7 +14,7 @@ import pytest
 from consumers.errors import SnapshotError
 from consumers.recovery import recover, sources
 from consumers.snapshots import places
-from consumers.snapshots.format import from_bytes
+from consumers.snapshots.format import from_bytes, name_of
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.damage import damages
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
@@ -74,7 +74,7 @@ def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
     newest = ran_thrice.snapshots()[-1]
     told, saved = from_bytes(newest.read_bytes())
     store = the_store(ran_thrice.directory / "headwater-state", "svc")
-    ahead = store.write(about_at(told, told.position + 5), saved)
+    ahead = store.directory / name_of(store.write(about_at(told, told.position + 5), saved))
     live = live_of(ran_thrice)
 
     assert live.refused == (f"{ahead.name}: ahead of the journal, which ends at {told.position}",)

@@ -14,6 +14,7 @@ from consumers import journal
 from consumers.errors import DivergedError
 from consumers.history import Live
 from consumers.journal import Entry
+from consumers.records import Partition
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.state import State
@@ -92,8 +93,7 @@ def test_forged_snapshot_that_does_not_replay_costs_time_only(make_service) -> N
             live = rebuilt(service)
             refused += len(live.refused)
             assert live.chain == whole.chain
-            if live.snapshot is None:
-                assert live.shard.fingerprint() == whole.shard.fingerprint()
+            assert live.shard.fingerprint() == whole.shard.fingerprint()
             for path in chosen:
                 path.write_bytes(good[path])
 
@@ -131,6 +131,40 @@ def shifted(data: bytes) -> bytes:
     header = msgspec.json.decode(msgspec.json.encode(dict(state.header)))
     header["shard"]["positions"][0][2] += 1
     return to_bytes(told, State(header, state.arrays))
+
+
+def embellished(data: bytes) -> bytes:
+    """A state that has counted more than it saw: no prediction and no score shows it."""
+    told, state = from_bytes(data)
+    header = msgspec.json.decode(msgspec.json.encode(dict(state.header)))
+    header["shard"]["counts"]["observations"] += 5_000
+    return to_bytes(told, State(header, state.arrays))
+
+
+def test_what_no_prediction_shows_is_told_by_the_journal(ran_thrice) -> None:
+    """The entry after a snapshot has the fingerprint of its state."""
+    path = followed(ran_thrice)[-1]
+    path.write_bytes(embellished(path.read_bytes()))
+    live = rebuilt(ran_thrice)
+
+    assert "was written with the state" in live.refused[0]
+    assert live.shard.fingerprint() == ran_thrice.fingerprint()
+
+
+def test_entry_that_a_rollback_cut_out_still_tells_of_a_snapshot(ran_thrice) -> None:
+    """It is passed over; the state before it must be the one that was saved all the same."""
+    path = followed(ran_thrice)[-1]
+    at = from_bytes(path.read_bytes())[0].position
+    last = journal.decode(ran_thrice.records("svc-journal")[-1].value)
+    assert isinstance(last, Entry)
+    chain = from_bytes(path.read_bytes())[0].chain
+    cut = journal.Reset(last.seq + 1, last.now, to=at - 1, chain=chain)
+    ran_thrice.log.append([journal.written(cut, Partition("svc-journal", 0), last.now)])
+    path.write_bytes(embellished(path.read_bytes()))
+    live = rebuilt(ran_thrice)
+
+    assert "was written with the state" in live.refused[0]
+    assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
 
 def test_shard_that_stands_elsewhere_is_named_not_the_log(ran_thrice) -> None:

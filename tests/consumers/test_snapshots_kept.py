@@ -116,7 +116,7 @@ def test_second_process_does_not_write_until_the_first_is_gone(tmp_path: Path) -
         failed.append(str(error))
         told.set()
 
-    writer = SnapshotWriter(SnapshotStore(tmp_path), lambda p, _: done.append(p), tell)
+    writer = SnapshotWriter(SnapshotStore(tmp_path), lambda of, _: done.append(of.position), tell)
     writer.submit(about(1), state())
     assert told.wait(20)
     assert positions(SnapshotStore(tmp_path)) == []

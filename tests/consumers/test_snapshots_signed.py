@@ -14,7 +14,7 @@ from consumers.config import Config, parse
 from consumers.errors import ConfigError, SnapshotError
 from consumers.runner import Runner
 from consumers.snapshots.exported import load_model
-from consumers.snapshots.format import from_bytes, to_bytes
+from consumers.snapshots.format import from_bytes, name_of, to_bytes
 from consumers.snapshots.places import Remote
 from consumers.snapshots.store import SnapshotStore, read
 from tests.acceptance.conftest import Shell
@@ -183,7 +183,7 @@ def test_copies_that_are_down_at_the_start_are_tried_again(tmp_path: Path, monke
     monkeypatch.setattr(fsspec.core, "url_to_fs", connect)
     monkeypatch.setattr(Down, "up", False)
     store = SnapshotStore(tmp_path / "a", copies=Remote.at(f"file://{tmp_path}/copies").part("s"))
-    name = store.write(about(1), state()).name
+    name = name_of(store.write(about(1), state()))
     with pytest.raises(SnapshotError, match="ConnectionRefusedError") as caught:
         store.copy(name)
     found = list(store.newest(lambda _: "no"))

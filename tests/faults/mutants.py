@@ -237,6 +237,13 @@ MUTANTS = (
         ("tests/consumers/test_snapshots.py::test_random_flips_are_refused",),
     ),
     Mutant(
+        "a state is the one the journal says was saved",
+        "consumers/history.py",
+        "live.loaded[0] == saved[0] and live.loaded != saved",
+        "live.loaded[0] == saved[0] and False",
+        (f"{FORGED}::test_what_no_prediction_shows_is_told_by_the_journal",),
+    ),
+    Mutant(
         "a snapshot that does not replay costs time only",
         "consumers/recovery.py",
         "            except DIVERGED as error:\n",

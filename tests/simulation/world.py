@@ -31,6 +31,7 @@ from consumers.inputs import Decision
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.snapshots import places
+from consumers.snapshots.format import name_of
 from consumers.snapshots.store import open_store
 from consumers.transports import kafka as kafka_log
 from consumers.transports import kafka_inputs, kafka_owner
@@ -301,9 +302,9 @@ class _Writer:
     def _write(self, about: Any, state: Any) -> None:
         try:
             with self._store.locked():
-                path = self._store.write(about, state)
-            self._done(about.position, 0.0)
-            self._store.copy(path.name)
+                written = self._store.write(about, state)
+            self._done(written, 0.0)
+            self._store.copy(name_of(written))
         except Exception as error:  # as the real one
             self._failed(error if isinstance(error, SnapshotError) else SnapshotError(str(error)))
 
