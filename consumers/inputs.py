@@ -389,7 +389,8 @@ class Watch:
         moved = [p for p in self._inputs if self._epoch(now, p) > self._epoch(self._seen, p)]
         if self._seen and moved:
             self._compare(moved, live)
-        self._seen, self._tails, self._at = now, dict(live.tails), self._clock()
+        # From when the log was asked: what happens while records are compared is not seen yet.
+        self._seen, self._tails, self._at = now, dict(live.tails), self._asked_at
         shards, own = self._config.scale.shards, live.entry.shard
         every = [Partition(t, n) for t in names for n in range(own, now[t].partitions, shards)]
         self.unread = [p for p in every if p not in live.shard.positions]

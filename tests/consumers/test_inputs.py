@@ -485,6 +485,30 @@ def test_records_are_read_again_after_the_election_of_a_leader(make_service, los
         assert not watch.look(live)
 
 
+def test_comparison_that_takes_its_time_makes_no_look_newer(make_service, monkeypatch) -> None:
+    """The log may be made again meanwhile: records read then are not committed without a look."""
+    service = make_service()
+    fill(service.log, phishing(60))
+    service.run()
+    config, log, now = service.config(), Elected(service.log), [0.0]
+    found = sources(config, log)
+    owner = service.log.owner("svc", 0, found.inputs)
+    store = SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
+    live = recover(config, log, owner, found, store, now=NOW)
+    watch = Watch(config, log, found, live, lambda: now[0])
+    compared = inputs.changed
+
+    def slowly(*given):
+        now[0] += 0.5
+        return compared(*given)
+
+    monkeypatch.setattr(inputs, "changed", slowly)
+    log.epoch = 1
+    watch.look(live)
+
+    assert watch.due(idle=False)
+
+
 def test_election_between_the_comparison_of_a_start_and_the_first_look_is_seen(
     make_service, monkeypatch
 ) -> None:
