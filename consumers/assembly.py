@@ -20,7 +20,7 @@ from consumers.models import (
 )
 from consumers.shard import Shard, Spec
 from stream.drift import DriftRule
-from stream.join import RULES
+from stream.join.join import RULES
 from stream.schema import Schema
 
 __all__ = ["shard_of"]

@@ -96,7 +96,7 @@ class Committed:
     records, predictions, learned
         How many went in, were predicted, were learned.
     labels
-        Outcome (of `stream.accounting.OUTCOMES`) to count.
+        Outcome (of `stream.join.label_delay.OUTCOMES`) to count.
     rejected
         Dead-letter reason to count.
     seconds
@@ -173,7 +173,7 @@ class LabelView:
     Parameters
     ----------
     delays
-        Labels by delay, see `stream.accounting.LabelAccounting`.
+        Labels by delay, see `stream.join.label_delay.LabelAccounting`.
     delay_ms
         Sum of the delays.
     coverage

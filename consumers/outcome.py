@@ -23,7 +23,7 @@ from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
-from stream.join import DAY_MS, RULES, UNBOUNDED
+from stream.join.join import DAY_MS, RULES, UNBOUNDED
 from stream.schema import Label, Schema
 
 __all__ = ["Early", "Outcome", "Shape", "Skip", "Spec", "given_back", "kept", "skipped"]

@@ -32,7 +32,7 @@ from consumers.snapshots.store import SnapshotStore
 from consumers.traces import check_first_start, traces
 from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
-from stream.join import RULES
+from stream.join.join import RULES
 from stream.schema import Field, Schema
 
 __all__ = [

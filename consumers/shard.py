@@ -39,7 +39,7 @@ from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
 from stream.evaluate.roster import Contestant, Roster
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from stream.state import State
 
 __all__ = ["Before", "Outcome", "Shard", "Spec"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumers.errors import DEAD_LETTER_REASONS
 from consumers.telemetry.scores import SCORES
 from consumers.telemetry.spec import Spec
-from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
 __all__ = ["BUCKETS", "EXEMPLAR_TOPIC", "MAX_CLASSES", "METRICS", "Spec", "page"]
 

@@ -29,8 +29,8 @@ from consumers.telemetry.drift import drift
 from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
 from consumers.telemetry.scores import Areas, scores
-from stream.accounting import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 from stream.evaluate.quality import QualityView
+from stream.join.label_delay import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 
 __all__ = ["OTHER", "ShardCollector", "Telemetry", "class_names"]
 

@@ -37,10 +37,10 @@ from consumers.web.document import (
     Why,
 )
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
-from stream.accounting import DELAY_BOUNDS_MS
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.explain import Explanation
+from stream.join.label_delay import DELAY_BOUNDS_MS
 
 __all__ = ["CLASSES", "explained", "observed", "published", "status", "told", "without_bytes"]
 

@@ -15,8 +15,8 @@ from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.quality import LAST
-from stream.join import LabelJoin
-from stream.plan import Plan
+from stream.join.join import LabelJoin
+from stream.join.plan import Plan
 
 __all__ = ["DecidedProgressive"]
 

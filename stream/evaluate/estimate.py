@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stream.base import Predictions
 from stream.block import LEARN, Block, Floats
 from stream.evaluate.pending import Waiting
-from stream.plan import Plan
+from stream.join.plan import Plan
 from stream.state import State
 
 __all__ = ["LAST", "AccuracyEstimate", "EstimateView"]

@@ -16,7 +16,7 @@ import numpy as np
 from stream.base import Predictions
 from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
-from stream.events import Events
+from stream.join.events import Events
 from stream.parameters import number, shown
 from stream.schema import HEAVIEST
 

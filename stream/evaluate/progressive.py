@@ -30,11 +30,11 @@ from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, ch
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, MOST, Beside, Quality, QualityView
 from stream.evaluate.result import Result, joined
-from stream.events import Event, Events, check, one_by_one
-from stream.join import LabelJoin
-from stream.join_fast import uncommon
+from stream.join.events import Event, Events, check, one_by_one
+from stream.join.fast import uncommon
+from stream.join.join import LabelJoin
+from stream.join.plan import Correction, Plan
 from stream.parameters import shown, whole
-from stream.plan import Correction, Plan
 from stream.schema import Label
 from stream.state import State
 

@@ -16,7 +16,7 @@ from stream.base import Predictions
 from stream.drift.monitor import Alarm
 from stream.errors import Reason
 from stream.explain import Explanation
-from stream.plan import Refused
+from stream.join.plan import Refused
 from stream.schema import Dictionary, Label
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]

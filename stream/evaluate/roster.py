@@ -25,8 +25,8 @@ from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
-from stream.events import Events, one_by_one
-from stream.plan import Correction, Plan
+from stream.join.events import Events, one_by_one
+from stream.join.plan import Correction, Plan
 from stream.state import State
 
 __all__ = ["MODEL", "MOST", "Contestant", "Roster"]

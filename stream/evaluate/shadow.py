@@ -21,7 +21,7 @@ from stream.evaluate.pending import Waiting
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
 from stream.explain import Explanation
-from stream.plan import Correction, Plan
+from stream.join.plan import Correction, Plan
 from stream.schema import Dictionary
 from stream.state import State
 

@@ -328,7 +328,7 @@ MUTANTS = (
     ),
     Mutant(
         "an early label fixes and fills nothing",
-        "stream/join.py",
+        "stream/join/join.py",
         "        if self.rules == 1:\n            self._accepted.promise(label)\n",
         "        self._accepted.promise(label)\n",
         (
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "an early label is judged when it meets its observation",
-        "stream/join.py",
+        "stream/join/join.py",
         "        if self.rules > 1 and self._refuse_early(plan, event, id_):\n"
         "            return inside, w\n",
         "",

@@ -24,7 +24,7 @@ from stream import MixedNB
 from stream.drift import DETECTORS, MonitorRule, build
 from stream.drift.monitor import Monitor
 from stream.evaluate.progressive import Events, Progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 
 LENGTH, CHANGE, WIDTH = 20_000, 10_000, 1_000
 SOON = 2_000  # records in which a change must be found

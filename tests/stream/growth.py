@@ -22,8 +22,8 @@ from stream import (
     MultinomialNB,
     Schema,
 )
-from stream.join import LabelJoin
-from stream.plan import Plan
+from stream.join.join import LabelJoin
+from stream.join.plan import Plan
 from stream.preprocessing import Discretized, Discretizer
 
 NUMBERS = {f"n{i}": "numeric" for i in range(6)}

@@ -45,7 +45,7 @@ from stream.drift import ADWIN, DriftRule, MonitorRule, build
 from stream.errors import StreamError
 from stream.evaluate import progressive
 from stream.evaluate.progressive import Events, Progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer, QuantileSketch
 from stream.text import bucket, encode, encode_many, tokens
 

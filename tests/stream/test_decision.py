@@ -16,7 +16,7 @@ from stream.block import PREDICT, Block
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from stream.state import State
 from tests.oracles_decision import conditional_risks, decide
 

@@ -24,7 +24,7 @@ from stream import (
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Events, Progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from stream.state import State
 
 SCHEMA = Schema.of(a="numeric", b="numeric", c="categorical", t="text")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.join import LabelJoin
-from stream.plan import Plan
+from stream.join.join import LabelJoin
+from stream.join.plan import Plan
 
 OPS = {PREDICT: "predict", LEARN: "learn", PREDICT_THEN_LEARN: "predict then learn"}
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
-from stream.accounting import DELAY_BOUNDS_MS, OUTCOMES
 from stream.block import Rows
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
-from stream.events import Events, one_by_one
-from stream.join import LabelJoin
-from stream.join_fast import uncommon
-from stream.plan import Plan
+from stream.join.events import Events, one_by_one
+from stream.join.fast import uncommon
+from stream.join.join import LabelJoin
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join.plan import Plan
 from tests.oracles_join import JoinTwin, record_of
 from tests.stream.test_join import OPS
 

@@ -16,7 +16,7 @@ from stream import GaussianNB, MultinomialNB, Rows, Schema
 from stream.errors import StateError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Events, Progressive, progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 
 SCHEMA = Schema.of(a="numeric", b="numeric", c="categorical", t="text")
 

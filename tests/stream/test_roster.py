@@ -23,7 +23,7 @@ from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.evaluate.result import joined
 from stream.evaluate.roster import MODEL, Roster
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from tests.stream.test_progressive import SCHEMA, Event, scattered
 
 CHALLENGERS = {

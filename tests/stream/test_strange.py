@@ -15,7 +15,7 @@ from stream.drift import DriftRule, MonitorRule
 from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.evaluate import progressive
 from stream.evaluate.progressive import Events, Progressive
-from stream.join import LabelJoin
+from stream.join.join import LabelJoin
 from tests.stream.strange import (
     LEARNERS,
     attack,

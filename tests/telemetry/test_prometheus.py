@@ -23,11 +23,11 @@ from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
-from stream.accounting import OUTCOMES
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
+from stream.join.label_delay import OUTCOMES
 from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
 
 SHARD = {"shard": "0"}

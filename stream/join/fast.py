@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.events import Event
-from stream.join import LabelJoin
-from stream.plan import Plan
+from stream.join.events import Event
+from stream.join.join import LabelJoin
+from stream.join.plan import Plan
 
 __all__ = ["uncommon"]
 

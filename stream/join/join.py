@@ -31,13 +31,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.accounting import LabelAccounting
 from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
-from stream.held import Early, Fifo, Held, Settled, Waiting, loaded, older, repeated, saved
-from stream.labels import AcceptedLabels
-from stream.plan import Correction, Plan, Refused
+from stream.join.label_delay import LabelAccounting
+from stream.join.labels import AcceptedLabels
+from stream.join.plan import Correction, Plan, Refused
+from stream.join.row_pool import Slots
+from stream.join.state import Early, Fifo, Held, Settled, Waiting, loaded, older, repeated, saved
 from stream.schema import Dictionary, Label, plain_label, text_bytes
-from stream.slots import Slots
 from stream.state import State
 
 __all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin"]
@@ -73,7 +73,7 @@ class LabelJoin:
 
     Examples
     --------
-    >>> from stream.plan import Plan
+    >>> from stream.join.plan import Plan
     >>> join, plan = LabelJoin(max_pending=2), Plan()
     >>> join.observe(plan, event=0, row=0, id="a", time=0)
     >>> join.answer(plan, event=1, id="a", label=True, w=1.0, time=5)
