@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from benchmarks.hand_rolled import Measured
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_producer import BatchProducer, acknowledged
 from consumers.transports.kafka_reader import column_consumer

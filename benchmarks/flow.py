@@ -19,7 +19,7 @@ import msgspec
 from kafka import TopicPartition
 
 from benchmarks.main_job import DELAY, records
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_producer import BatchProducer, Handed
 from consumers.transports.kafka_reader import column_consumer

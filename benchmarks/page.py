@@ -30,10 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consumers.base.records import Outgoing
 from consumers.commands.run import make_own_topics, served
 from consumers.compiled import compile_kernels
 from consumers.config import Config, parse
-from consumers.records import Outgoing
 from consumers.runner import Runner
 from consumers.transports import open_log
 

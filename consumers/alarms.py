@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from consumers.errors import TransportError
+from consumers.base.errors import TransportError
+from consumers.base.records import Batch, Partition
 from consumers.events import LATEST, DriftAlarm, DriftView, MonitorView
-from consumers.records import Batch, Partition
 from stream.block import Floats, Rows
 from stream.drift import DriftRule
 from stream.drift.monitor import Alarm

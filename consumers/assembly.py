@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from importlib.metadata import version
 
+from consumers.base.errors import ConfigError
 from consumers.codecs import json_document
 from consumers.config import Config
-from consumers.errors import ConfigError
 from consumers.lineup import trusted
 from consumers.models import (
     build,

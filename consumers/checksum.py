@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from consumers.records import Fetched
+from consumers.base.records import Fetched
 
 __all__ = ["RangeChecksum", "checksum", "combined"]
 
@@ -37,7 +37,7 @@ class RangeChecksum:
 
     Examples
     --------
-    >>> from consumers.records import Partition
+    >>> from consumers.base.records import Partition
     >>> visits = Partition("visits", 0)
     >>> first = Fetched(visits, [0], [10], [b"a"], [b"{}"])
     >>> second = Fetched(visits, [1], [20], [None], [b"[]"])

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from consumers.address_space import MemoryLimitError, check_limits, one_blas_thread
+from consumers.base.address_space import MemoryLimitError, check_limits, one_blas_thread
 
 __all__ = ["COMMANDS", "application", "collect_rarely", "main", "short_of_memory"]
 
@@ -160,8 +160,8 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
 
 def _end(error: Exception) -> NoReturn:
     """Say what went wrong in one line and end the process."""
-    from consumers.errors import HeadwaterError
-    from consumers.secrets import masked
+    from consumers.base.errors import HeadwaterError
+    from consumers.base.secrets import masked
     from consumers.telemetry.pipe import PatientWriter
     from stream.errors import StreamError
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 
 from consumers import journal
+from consumers.base.records import Batch, Outgoing, Partition
 from consumers.events import LATEST, Committed, Said
 from consumers.history import Live, Sources, linked
 from consumers.journal import Entry
 from consumers.outcome import Skip
 from consumers.poison import CrashGuard
-from consumers.records import Batch, Outgoing, Partition
 from consumers.shard import Outcome
 from consumers.transports.protocol import Owner
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consumers.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView

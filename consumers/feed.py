@@ -16,9 +16,9 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import Any, Final
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing
 from consumers.config.units import duration_ms
-from consumers.errors import ConfigError
-from consumers.records import Outgoing
 
 __all__ = [
     "LateLabels",

@@ -22,7 +22,7 @@ from typing import BinaryIO, TextIO, cast
 
 import msgspec
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 
 __all__ = ["FORMATS", "count_records", "format_of", "read_records"]
 

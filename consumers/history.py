@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from consumers.errors import DivergedError, TransportError
+from consumers.base.errors import DivergedError, TransportError
+from consumers.base.records import UNBOUNDED, Batch, Partition, Topic
 from consumers.journal import (
     Check,
     Entry,
@@ -27,7 +28,6 @@ from consumers.journal import (
 )
 from consumers.lineup import Lineup
 from consumers.outcome import Shape
-from consumers.records import UNBOUNDED, Batch, Partition, Topic
 from consumers.shard import Before, Outcome, Shard
 from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log

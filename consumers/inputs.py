@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from consumers import journal
+from consumers.base.errors import ConfigError, InputChangedError, TransportError
+from consumers.base.records import Partition, Topic
 from consumers.checksum import RangeChecksum
 from consumers.config import Config
-from consumers.errors import ConfigError, InputChangedError, TransportError
 from consumers.history import Live, Sources, learn_inputs, move, pass_inputs
 from consumers.journal import Entry, Inputs, Range, Reset, Roster
 from consumers.partitioning import objections
-from consumers.records import Partition, Topic
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Left, Origin, mark_of
 from consumers.snapshots.store import SnapshotStore

@@ -19,10 +19,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.errors import TransportError
+from consumers.base.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, credible
 from consumers.checksum import RangeChecksum, checksum
-from consumers.errors import TransportError
 from consumers.outcome import Shape
-from consumers.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, credible
 
 __all__ = [
     "Check",

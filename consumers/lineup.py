@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
-from consumers.errors import ConfigError
 from consumers.models import challenging
 from stream.base import Learner
 from stream.schema import Schema

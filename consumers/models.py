@@ -14,10 +14,10 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 import stream
+from consumers.base.errors import ConfigError
 from consumers.config.bins import Bins
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
-from consumers.errors import ConfigError
 from stream.base import Learner
 from stream.errors import SchemaError
 from stream.preprocessing import Discretized

@@ -14,11 +14,11 @@ from typing import NamedTuple, cast
 import msgspec
 import numpy as np
 
+from consumers.base.errors import RecordError
+from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.codecs.json import PredictionEncoder
-from consumers.errors import RecordError
 from consumers.events import DriftAlarm, Promoted
-from consumers.records import Batch, Header, Outgoing, Partition, Record
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result

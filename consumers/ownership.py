@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client.registry import CollectorRegistry
 
+from consumers.base.errors import FencedError
 from consumers.config import Config
-from consumers.errors import FencedError
 from consumers.fleet import Union, worst
 from consumers.inputs import Decision
 from consumers.runner import Runner

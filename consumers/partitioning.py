@@ -6,9 +6,9 @@ both were put where their common key says, in topics of as many partitions.
 
 from __future__ import annotations
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.errors import ConfigError
-from consumers.records import Partition
 from consumers.transports.placement import murmur2
 from consumers.transports.protocol import Log
 

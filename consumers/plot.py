@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.events import ShardView
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.quality import QualityView, Scores, spoken

@@ -25,7 +25,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from consumers.records import Partition
+from consumers.base.records import Partition
 
 __all__ = ["Court", "CrashGuard", "Fate", "Memo", "Note"]
 

@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from consumers import journal
 from consumers.assembly import shard_of
+from consumers.base.errors import ConfigError, DivergedError, RecordError, TransportError
+from consumers.base.records import Partition
 from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.inputs import Decision, known_by, settle
 from consumers.journal import Entry, Identity
-from consumers.records import Partition
 from consumers.roster import adopt
 from consumers.shard import Shard
 from consumers.snapshots.format import About

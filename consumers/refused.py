@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from consumers.errors import RecordError
+from consumers.base.errors import RecordError
 from stream.errors import Reason
 from stream.schema import LONGEST_LABEL, Label
 

@@ -7,8 +7,8 @@ configuration says is journaled when a service starts; a command journals what p
 from __future__ import annotations
 
 from consumers import journal
+from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.errors import ConfigError
 from consumers.history import Live, Sources
 from consumers.journal import Roster
 from consumers.lineup import Lineup, configured

@@ -22,10 +22,7 @@ from importlib.metadata import version
 
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.commit import advance
-from consumers.config import Config
-from consumers.config.units import counted, duration_ms
-from consumers.errors import (
+from consumers.base.errors import (
     FencedError,
     InputChangedError,
     RecordTooLargeError,
@@ -33,14 +30,17 @@ from consumers.errors import (
     TransportError,
     UnreadableCodecError,
 )
+from consumers.base.failpoints import reach
+from consumers.base.records import Batch, Partition
+from consumers.commit import advance
+from consumers.config import Config
+from consumers.config.units import counted, duration_ms
 from consumers.events import Committed, ShardView
-from consumers.failpoints import reach
 from consumers.history import Live, Sources
 from consumers.inputs import Decision, Watch
 from consumers.journal import Merge
 from consumers.models import unused
 from consumers.poison import CrashGuard, Note
-from consumers.records import Batch, Partition
 from consumers.recovery import CUT_OUT, about_of, recover, sources
 from consumers.snapshots.format import About
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store

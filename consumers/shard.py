@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.alarms import Alarms
+from consumers.base.errors import RecordError
+from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.order import in_order
-from consumers.errors import RecordError
 from consumers.events import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from consumers.lineup import Lineup
 from consumers.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
-from consumers.records import NEVER, Batch, Partition, credible
 from consumers.refused import refusal
 from stream.base import Learner
 from stream.block import Rows

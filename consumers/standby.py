@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from consumers.base.errors import DivergedError, HeadwaterError
+from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.errors import DivergedError, HeadwaterError
 from consumers.history import Course, Live, Sources, course, replay
-from consumers.records import Partition
 from consumers.recovery import DIVERGED, load, sources
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log

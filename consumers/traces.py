@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.errors import ConfigError
-from consumers.records import Partition
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 

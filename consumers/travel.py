@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 import msgspec
 
 from consumers import journal
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.config.units import utc_text
-from consumers.errors import ConfigError, TransportError
 from consumers.history import Live, Progress, Sources, course, pass_over, steps
 from consumers.journal import Entry, Identity, Journaled, Reset
 from consumers.models import build, explainable
-from consumers.records import Outgoing, Partition, Record
 from consumers.recovery import rebuild, say_again
 from consumers.shard import Outcome
 from consumers.snapshots.locate import entries

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import main
 from consumers.codecs.json import PredictionEncoder
-from consumers.errors import DEAD_LETTER_REASONS
 from stream.explain import Explanation
 from stream.schema import Label
 from tests.waiting import PATIENCE

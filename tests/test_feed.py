@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing
 from consumers.feed import (
     LateLabels,
     due_seconds,
@@ -21,7 +22,6 @@ from consumers.feed import (
     timestamp_ms,
     trailing_labels,
 )
-from consumers.records import Outgoing
 
 START = 1_700_000_000_000
 

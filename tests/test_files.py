@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.files import count_records, read_records
 
 Write = Callable[[str, str | bytes], Path]

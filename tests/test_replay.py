@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.errors import ConfigError
 from consumers.feed import LateLabels
-from consumers.records import Outgoing
 from consumers.replay import batches, late_labels
 
 LATE = 'labels = "told"'

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.memory import MemoryLog
 from consumers.transports.protocol import Log

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from consumers.base.errors import RecordError
 from consumers.codecs.json_document import LARGEST_RECORD, RULES, SHORT, parse, plain
-from consumers.errors import RecordError
 from stream import schema as kinds
 from stream.block import Rows
 from stream.errors import InvalidRecordError

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from consumers.errors import RecordError
+from consumers.base.errors import RecordError
 
 __all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain"]
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.base.errors import ConfigError, HeadwaterError, UnreadableCodecError
+from consumers.base.secrets import masked
 from consumers.commands.transport import is_absent
-from consumers.errors import ConfigError, HeadwaterError, UnreadableCodecError
-from consumers.secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from consumers.base.records import Partition
     from consumers.config import Config
-    from consumers.records import Partition
     from consumers.snapshots.locate import Origin
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
@@ -143,7 +143,7 @@ def _check_sources(config: Config, report: Report) -> None:
 
 def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Whether the oldest and the newest records of each input can be read here."""
-    from consumers.records import Partition
+    from consumers.base.records import Partition
 
     for topic in config.input_topics:
         parts = [Partition(topic, n) for n in range(topics.get(topic, 0))]
@@ -160,7 +160,7 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Whether the journal is of this very service, and empty only if it has never run."""
-    from consumers.records import Partition
+    from consumers.base.records import Partition
     from consumers.recovery import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from consumers.base.records import Outgoing
     from consumers.config import Config
     from consumers.demo.data import Feed
     from consumers.demo.picture import Picture, Watch
     from consumers.events import Committed, ShardView
-    from consumers.records import Outgoing
     from consumers.transports.protocol import Log
 
 __all__ = ["Plan", "demo", "perform", "prepare"]
@@ -78,8 +78,8 @@ def demo(
       headwater demo --feed segments --fast
       headwater demo --from visits.csv --label bought
     """
+    from consumers.base.errors import ConfigError
     from consumers.demo.data import bundled, from_file
-    from consumers.errors import ConfigError
 
     if file is None and label is not None:
         raise ConfigError("--label names a field of --from FILE; give both or neither")
@@ -370,7 +370,7 @@ def _program() -> str:
 
 def _check_port(host: str, port: int) -> None:
     """Say that a port that was asked for is taken before anything is written."""
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     try:
         socket.create_server((host, port)).close()

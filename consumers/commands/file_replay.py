@@ -20,12 +20,12 @@ from consumers.commands.meter import Meter
 from consumers.commands.produce import parse_types, survey
 
 if TYPE_CHECKING:
+    from consumers.base.records import Outgoing
     from consumers.config import Config
     from consumers.events import ShardView
     from consumers.feed import LateLabels
     from consumers.lineup import Lineup
     from consumers.plot import Point
-    from consumers.records import Outgoing
     from consumers.shard import Outcome, Shard
 
 __all__ = ["Asked", "mark", "replay_file", "say"]
@@ -68,7 +68,7 @@ def replay_file(
     names
         What the models are called instead, the first one first.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.feed import LateLabels, field_of, parse_delay, timestamp_ms
     from consumers.files import format_of
     from consumers.replay import late_labels

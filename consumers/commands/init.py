@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from consumers.config.propose import Choice, Source
@@ -154,11 +154,11 @@ def _of_file(file: Path) -> Records:
 
 def _of_topic(topic: str, labels: str | None, transport: str) -> tuple[Records, bool]:
     """The sample, and whether each record has a key."""
+    from consumers.base.errors import RecordError
+    from consumers.base.records import Partition
     from consumers.codecs.json import parse
     from consumers.commands.transport import open_chosen
     from consumers.config.sample import SAMPLE_SIZE
-    from consumers.errors import RecordError
-    from consumers.records import Partition
 
     _, log = open_chosen(transport, None, existing=True)
     try:

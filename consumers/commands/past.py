@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def check_shard(config: Config, shard: int) -> None:
     """ConfigError where there is no such shard: nothing would be found, and no reason told."""
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     last = config.scale.shards - 1
     if shard > last:
@@ -82,9 +82,9 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     ConfigError
         It has not run yet, or its journal is gone, or a topic is.
     """
+    from consumers.base.errors import ConfigError
+    from consumers.base.records import Partition
     from consumers.commands.transport import check_topics
-    from consumers.errors import ConfigError
-    from consumers.records import Partition
     from consumers.recovery import inputs_of, sources
     from consumers.snapshots.store import open_store
     from consumers.traces import check_first_start, check_snapshots
@@ -111,7 +111,7 @@ def write_snapshot(of: Past, live: Live) -> str:
 
     Whoever calls this has fenced the service.
     """
-    from consumers.errors import SnapshotError, SnapshotsHeldError
+    from consumers.base.errors import SnapshotError, SnapshotsHeldError
     from consumers.recovery import about_of
     from consumers.snapshots.format import name_of
 

@@ -19,9 +19,9 @@ from consumers.commands.meter import Meter
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 
 if TYPE_CHECKING:
+    from consumers.base.records import Outgoing
     from consumers.config.sections import Input
     from consumers.feed import LateLabels
-    from consumers.records import Outgoing
     from consumers.transports.protocol import Log
 
 __all__ = ["make_topics", "produce", "send", "survey"]
@@ -99,7 +99,7 @@ def produce(
       headwater produce visits visits.csv.gz --config visits.toml \\
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.feed import parse_delay
     from consumers.files import format_of
 
@@ -174,7 +174,7 @@ def survey(
     ConfigError
         No records, none with a label, a time or an id that is none; it names `origin`.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.feed import field_of, id_of, timestamp_ms
 
     found = Survey()
@@ -257,7 +257,7 @@ def write(
 
 def _held(log: Log, topic: str) -> int:
     """How many records a topic has had: a number that none of its running numbers reached."""
-    from consumers.records import Partition
+    from consumers.base.records import Partition
 
     ends = log.end_offsets([Partition(topic, n) for n in range(log.topics()[topic])])
     return sum(ends.values())
@@ -288,7 +288,7 @@ def _compare(config: Path | None, read: Input, topic: str, label_topic: str | No
     ConfigError
         One is not: most likely a typo, which would make a topic that nobody reads.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     if topic == read.labels and label_topic is None:
         return
@@ -312,7 +312,7 @@ def _compare(config: Path | None, read: Input, topic: str, label_topic: str | No
 def _late_labels(
     topic: str, label_topic: str | None, label: str | None, delay: int | timedelta
 ) -> LateLabels | None:
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.feed import LateLabels
 
     if label_topic is None and label is None and not delay:
@@ -332,7 +332,7 @@ def parse_types(pairs: list[str]) -> dict[str, str]:
     >>> parse_types(["zip=categorical,note=text"])
     {'zip': 'categorical', 'note': 'text'}
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     kinds = {}
     for pair in ",".join(pairs).split(",") if pairs else []:
@@ -353,7 +353,7 @@ def make_topics(
     ConfigError
         One is missing and may not be made, or has another number of partitions than asked for.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     have = log.topics()
     for topic in topics:
@@ -399,7 +399,7 @@ def _chunks(
     clock: Callable[[], float],
     sleep: Callable[[float], object],
 ) -> Iterator[list[Outgoing]]:
-    from consumers.records import record_bytes
+    from consumers.base.records import record_bytes
 
     began = clock()
     chunk: list[Outgoing] = []

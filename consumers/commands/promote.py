@@ -49,7 +49,7 @@ def promote(
       headwater promote visits.toml
       headwater promote visits.toml tree --reason "e-value 35" --yes
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.recovery import rebuild
     from consumers.replay import standings
     from consumers.roster import named

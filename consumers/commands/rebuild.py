@@ -39,8 +39,8 @@ def rebuild(
     """
     import msgspec
 
+    from consumers.base.errors import ConfigError
     from consumers.commands import tables
-    from consumers.errors import ConfigError
     from consumers.history import cut_out
     from consumers.recovery import about_of
     from consumers.replay import report

@@ -109,8 +109,8 @@ def replay(
       headwater replay --compare bayes.toml tree.toml visits.csv.gz --label bought
       headwater replay visits.toml --journal --json
     """
+    from consumers.base.errors import ConfigError
     from consumers.config import load
-    from consumers.errors import ConfigError
 
     if from_journal:
         given = (files, label, delay, time_field, types, limit, plot, report, compare or None)
@@ -143,8 +143,8 @@ def _models(
     config: Path, others: list[Path], compare: bool
 ) -> tuple[Config, Lineup | None, list[str]]:
     """The configuration, and what challenges its model where several are compared."""
+    from consumers.base.errors import ConfigError
     from consumers.config import load
-    from consumers.errors import ConfigError
 
     if compare and others:
         return rivals([config, *others])
@@ -157,8 +157,8 @@ def _models(
 
 def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict[str, Any]:
     """The same of a service that ran: its first dead letter of each reason, from their topic."""
+    from consumers.base.records import Partition
     from consumers.commands.tail import up_to_now
-    from consumers.records import Partition
 
     details: dict[str, Any] = {}
     topic = config.dead_letters_topic
@@ -178,9 +178,9 @@ def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict
 
 
 def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dict[str, Any]:
+    from consumers.base.errors import ConfigError
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
-    from consumers.errors import ConfigError
     from consumers.history import cut_out
     from consumers.recovery import rebuild
     from consumers.replay import report

@@ -25,8 +25,8 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
     ConfigError
         They differ in more than [model], or are too many.
     """
+    from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
-    from consumers.errors import ConfigError
     from consumers.lineup import Lineup, challenger_block
     from stream.evaluate.roster import MOST
 

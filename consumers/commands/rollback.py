@@ -39,7 +39,7 @@ def rollback(
       headwater rollback visits.toml --to 2026-11-20T17:00:00Z
       headwater rollback visits.toml --to 1042 --reason "labels of the 20th were wrong" --yes
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.travel import cut_from, moment, rebuild_at
 
     with past(config, shard) as of:

@@ -80,7 +80,7 @@ def run(
 
 def _decision(new: bool, same: bool) -> Decision | None:
     """What the options say of inputs that are not what was consumed."""
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     if new and same:
         raise ConfigError("--accept-new-topic and --same-topic exclude each other: give one")
@@ -156,7 +156,7 @@ def _serve(
 
 def _numbers(text: str | None, config: Config) -> list[int]:
     """The shards to run: those named, or all."""
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     every = range(config.scale.shards)
     if text is None:

@@ -25,9 +25,9 @@ from consumers.commands.past import ShardOption, check_shard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from consumers.base.records import Partition
     from consumers.config import Config
     from consumers.events import ShardView
-    from consumers.records import Partition
     from consumers.shard import Shard
     from consumers.snapshots.format import About
     from stream.state import State
@@ -103,8 +103,8 @@ def snapshots(
       headwater snapshots verify visits.toml
       headwater snapshots export visits.toml 1042 before-release.hws
     """
+    from consumers.base.errors import ConfigError
     from consumers.config import load
-    from consumers.errors import ConfigError
 
     if (file is not None) != (action is Action.EXPORT) or (
         position is not None and action in (Action.LIST, Action.VERIFY, Action.SIGN)
@@ -135,7 +135,7 @@ def snapshots(
 
 def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
     """Every snapshot of the shard, the newest first; `loaded`: into the configured model too."""
-    from consumers.errors import HeadwaterError
+    from consumers.base.errors import HeadwaterError
     from consumers.snapshots.store import SnapshotStore, home, read
     from stream.errors import StreamError
 
@@ -169,8 +169,8 @@ def _compared(config: Config, shard: int) -> list[Found]:
 
 def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[Found], str | None]:
     """The snapshots, asked what a start asks; and why they could not be, None where they were."""
+    from consumers.base.errors import HeadwaterError
     from consumers.commands.transport import is_absent
-    from consumers.errors import HeadwaterError
     from consumers.recovery import refusals
     from consumers.snapshots.store import open_store
     from consumers.transports import open_log
@@ -197,7 +197,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
 
 def _sign(config: Config, shard: int) -> None:
     """Sign what is whole and not signed."""
-    from consumers.errors import ConfigError, SnapshotError
+    from consumers.base.errors import ConfigError, SnapshotError
     from consumers.snapshots.format import to_bytes
     from consumers.snapshots.store import SnapshotStore, home, read
 
@@ -218,8 +218,8 @@ def _sign(config: Config, shard: int) -> None:
 
 def _belongs(config: Config, about: About, path: Path) -> None:
     """Whether it is of this service; SnapshotError where it is not."""
+    from consumers.base.errors import SnapshotError
     from consumers.config import identity_difference
-    from consumers.errors import SnapshotError
     from consumers.snapshots.locate import mark_of
 
     if about.name != config.name:
@@ -236,7 +236,7 @@ def _belongs(config: Config, about: About, path: Path) -> None:
 def _loaded(config: Config, about: About, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError where it does not fit."""
     from consumers.assembly import shard_of
-    from consumers.errors import SnapshotError
+    from consumers.base.errors import SnapshotError
     from stream.schema import Field, Schema
 
     schema = config.declared_schema
@@ -261,7 +261,7 @@ def _none(config: Config, shard: int) -> str:
 
 
 def _chosen(config: Config, shard: int, position: int | None) -> Found:
-    from consumers.errors import ConfigError, SnapshotError
+    from consumers.base.errors import ConfigError, SnapshotError
     from consumers.snapshots.store import home
 
     found = _found(config, shard, loaded=False)
@@ -329,7 +329,7 @@ def _row(found: Found) -> dict[str, Any]:
 
 
 def _verify(found: list[Found], as_json: bool) -> None:
-    from consumers.errors import SnapshotError
+    from consumers.base.errors import SnapshotError
 
     kept = ("position", "journal", "state", "refused", "compared")
     rows = [{k: v for k, v in _row(one).items() if k in kept} for one in found]
@@ -357,7 +357,7 @@ def _verify(found: list[Found], as_json: bool) -> None:
 
 def _show(config: Config, found: Found, as_json: bool) -> None:
     """The header, and of what the model knows as much as the configuration can load."""
-    from consumers.errors import HeadwaterError
+    from consumers.base.errors import HeadwaterError
     from consumers.snapshots.places import Directory
     from consumers.snapshots.store import read
     from stream.errors import StreamError
@@ -411,7 +411,7 @@ def _known(view: ShardView) -> dict[str, Any]:
 
 
 def _export(found: Found, file: Path, as_json: bool) -> None:
-    from consumers.errors import ConfigError, SnapshotError
+    from consumers.base.errors import ConfigError, SnapshotError
     from consumers.snapshots.places import Directory
 
     header = file.with_name(file.name + ".json")

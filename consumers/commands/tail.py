@@ -19,7 +19,7 @@ import typer
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 
 if TYPE_CHECKING:
-    from consumers.records import Partition, Record
+    from consumers.base.records import Partition, Record
     from consumers.transports.protocol import Log
 
 __all__ = ["envelope", "tail", "text", "up_to_now"]
@@ -92,7 +92,7 @@ def envelope(record: Record) -> str:
 
     Examples
     --------
-    >>> from consumers.records import Record
+    >>> from consumers.base.records import Record
     >>> envelope(Record("visits", 0, 7, 1000, b"a", b'{"x": 1}'))
     '{"topic":"visits","partition":0,"offset":7,"timestamp":1000,"key":"a","headers":[],"value":{"x":1}}'
     """
@@ -113,8 +113,8 @@ def envelope(record: Record) -> str:
 
 def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Partition, int]:
     """Where to start in each partition."""
-    from consumers.errors import ConfigError
-    from consumers.records import Partition
+    from consumers.base.errors import ConfigError
+    from consumers.base.records import Partition
 
     topics = log.topics()
     if topic not in topics:
@@ -130,7 +130,7 @@ def up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> It
     A first reading finds the last record of each partition, because ends count what nobody sees
     (marks of transactions); only following gives headers, but it has no end of its own.
     """
-    from consumers.records import Partition, Record
+    from consumers.base.records import Partition, Record
 
     last: dict[Partition, int] = {}
     for part in log.read(starts, log.end_offsets(list(starts))):

@@ -41,7 +41,7 @@ def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Colle
     ConfigError
         Some are not; names all of them, and what makes them.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
 
     missing = [topic for topic in wanted if topic not in there]
     if missing:
@@ -68,7 +68,7 @@ def open_chosen(
     TransportError
         The log cannot be reached or opened.
     """
-    from consumers.errors import ConfigError
+    from consumers.base.errors import ConfigError
     from consumers.transports import open_log
 
     if (transport is None) == (config is None):

@@ -12,9 +12,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from consumers.base.secrets import Secret
 from consumers.config.load import section_of
 from consumers.config.model import Config
-from consumers.secrets import Secret
 
 __all__ = ["PAGE", "page"]
 

@@ -18,10 +18,10 @@ from typing import get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from consumers.base.errors import ConfigError
+from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key
 from consumers.config.model import Config
 from consumers.config.units import shown_urls, url_secrets, without_login
-from consumers.errors import ConfigError
-from consumers.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key
 
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
@@ -81,7 +81,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     ('phishing-predictions', 5000)
     >>> parse('nam = "phishing"', source="feed.toml")
     Traceback (most recent call last):
-    consumers.errors.ConfigError: feed.toml: nam: unknown key; did you mean 'name'?
+    consumers.base.errors.ConfigError: feed.toml: nam: unknown key; did you mean 'name'?
     feed.toml: [input]: required, but missing
     """
     try:

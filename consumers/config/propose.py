@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from consumers.base.errors import ConfigError
 from consumers.config.sample import Inferred
-from consumers.errors import ConfigError
 
 __all__ = ["Choice", "Source", "choose", "service_name", "toml"]
 

@@ -14,8 +14,8 @@ from itertools import pairwise
 from math import isnan
 from typing import Any
 
+from consumers.base.errors import ConfigError
 from consumers.config.sections import LONGEST_NAME
-from consumers.errors import ConfigError
 from stream.schema import Field, Kind, Schema
 
 __all__ = [

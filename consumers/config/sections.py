@@ -22,6 +22,7 @@ from pydantic import (
     InstanceOf,
 )
 
+from consumers.base.secrets import Secret
 from consumers.config.units import (
     duration_ms,
     duration_text,
@@ -29,7 +30,6 @@ from consumers.config.units import (
     size_bytes,
     utc_text,
 )
-from consumers.secrets import Secret
 
 __all__ = [
     "DEAD_LETTER_RATIO",

@@ -11,9 +11,9 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from consumers.base.errors import ConfigError
 from consumers.config.propose import Source, choose, service_name, toml
 from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
-from consumers.errors import ConfigError
 
 if TYPE_CHECKING:
     from river.datasets.base import Dataset

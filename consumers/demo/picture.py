@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from consumers.base.records import Fetched, Partition
 from consumers.config import Config
 from consumers.demo.turns import Turn, Turns
 from consumers.events import Committed, ShardView
 from consumers.models import spoken
-from consumers.records import Fetched, Partition
 from consumers.transports.protocol import Log
 
 __all__ = ["Picture", "Point", "Watch"]

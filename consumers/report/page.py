@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.plot import Point
 from consumers.report import charts
 from consumers.report.style import STYLE

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config.learner import Model
-from consumers.errors import ConfigError, SnapshotError
 from consumers.journal import FIRST_JOIN_RULES
 from consumers.lineup import RIVER_ONLY, Lineup
 from consumers.models import build, classes_that_fit
@@ -53,7 +53,7 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
     --------
     >>> load_model("no-such-file.hws")
     Traceback (most recent call last):
-    consumers.errors.SnapshotError: no-such-file.hws: No such file or directory
+    consumers.base.errors.SnapshotError: no-such-file.hws: No such file or directory
     """
     try:
         about, state = from_bytes(Path(path).read_bytes(), key)

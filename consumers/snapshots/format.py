@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.errors import SnapshotError
+from consumers.base.errors import SnapshotError
 from consumers.journal import Identity, Range
 from consumers.outcome import Shape
 from stream.state import State

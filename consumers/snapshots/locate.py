@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import msgspec
 
 from consumers import journal
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Partition
 from consumers.config import Config, identity_difference
-from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity, Journaled
-from consumers.records import Partition
 from consumers.snapshots.format import About
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from consumers.base.errors import ConfigError, SnapshotError, SnapshotsHeldError
+from consumers.base.failpoints import reach
+from consumers.base.secrets import masked
 from consumers.config.units import shown_url
-from consumers.errors import ConfigError, SnapshotError, SnapshotsHeldError
-from consumers.failpoints import reach
-from consumers.secrets import masked
 
 __all__ = ["Directory", "Place", "Remote"]
 

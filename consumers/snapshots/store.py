@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from consumers.base.errors import SnapshotError
 from consumers.config import Config
-from consumers.errors import SnapshotError
 from consumers.snapshots.format import (
     START,
     About,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from consumers.base.records import Batch
 from consumers.codecs.json import JsonObservations
-from consumers.records import Batch
 from consumers.shard import Spec
 from stream.schema import Schema
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from consumers.secrets import HIDDEN, redacted, secret_key
+from consumers.base.secrets import HIDDEN, redacted, secret_key
 from consumers.telemetry.pipe import LinesHandler
 from consumers.telemetry.repeats import Repeats
 

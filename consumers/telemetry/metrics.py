@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumers.errors import DEAD_LETTER_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.telemetry.scores import SCORES
 from consumers.telemetry.spec import Spec
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES

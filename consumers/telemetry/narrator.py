@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 
+from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.config.units import counted
 from consumers.events import Committed, DriftAlarm, RiskView, ShardView
-from consumers.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.telemetry.absent import LOOKED_AT
 from stream.decision.risk import named
 from stream.schema import Label

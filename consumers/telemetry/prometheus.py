@@ -21,9 +21,9 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
-from consumers.errors import DEAD_LETTER_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.base.records import Partition, Uncommitted
 from consumers.events import Committed, LabelView, RiskView, ShardView
-from consumers.records import Partition, Uncommitted
 from consumers.telemetry.challengers import challengers
 from consumers.telemetry.drift import drift
 from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united

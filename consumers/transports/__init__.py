@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from consumers.base.errors import ConfigError
 from consumers.config.units import without_login
-from consumers.errors import ConfigError
 from consumers.transports.protocol import Log
 
 __all__ = ["open_log"]
@@ -37,7 +37,7 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
 
     Examples
     --------
-    >>> from consumers.records import Outgoing, Partition
+    >>> from consumers.base.records import Outgoing, Partition
     >>> log = open_log("memory:example")
     >>> log.create_topic("flowers", 1)
     >>> log.append([Outgoing("flowers", key=b"7", value=b"{}")])

@@ -11,8 +11,8 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import TopicAlreadyExistsError
 
-from consumers.errors import TransportError
-from consumers.records import Fetched, Outgoing, Partition, Record, Topic
+from consumers.base.errors import TransportError
+from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic
 from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
 from consumers.transports.kafka_group import KafkaMember
 from consumers.transports.kafka_options import KafkaOptions

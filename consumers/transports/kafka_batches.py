@@ -17,7 +17,7 @@ from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
-from consumers.records import Header, Outgoing
+from consumers.base.records import Header, Outgoing
 from consumers.transports._kernels import find_records, write_records
 from consumers.transports.kafka_codecs import unpacked
 

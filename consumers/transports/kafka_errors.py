@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka import errors
 
-from consumers.errors import (
+from consumers.base.errors import (
     ConfigError,
     FencedError,
     HeadwaterError,

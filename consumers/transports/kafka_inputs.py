@@ -15,8 +15,8 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from consumers.errors import TransportError
-from consumers.records import Fetched, Partition, Uncommitted
+from consumers.base.errors import TransportError
+from consumers.base.records import Fetched, Partition, Uncommitted
 
 __all__ = ["KafkaInputs"]
 

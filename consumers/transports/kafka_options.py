@@ -16,7 +16,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.transports.kafka_codecs import CODECS, lacking
 
 __all__ = ["KafkaOptions"]
@@ -149,7 +149,7 @@ class KafkaOptions:
     >>> KafkaOptions(["127.0.0.1:9092"], {"acks": 1})
     Traceback (most recent call last):
     ...
-    consumers.errors.ConfigError: [kafka] acks is fixed, exactly once depends on it; remove it
+    consumers.base.errors.ConfigError: [kafka] acks is fixed, exactly once depends on it; remove it
     """
 
     def __init__(self, servers: Sequence[str], options: Mapping[str, object]) -> None:

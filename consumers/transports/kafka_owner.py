@@ -21,9 +21,9 @@ from kafka.errors import (
 )
 from kafka.structs import OffsetAndMetadata
 
-from consumers.errors import FencedError, HeadwaterError, TransportError
-from consumers.failpoints import reach
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Uncommitted
+from consumers.base.errors import FencedError, HeadwaterError, TransportError
+from consumers.base.failpoints import reach
+from consumers.base.records import UNBOUNDED, Fetched, Outgoing, Partition, Uncommitted
 from consumers.transports.kafka_errors import CONNECT, explain, explained, within
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions

@@ -17,9 +17,9 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.errors import IllegalStateError, KafkaError, MessageSizeTooLargeError
 from kafka.producer.producer_batch import ProducerBatch
 
-from consumers.errors import TransportError
-from consumers.failpoints import reach
-from consumers.records import Outgoing
+from consumers.base.errors import TransportError
+from consumers.base.failpoints import reach
+from consumers.base.records import Outgoing
 from consumers.transports.kafka_batches import written
 
 __all__ = ["BatchProducer", "Handed", "acknowledged", "discard", "send"]

@@ -21,7 +21,7 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
-from consumers.records import Fetched, Partition
+from consumers.base.records import Fetched, Partition
 from consumers.transports.kafka_batches import Columns, columns
 
 __all__ = ["column_consumer"]

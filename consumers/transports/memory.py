@@ -12,8 +12,16 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from threading import Condition, Lock
 from uuid import uuid4
 
-from consumers.errors import FencedError, TransportError
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic, Uncommitted
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Outgoing,
+    Partition,
+    Record,
+    Topic,
+    Uncommitted,
+)
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand
 

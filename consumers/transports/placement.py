@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from struct import Struct
 
-from consumers.errors import TransportError
-from consumers.records import Outgoing
+from consumers.base.errors import TransportError
+from consumers.base.records import Outgoing
 
 __all__ = ["Placement", "murmur2", "no_such_partition", "no_such_topic"]
 

@@ -13,7 +13,15 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic, Uncommitted
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Outgoing,
+    Partition,
+    Record,
+    Topic,
+    Uncommitted,
+)
 
 __all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
 

@@ -14,8 +14,16 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from contextlib import closing, suppress
 from pathlib import Path
 
-from consumers.errors import FencedError, TransportError
-from consumers.records import UNBOUNDED, Fetched, Outgoing, Partition, Record, Topic, Uncommitted
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Outgoing,
+    Partition,
+    Record,
+    Topic,
+    Uncommitted,
+)
 from consumers.transports.protocol import ANY, Demand
 from consumers.transports.sqlite_file import Database
 

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 import msgspec
 
-from consumers.errors import TransportError
-from consumers.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
+from consumers.base.errors import TransportError
+from consumers.base.records import Fetched, Header, Outgoing, Partition, Record, record_bytes
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
 __all__ = ["Database", "Row"]

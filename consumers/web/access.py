@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from consumers.base.errors import ConfigError
 from consumers.config.load import message, read_text
 from consumers.config.sections import Section
-from consumers.errors import ConfigError
 
 __all__ = ["WebConfig", "load_web_config"]
 

@@ -25,8 +25,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from consumers.errors import ConfigError
-from consumers.secrets import masked
+from consumers.base.errors import ConfigError
+from consumers.base.secrets import masked
 from consumers.web.access import WebConfig
 from consumers.web.board import Board
 from consumers.web.connections import Connections, places

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from consumers.base.records import Outgoing, Partition
 from consumers.events import LATEST, Committed, Said, ShardView
-from consumers.records import Outgoing, Partition
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
 

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from consumers.base.records import Outgoing
+from consumers.base.secrets import redacted
 from consumers.events import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
-from consumers.records import Outgoing
-from consumers.secrets import redacted
 from consumers.telemetry.prometheus import class_names
 from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (

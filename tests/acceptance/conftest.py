@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from river.datasets import Phishing
 
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports import open_log
 from tests.acceptance.service import headwater
 from tests.waiting import PATIENCE

@@ -19,8 +19,8 @@ from uuid import uuid4
 
 from kafka import KafkaConsumer, TopicPartition
 
+from consumers.base.records import Outgoing
 from consumers.feed import LateLabels, timed
-from consumers.records import Outgoing
 from consumers.transports import open_log
 from tests.waiting import PATIENCE
 

@@ -14,8 +14,8 @@ from typing import Any, get_args
 import pytest
 from river.datasets import Phishing
 
-from consumers.errors import DeadLetterReason
-from consumers.records import Outgoing
+from consumers.base.errors import DeadLetterReason
+from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from stream.state import State
 from tests.acceptance.conftest import Shell

@@ -16,8 +16,8 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 from river import evaluate, metrics
 
+from consumers.base.records import Outgoing
 from consumers.config import load
-from consumers.records import Outgoing
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log

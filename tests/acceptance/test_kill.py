@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from consumers import journal
+from consumers.base.records import Partition
 from consumers.config import load
 from consumers.history import Live
 from consumers.journal import Entry
-from consumers.records import Partition
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports import open_log
 from tests.faults.memory import MIB, configure, fill, limited, violations
 

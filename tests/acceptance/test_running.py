@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from consumers.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.transports import open_log
 from tests.acceptance.conftest import PAGES, Shell
 from tests.acceptance.service import HEADWATER, Service

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing, Partition
 from consumers.commands.check import check
 from consumers.commands.run import run
 from consumers.config import load
-from consumers.errors import ConfigError
-from consumers.records import Outgoing, Partition
 from consumers.runner import Runner
 from consumers.transports import open_log
 from tests.topics import remake

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.cli import COMMANDS, main
-from consumers.errors import ConfigError, FencedError, TransportError
 from stream.errors import SchemaError
 from tests.waiting import timed
 

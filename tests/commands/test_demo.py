@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 from river import datasets
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.commands.demo import Plan, _program, perform, prepare
 from consumers.config import load, parse
 from consumers.demo.data import bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture
 from consumers.demo.summary import files, outcome
-from consumers.errors import ConfigError
-from consumers.records import Partition
 from consumers.transports import open_log
 from stream import MixedNB
 from stream.evaluate.progressive import progressive

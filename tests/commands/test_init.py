@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.commands.init import DELAY, init
 from consumers.config import Config, load
 from consumers.config.propose import choose
 from consumers.config.sample import Inferred
-from consumers.errors import ConfigError
 from consumers.models import build
-from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 
 ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]

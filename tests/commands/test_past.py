@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.errors import SnapshotError
+from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.config import load
-from consumers.errors import SnapshotError
-from consumers.records import Partition
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from river import datasets, evaluate, metrics
 
+from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.commands.run import make_own_topics
 from consumers.config import load
 from consumers.files import read_records
 from consumers.plot import Point, draw
-from consumers.records import Outgoing, Partition
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.snapshots.store import SnapshotStore

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.records import Outgoing
 from consumers.cli import main
-from consumers.records import Outgoing
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
 from tests.waiting import PATIENCE

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.errors import ConfigError
 from consumers.config import Config, load, parse
-from consumers.errors import ConfigError
 
 SMALLEST = """
 name = "shop"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from consumers.base.errors import ConfigError
 from consumers.config import infer, schema_of
 from consumers.config.sample import check_labels, likely_ids
-from consumers.errors import ConfigError
 
 random = Random(7)
 N = 200

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+from consumers.base.records import Partition, Record
 from consumers.config import Config
 from consumers.events import ShardView
 from consumers.history import Live
-from consumers.records import Partition, Record
 from consumers.recovery import rebuild, sources
 from consumers.runner import Listener, Runner
 from consumers.transports import open_log

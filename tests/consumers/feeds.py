@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from river import datasets
 
+from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
-from consumers.records import Batch, Outgoing, Partition, Record
 from consumers.shard import Shard, Spec
 from consumers.transports.protocol import Log
 from stream import GaussianNB, Learner, Schema

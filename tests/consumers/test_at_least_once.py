@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
+from consumers.base.errors import RecordTooLargeError, TransportError
+from consumers.base.records import Outgoing
 from consumers.commands.past import Past
 from consumers.commands.promote import _promote
 from consumers.commands.rollback import _cut
-from consumers.errors import RecordTooLargeError, TransportError
-from consumers.records import Outgoing
 from consumers.recovery import sources
 from consumers.runner import CUT_BYTES, Runner
 from consumers.snapshots.store import open_store

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from consumers import journal
-from consumers.records import Outgoing, Record
+from consumers.base.records import Outgoing, Record
 from consumers.snapshots.format import from_bytes
 from stream.evaluate.breaker import LAST, Breaker
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told

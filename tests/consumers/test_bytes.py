@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumers.base.records import RECORD_BYTES, Batch, Fetched, Partition, record_bytes
 from consumers.checksum import RangeChecksum, checksum
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.journal import Merge
-from consumers.records import RECORD_BYTES, Batch, Fetched, Partition, record_bytes
 from tests.consumers import feeds
 from tests.faults.cuts import program
 from tests.oracles_merge import merge_heads

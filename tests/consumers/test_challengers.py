@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consumers import journal
-from consumers.errors import ConfigError, FencedError
+from consumers.base.errors import ConfigError, FencedError
 from consumers.journal import Roster
 from consumers.lineup import Lineup
 from consumers.recovery import rebuild, sources

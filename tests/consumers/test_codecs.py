@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumers.base.errors import DEAD_LETTER_REASONS, RecordError
 from consumers.codecs.json import JsonLabels, JsonObservations, PredictionEncoder
 from consumers.codecs.json_document import DEEPEST, LARGEST_RECORD
-from consumers.errors import DEAD_LETTER_REASONS, RecordError
 from stream import Field, Schema
 from tests.consumers.hostile import nested, observations
 

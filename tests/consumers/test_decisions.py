@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from consumers.records import Record
+from consumers.base.records import Record
 from stream.decision import BayesDecision
 from stream.errors import StateError
 from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard, stream, told

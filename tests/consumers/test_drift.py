@@ -11,10 +11,10 @@ import pytest
 
 from consumers import journal
 from consumers.assembly import watched
-from consumers.errors import ConfigError, TransportError
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Partition
 from consumers.journal import Entry
 from consumers.lineup import Lineup
-from consumers.records import Partition
 from consumers.recovery import sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.travel import roll_back

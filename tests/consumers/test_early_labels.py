@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from consumers import journal, recovery
+from consumers.base.records import Outgoing
 from consumers.journal import Identity
-from consumers.records import Outgoing
 from consumers.snapshots.format import from_bytes
 from consumers.snapshots.locate import mark_of
 from stream import GaussianNB

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Record
 from consumers.config import parse
-from consumers.errors import ConfigError
 from consumers.lineup import Lineup
 from consumers.models import build, explained
-from consumers.records import Record
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.roster import MODEL
 from tests.consumers.feeds import NOW, batch, seen, shard, told

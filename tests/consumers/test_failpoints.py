@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from consumers.failpoints import POINTS
+from consumers.base.failpoints import POINTS
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
-from consumers.failpoints import reach
+from consumers.base.failpoints import reach
 for turn in range(4):
     print(turn, flush=True)
     reach("after_check")

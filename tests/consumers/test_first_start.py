@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from consumers import history, journal
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing, Partition
 from consumers.journal import Identity
-from consumers.records import Outgoing, Partition
 from consumers.recovery import recover, sources
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, fill, phishing

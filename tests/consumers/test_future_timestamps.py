@@ -10,8 +10,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumers.base.records import Outgoing, Partition
 from consumers.events import Committed
-from consumers.records import Outgoing, Partition
 from consumers.telemetry.narrator import Narrator
 from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard
 from tests.consumers.test_at_least_once import Dying, run

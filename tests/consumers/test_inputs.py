@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from consumers import inputs, journal, recovery
-from consumers.errors import ConfigError, InputChangedError, TransportError
+from consumers.base.errors import ConfigError, InputChangedError, TransportError
+from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.inputs import Watch
 from consumers.journal import Entry, Inputs
-from consumers.records import Fetched, Outgoing, Partition
 from consumers.recovery import recover, sources
 from consumers.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes

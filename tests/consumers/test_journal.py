@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers import journal
-from consumers.errors import TransportError
+from consumers.base.errors import TransportError
+from consumers.base.records import Batch, Fetched, Partition
 from consumers.journal import Check, Entry, Identity, Merge, Range, entry_of
-from consumers.records import Batch, Fetched, Partition
 from tests.oracles_merge import merge_heads
 
 LABELS = frozenset({"answers"})

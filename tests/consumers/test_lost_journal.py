@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from consumers import journal
-from consumers.errors import ConfigError, TransportError
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.journal import Identity
-from consumers.records import Outgoing, Partition
 from consumers.recovery import identity_in, inputs_of
 from consumers.runner import Runner
 from consumers.snapshots.locate import mark_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from consumers.base.errors import ConfigError
 from consumers.config.learner import OWN_MODELS, Challenger, Model
-from consumers.errors import ConfigError
 from consumers.lineup import challenger_block
 from consumers.models import build, check_edges, correcting, family, unused
 from stream.preprocessing import Discretized

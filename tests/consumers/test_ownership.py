@@ -12,9 +12,9 @@ from uuid import uuid4
 import pytest
 
 from consumers import ownership
-from consumers.errors import FencedError, TransportError
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import Partition
 from consumers.ownership import Shared
-from consumers.records import Partition
 from consumers.recovery import sources
 from consumers.runner import Runner
 from consumers.transports import open_log

@@ -17,8 +17,8 @@ import pytest
 
 from consumers import journal, runner
 from consumers.assembly import shard_of
+from consumers.base.records import Outgoing, Partition
 from consumers.poison import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
-from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 from consumers.trial import _cut
 from stream import GaussianNB

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from consumers import history, journal, recovery
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs import json_document
-from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry, Identity
-from consumers.records import Outgoing, Partition, Record
 from consumers.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore

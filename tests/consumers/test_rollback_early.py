@@ -7,8 +7,8 @@ from collections import Counter
 from random import Random
 
 from consumers import journal
+from consumers.base.records import Outgoing, Partition
 from consumers.journal import Entry
-from consumers.records import Outgoing, Partition
 from consumers.recovery import sources
 from consumers.travel import roll_back
 from tests.consumers.conftest import FEATURES, MakeService, Service

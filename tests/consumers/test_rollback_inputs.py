@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from consumers import inputs
+from consumers.base.errors import InputChangedError
 from consumers.commands.past import Past, write_snapshot
-from consumers.errors import InputChangedError
 from consumers.history import Live
 from consumers.journal import Range
 from consumers.recovery import rebuild, sources

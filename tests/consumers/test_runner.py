@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from consumers import runner
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
-from consumers.errors import FencedError, TransportError
-from consumers.records import Outgoing, Partition
 from consumers.recovery import sources
 from stream import GaussianNB
 from stream.evaluate.progressive import progressive

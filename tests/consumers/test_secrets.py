@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from consumers import cli
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.secrets import Secret, masked, redacted
 from consumers.config import parse
-from consumers.errors import ConfigError, TransportError
-from consumers.secrets import Secret, masked, redacted
 from consumers.telemetry.log import Style, configure
 from consumers.transports import open_log
 from consumers.transports.kafka_errors import hear_client

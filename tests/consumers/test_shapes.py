@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from consumers import journal
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing
 from consumers.config import Config
-from consumers.errors import ConfigError, TransportError
 from consumers.journal import Entry
-from consumers.records import Outgoing
 from consumers.recovery import sources
 from consumers.runner import Runner
 from consumers.snapshots.store import open_store

@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
+from consumers.base.errors import DEAD_LETTER_REASONS, DeadLetterReason
+from consumers.base.records import Partition, Record
 from consumers.config.learner import Model
-from consumers.errors import DEAD_LETTER_REASONS, DeadLetterReason
 from consumers.models import build
-from consumers.records import Partition, Record
 from stream import GaussianNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
 

@@ -9,11 +9,11 @@ from collections import Counter
 
 import pytest
 
+from consumers.base.errors import ConfigError, FencedError
+from consumers.base.records import Outgoing, Partition
 from consumers.config.load import parse
-from consumers.errors import ConfigError, FencedError
 from consumers.fleet import Fleet
 from consumers.partitioning import check_partitioning, objections
-from consumers.records import Outgoing, Partition
 from consumers.recovery import rebuild, sources
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers.errors import SnapshotError
+from consumers.base.errors import SnapshotError
 from consumers.snapshots.format import DTYPES, MAGIC, About, from_bytes, name_of, to_bytes
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from stream import State

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
+from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config import Config, parse
-from consumers.errors import ConfigError, SnapshotError
 from consumers.runner import Runner
 from consumers.snapshots.format import name_of
 from consumers.snapshots.places import Remote

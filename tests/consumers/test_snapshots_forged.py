@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from consumers import journal
-from consumers.errors import DivergedError
+from consumers.base.errors import DivergedError
+from consumers.base.records import Partition
 from consumers.history import Live
 from consumers.journal import Entry
-from consumers.records import Partition
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.state import State

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.errors import SnapshotError
+from consumers.base.errors import SnapshotError
 from consumers.snapshots import store as store_module
 from consumers.snapshots.format import MAGIC
 from consumers.snapshots.retention import kept

@@ -10,8 +10,8 @@ from random import Random
 import msgspec
 import pytest
 
+from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config import Config, parse
-from consumers.errors import ConfigError, SnapshotError
 from consumers.runner import Runner
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes, name_of, to_bytes

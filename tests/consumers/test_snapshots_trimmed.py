@@ -11,8 +11,8 @@ import threading
 import msgspec
 import pytest
 
-from consumers.errors import ConfigError, TransportError
-from consumers.records import Outgoing, Partition
+from consumers.base.errors import ConfigError, TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.recovery import recover, sources
 from consumers.runner import Runner
 from consumers.snapshots import origin

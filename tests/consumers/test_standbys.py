@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from consumers import standby
-from consumers.errors import TransportError
+from consumers.base.errors import TransportError
 from consumers.history import course, replay
 from consumers.recovery import load, sources
 from consumers.runner import Runner

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumers import journal
-from consumers.errors import ConfigError, FencedError, TransportError
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.history import Live
 from consumers.journal import Entry, Reset
 from consumers.recovery import recover, sources

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from consumers import trial
 from consumers.assembly import shard_of
+from consumers.base.records import Outgoing
 from consumers.config import Config, parse
 from consumers.history import Live
 from consumers.journal import Identity
 from consumers.poison import Fate
-from consumers.records import Outgoing
 from consumers.recovery import sources
 from consumers.transports import open_log
 from consumers.trial import NOT_HANDED, Trials, _cause, _load, handed

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from consumers.records import Fetched, Outgoing, Partition
+from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.protocol import Log, Owner
 from tests.waiting import PATIENCE

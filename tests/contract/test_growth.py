@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from consumers.records import Partition
+from consumers.base.records import Partition
 
 FEW, FACTOR = 12, 8
 SLACK = 1.5  # besides the factor: dictionaries that grow, chunks that are cut otherwise

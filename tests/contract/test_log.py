@@ -9,8 +9,8 @@ from itertools import islice, pairwise
 
 import pytest
 
-from consumers.errors import TransportError
-from consumers.records import Outgoing, Partition, Record
+from consumers.base.errors import TransportError
+from consumers.base.records import Outgoing, Partition, Record
 from tests.waiting import PATIENCE
 
 # An hour ago: a broker deletes what is older than its retention and refuses the future.

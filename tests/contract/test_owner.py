@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import pytest
 
-from consumers.errors import FencedError, TransportError
-from consumers.records import Outgoing, Partition
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import Outgoing, Partition
 from tests.waiting import PATIENCE
 
 BASE = int(time.time() * 1000) - 3_600_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumers.errors import TransportError
-from consumers.records import Partition
+from consumers.base.errors import TransportError
+from consumers.base.records import Partition
 from tests.topics import cut, delete, remake, widen
 
 

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import river.datasets
 
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from tests.acceptance.service import Service, headwater
 from tests.docker.prometheus import Prometheus, running

@@ -10,8 +10,8 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+from consumers.base.records import Outgoing, Partition
 from consumers.config import Config, load
-from consumers.records import Outgoing, Partition
 from consumers.recovery import sources
 from consumers.runner import Runner
 from consumers.transports import open_log

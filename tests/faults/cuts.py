@@ -15,9 +15,9 @@ from uuid import uuid4
 import numpy as np
 
 from consumers import history, runner
-from consumers.errors import TransportError
+from consumers.base.errors import TransportError
+from consumers.base.records import Outgoing, record_bytes
 from consumers.journal import Merge
-from consumers.records import Outgoing, record_bytes
 from tests.consumers import feeds
 from tests.consumers.conftest import Service
 

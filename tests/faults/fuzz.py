@@ -20,9 +20,9 @@ from uuid import uuid4
 import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer
 
+from consumers.base.records import Record
 from consumers.config.learner import Model
 from consumers.models import build
-from consumers.records import Record
 from consumers.shard import Outcome, Shard
 from stream import Schema
 from tests.acceptance.service import Service

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from consumers.failpoints import POINTS
+from consumers.base.failpoints import POINTS
 from tests.faults.lab import Lab, wait_for
 
 __all__ = ["RANDOM", "Round", "kill_round", "plan"]

@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from consumers.base.records import Outgoing, Partition
 from consumers.codecs.json import LARGEST_RECORD
-from consumers.records import Outgoing, Partition
 from consumers.transports.protocol import Log
 from tests.acceptance.service import HEADWATER
 from tests.waiting import PATIENCE

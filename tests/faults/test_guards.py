@@ -12,8 +12,8 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.errors import CommitFailedError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult
 
-from consumers.errors import FencedError, TransportError
-from consumers.records import Outgoing, Partition
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_producer import BatchProducer, Handed
 from tests.waiting import PATIENCE, until

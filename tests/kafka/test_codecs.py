@@ -15,8 +15,8 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaProducer, codec
 
+from consumers.base.errors import ConfigError, TransportError, UnreadableCodecError
 from consumers.commands.check import check
-from consumers.errors import ConfigError, TransportError, UnreadableCodecError
 from consumers.transports.kafka_options import KafkaOptions
 from tests.kafka.running import Running
 

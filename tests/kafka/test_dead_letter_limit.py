@@ -9,8 +9,8 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
+from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
-from consumers.records import Outgoing, Partition
 from consumers.runner import CUT_BYTES, Runner
 from consumers.transports import open_log
 

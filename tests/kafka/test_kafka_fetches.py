@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 from kafka import TopicPartition
 
-from consumers.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_options import KafkaOptions
 from consumers.transports.kafka_reader import column_consumer
@@ -103,7 +103,7 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
 
 FORGETFUL = """
 import sys
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports.kafka import KafkaLog
 
 log = KafkaLog([sys.argv[1]], {})

@@ -19,8 +19,8 @@ from kafka.errors import DuplicateSequenceNumberError, KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.producer.sender import Sender
 
-from consumers.errors import ConfigError, FencedError, TransportError
-from consumers.records import Outgoing, Partition
+from consumers.base.errors import ConfigError, FencedError, TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from consumers.transports.kafka_errors import within
 from consumers.transports.kafka_owner import KafkaOwner
@@ -345,7 +345,7 @@ def nobody() -> str:
 def test_no_broker_is_one_line_soon(nobody, call):
     """What to do about it, and nothing of the client's own complaints."""
     program = (
-        "from consumers.errors import HeadwaterError\n"
+        "from consumers.base.errors import HeadwaterError\n"
         "from consumers.transports.kafka import KafkaLog\n"
         f"try: KafkaLog(['{nobody}'], {{'bootstrap_timeout_ms': 2000}}).{call}\n"
         "except HeadwaterError as error: print(type(error).__name__, error)\n"

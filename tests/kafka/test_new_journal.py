@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 
 from consumers import journal
+from consumers.base.records import Outgoing, Partition
 from consumers.journal import Identity
-from consumers.records import Outgoing, Partition
 from consumers.transports import open_log
 from tests.acceptance.conftest import Shell
 from tests.kafka.running import Running

@@ -12,9 +12,9 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
+from consumers.base.records import Outgoing, Partition
 from consumers.commands.check import check
 from consumers.config import load
-from consumers.records import Outgoing, Partition
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log

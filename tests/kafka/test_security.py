@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from consumers.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka import KafkaLog
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import BrokerUnavailableError

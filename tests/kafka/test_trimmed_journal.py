@@ -10,8 +10,8 @@ from uuid import uuid4
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
+from consumers.base.errors import TransportError
 from consumers.config import parse
-from consumers.errors import TransportError
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.transports import open_log

@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import msgspec
 
-from consumers.errors import SnapshotError
+from consumers.base.errors import SnapshotError
 from consumers.recovery import rebuild, sources
 from consumers.snapshots import places
 from consumers.snapshots.format import START, from_bytes, header_size

@@ -26,7 +26,7 @@ from unittest.mock import patch
 from kafka import TopicPartition
 
 from consumers import runner
-from consumers.errors import ConfigError, FencedError, TransportError
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.poison import Fate
 from consumers.recovery import rebuild, sources
 from consumers.shard import Shard

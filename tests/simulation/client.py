@@ -32,7 +32,7 @@ from kafka.errors import (
     ProducerFencedError,
 )
 
-from consumers.records import Fetched, Outgoing, Partition
+from consumers.base.records import Fetched, Outgoing, Partition
 from tests.simulation.broker import Broker, Record
 from tests.simulation.weather import HungError, Weather
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
+from consumers.base.records import Partition
 from consumers.poison import STARTS, CrashGuard, Fate
-from consumers.records import Partition
 
 __all__ = ["OLD_NOTE", "Life", "life", "wrong"]
 

@@ -17,10 +17,10 @@ from unittest.mock import patch
 from kafka import TopicPartition
 
 from consumers import journal
+from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.commands import promote as promotions
 from consumers.commands import rollback as rollbacks
 from consumers.commands.past import Past
-from consumers.errors import ConfigError, FencedError, TransportError
 from consumers.journal import Identity
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import open_store

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from kafka import TopicPartition
 
-from consumers.records import UNBOUNDED, Partition
+from consumers.base.records import UNBOUNDED, Partition
 from consumers.transports import kafka_inputs
 from consumers.transports.kafka_inputs import KafkaInputs
 from consumers.transports.kafka_options import KafkaOptions

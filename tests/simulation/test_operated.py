@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from consumers import recovery, travel
+from consumers.base.records import Partition
 from consumers.history import move
 from consumers.journal import Entry
-from consumers.records import Partition
 from tests.simulation.operated import Operated
 
 SEEDS = 30

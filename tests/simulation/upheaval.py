@@ -24,11 +24,11 @@ import numpy as np
 from kafka import TopicPartition
 
 from consumers import journal
-from consumers.errors import FencedError, InputChangedError, TransportError
+from consumers.base.errors import FencedError, InputChangedError, TransportError
+from consumers.base.records import Fetched, Partition
 from consumers.inputs import Decision
 from consumers.journal import Entry, Identity, Inputs, Merge, Range, Reset, Roster
 from consumers.lineup import Lineup
-from consumers.records import Fetched, Partition
 from consumers.recovery import _empty, rebuild, sources
 from consumers.shard import Outcome, Shard
 from consumers.snapshots.store import open_store

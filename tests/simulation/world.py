@@ -26,7 +26,7 @@ from unittest.mock import patch
 from kafka import TopicPartition
 
 from consumers import runner
-from consumers.errors import FencedError, SnapshotError, TransportError
+from consumers.base.errors import FencedError, SnapshotError, TransportError
 from consumers.inputs import Decision
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumers.records import Partition, Uncommitted
+from consumers.base.records import Partition, Uncommitted
 from tests.telemetry.test_prometheus import SHARD, commit, series, telemetry
 from tests.telemetry.views import view
 

@@ -16,9 +16,9 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.errors import DEAD_LETTER_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.base.records import Partition
 from consumers.events import Committed, RiskView, ShardView
-from consumers.records import Partition
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health

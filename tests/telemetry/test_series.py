@@ -6,9 +6,9 @@ import numpy as np
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.errors import DEAD_LETTER_REASONS
+from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.base.records import Batch, Partition
 from consumers.events import Committed
-from consumers.records import Batch, Partition
 from consumers.telemetry.prometheus import Telemetry
 from stream.decision import BayesDecision
 from tests.consumers.feeds import NOW, shard

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from consumers.base.records import Partition
 from consumers.events import (
     ChallengerView,
     DriftView,
@@ -18,7 +19,6 @@ from consumers.events import (
     RiskView,
     ShardView,
 )
-from consumers.records import Partition
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView

@@ -19,7 +19,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports.kafka_batches import columns, one_by_one, written
 from consumers.transports.kafka_producer import Handed
 from consumers.transports.kafka_reader import _ask_as_consumer, _PartitionColumns

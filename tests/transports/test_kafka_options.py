@@ -14,8 +14,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaConfigurationError
 from kafka.producer.record_accumulator import RecordAccumulator
 
-from consumers.errors import ConfigError
-from consumers.secrets import Secret
+from consumers.base.errors import ConfigError
+from consumers.base.secrets import Secret
 from consumers.transports.kafka_options import KafkaOptions
 
 SASL = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.transports import open_log
 
 

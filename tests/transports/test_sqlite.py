@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from consumers.errors import TransportError
-from consumers.records import Outgoing, Partition
+from consumers.base.errors import TransportError
+from consumers.base.records import Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.sqlite import SqliteLog
 from tests.waiting import PATIENCE
@@ -22,7 +22,7 @@ FEED = Partition("feed", 0)
 
 WRITER = """
 import sys
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports import open_log
 log = open_log(sys.argv[1])
 log.create_topic("feed", 1)
@@ -33,7 +33,7 @@ log.close()
 
 OWNER = """
 import sys
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports import open_log
 log = open_log(sys.argv[1])
 owner = log.owner("svc", 0, [Partition("feed", 0)])
@@ -44,7 +44,7 @@ log.close()
 
 FOLLOWER = """
 import sys
-from consumers.records import Partition
+from consumers.base.records import Partition
 from consumers.transports import open_log
 for record in open_log(sys.argv[1]).follow({Partition("feed", 0): 0}, poll_seconds=0.05):
     print(record.value, flush=True)

@@ -26,7 +26,7 @@ from random import Random
 import bcrypt
 import trustme
 
-from consumers.records import Outgoing
+from consumers.base.records import Outgoing
 from consumers.transports import open_log
 from tests.acceptance.service import Service
 

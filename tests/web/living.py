@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from consumers.base.records import Outgoing
 from consumers.commands.run import make_own_topics, served
 from consumers.compiled import compile_kernels
 from consumers.config import parse
-from consumers.records import Outgoing
 from consumers.runner import Runner
 from consumers.transports import open_log
 from tests.waiting import PATIENCE, until

@@ -19,10 +19,10 @@ import pytest
 import trustme
 from prometheus_client.registry import CollectorRegistry
 
+from consumers.base.errors import ConfigError
+from consumers.base.records import Outgoing
 from consumers.commands.run import served
 from consumers.config import parse
-from consumers.errors import ConfigError
-from consumers.records import Outgoing
 from consumers.runner import Runner
 from consumers.web import limits, logins
 from consumers.web.access import WebConfig, load_web_config

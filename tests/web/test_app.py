@@ -18,7 +18,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from consumers.errors import ConfigError
+from consumers.base.errors import ConfigError
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health, Server, application
 from tests.telemetry.views import view

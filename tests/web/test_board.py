@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consumers.base.records import Batch, Outgoing, Partition
 from consumers.events import LATEST, Committed, Said
-from consumers.records import Batch, Outgoing, Partition
 from consumers.web import board as boards
 from consumers.web.app import Health
 from consumers.web.board import PACE_SECONDS, POINTS, SECONDS, Board, Point

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from consumers.base.records import Outgoing, Partition
 from consumers.events import (
     ChallengerView,
     DriftAlarm,
@@ -20,7 +21,6 @@ from consumers.events import (
     RiskView,
     Said,
 )
-from consumers.records import Outgoing, Partition
 from consumers.web.app import Health
 from consumers.web.board import Board, Second
 from consumers.web.document import Status

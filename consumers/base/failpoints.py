@@ -20,7 +20,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from consumers.errors import ConfigError, TransportError
+from consumers.base.errors import ConfigError, TransportError
 
 __all__ = ["POINTS", "reach"]
 
