@@ -13,12 +13,12 @@ from operator import itemgetter
 
 from consumers import journal
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.events import LATEST, Committed, Said
 from consumers.history import Live, Sources, linked
 from consumers.journal import Entry
-from consumers.outcome import Skip
 from consumers.poison import CrashGuard
-from consumers.shard import Outcome
+from consumers.shard.outcome import Skip
+from consumers.shard.shard import Outcome
+from consumers.shard.views import LATEST, Committed, Said
 from consumers.transports.protocol import Owner
 
 __all__ = ["advance"]

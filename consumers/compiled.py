@@ -8,7 +8,7 @@ from functools import partial
 from numba.core.event import Event, Listener, install_listener
 
 from consumers.config import Config
-from consumers.models import build, explainable
+from consumers.shard.models import build, explainable
 from stream.bayes import GaussianNB
 from stream.evaluate.compare import compile_comparison
 from stream.evaluate.drifting import compile_drift

@@ -26,9 +26,9 @@ from consumers.journal import (
     Roster,
     tails,
 )
-from consumers.lineup import Lineup
-from consumers.outcome import Shape
-from consumers.shard import Before, Outcome, Shard
+from consumers.shard.challengers import Lineup
+from consumers.shard.outcome import Shape
+from consumers.shard.shard import Before, Outcome, Shard
 from consumers.snapshots.locate import entries
 from consumers.transports.protocol import Log
 from stream.schema import Field

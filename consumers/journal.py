@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from consumers.base.errors import TransportError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, credible
 from consumers.checksum import RangeChecksum, checksum
-from consumers.outcome import Shape
+from consumers.shard.outcome import Shape
 
 __all__ = [
     "Check",

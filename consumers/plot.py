@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from consumers.base.errors import ConfigError
-from consumers.events import ShardView
+from consumers.shard.views import ShardView
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.quality import QualityView, Scores, spoken
 

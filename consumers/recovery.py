@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from consumers import journal
-from consumers.assembly import shard_of
 from consumers.base.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.base.records import Partition
 from consumers.codecs import json_document
@@ -24,7 +23,8 @@ from consumers.history import Course, Live, Progress, Sources, course, replay
 from consumers.inputs import Decision, known_by, settle
 from consumers.journal import Entry, Identity
 from consumers.roster import adopt
-from consumers.shard import Shard
+from consumers.shard.assembly import shard_of
+from consumers.shard.shard import Shard
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
 from consumers.snapshots.origin import cpu, difference, versions

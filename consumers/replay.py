@@ -12,15 +12,15 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from consumers.assembly import shard_of
 from consumers.base.errors import ConfigError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, record_bytes
 from consumers.config import Config
-from consumers.events import DriftView, RiskView, ShardView
 from consumers.feed import LateLabels
 from consumers.journal import Merge
-from consumers.lineup import configured
-from consumers.shard import Shard
+from consumers.shard.assembly import shard_of
+from consumers.shard.challengers import configured
+from consumers.shard.shard import Shard
+from consumers.shard.views import DriftView, RiskView, ShardView
 from stream.evaluate.quality import QualityView, Scores
 from stream.schema import Schema
 

@@ -11,7 +11,7 @@ from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.history import Live, Sources
 from consumers.journal import Roster
-from consumers.lineup import Lineup, configured
+from consumers.shard.challengers import Lineup, configured
 from consumers.transports.protocol import Owner
 
 __all__ = ["adopt", "named", "promote"]

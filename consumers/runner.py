@@ -35,13 +35,13 @@ from consumers.base.records import Batch, Partition
 from consumers.commit import advance
 from consumers.config import Config
 from consumers.config.units import counted, duration_ms
-from consumers.events import Committed, ShardView
 from consumers.history import Live, Sources
 from consumers.inputs import Decision, Watch
 from consumers.journal import Merge
-from consumers.models import unused
 from consumers.poison import CrashGuard, Note
 from consumers.recovery import CUT_OUT, about_of, recover, sources
+from consumers.shard.models import unused
+from consumers.shard.views import Committed, ShardView
 from consumers.snapshots.format import About
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields

@@ -20,9 +20,9 @@ from consumers.config import Config
 from consumers.config.units import utc_text
 from consumers.history import Live, Progress, Sources, course, pass_over, steps
 from consumers.journal import Entry, Identity, Journaled, Reset
-from consumers.models import build, explainable
 from consumers.recovery import rebuild, say_again
-from consumers.shard import Outcome
+from consumers.shard.models import build, explainable
+from consumers.shard.shard import Outcome
 from consumers.snapshots.locate import entries
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner

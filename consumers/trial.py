@@ -28,17 +28,17 @@ from typing import IO, Any
 import msgspec
 from pydantic import ValidationError
 
-from consumers.assembly import shard_of
 from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.compiled import compile_kernels
 from consumers.config import Config
 from consumers.history import Live, Sources
 from consumers.journal import Merge
-from consumers.outcome import Skip
 from consumers.poison import CrashGuard, Fate
 from consumers.recovery import about_of
-from consumers.shard import Shard
+from consumers.shard.assembly import shard_of
+from consumers.shard.outcome import Skip
+from consumers.shard.shard import Shard
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.errors import StreamError
 from stream.schema import Field, Schema

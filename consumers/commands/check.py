@@ -73,7 +73,14 @@ def check(
 
 
 def _check_model(config: Config, report: Report) -> None:
-    from consumers.models import build, challenging, check_edges, correcting, explained, limited
+    from consumers.shard.models import (
+        build,
+        challenging,
+        check_edges,
+        correcting,
+        explained,
+        limited,
+    )
     from stream.errors import StreamError
     from stream.schema import Schema
 
@@ -133,7 +140,7 @@ def _check_sources(config: Config, report: Report) -> None:
     if schema is None:
         report.note("features", "inferred from the first 500 observations at the first start")
         return
-    from consumers.models import unused
+    from consumers.shard.models import unused
 
     report.fine("features", f"{len(schema.fields)} declared")
     for model in (config.model, *config.challenger):

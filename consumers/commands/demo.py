@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.demo.data import Feed
     from consumers.demo.picture import Picture, Watch
-    from consumers.events import Committed, ShardView
+    from consumers.shard.views import Committed, ShardView
     from consumers.transports.protocol import Log
 
 __all__ = ["Plan", "demo", "perform", "prepare"]

@@ -22,11 +22,11 @@ from consumers.commands.produce import parse_types, survey
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
-    from consumers.events import ShardView
     from consumers.feed import LateLabels
-    from consumers.lineup import Lineup
     from consumers.plot import Point
-    from consumers.shard import Outcome, Shard
+    from consumers.shard.challengers import Lineup
+    from consumers.shard.shard import Outcome, Shard
+    from consumers.shard.views import ShardView
 
 __all__ = ["Asked", "mark", "replay_file", "say"]
 

@@ -21,7 +21,7 @@ from consumers.commands.rivals import rivals
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.lineup import Lineup
+    from consumers.shard.challengers import Lineup
     from consumers.transports.protocol import Log
 
 __all__ = ["replay"]

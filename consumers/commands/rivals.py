@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.lineup import Lineup
+    from consumers.shard.challengers import Lineup
 
 __all__ = ["rivals"]
 
@@ -27,7 +27,7 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
     """
     from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
-    from consumers.lineup import Lineup, challenger_block
+    from consumers.shard.challengers import Lineup, challenger_block
     from stream.evaluate.roster import MOST
 
     first, *others = [load(path) for path in paths]

@@ -98,9 +98,9 @@ def _serve(
     from consumers.compiled import CompilationStopped, compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet, Starting
-    from consumers.models import build
     from consumers.ownership import Shared
     from consumers.partitioning import check_partitioning
+    from consumers.shard.models import build
     from consumers.telemetry.log import configure
     from consumers.transports import open_log
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from consumers.base.records import Partition
     from consumers.config import Config
-    from consumers.events import ShardView
-    from consumers.shard import Shard
+    from consumers.shard.shard import Shard
+    from consumers.shard.views import ShardView
     from consumers.snapshots.format import About
     from stream.state import State
 
@@ -235,8 +235,8 @@ def _belongs(config: Config, about: About, path: Path) -> None:
 
 def _loaded(config: Config, about: About, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError where it does not fit."""
-    from consumers.assembly import shard_of
     from consumers.base.errors import SnapshotError
+    from consumers.shard.assembly import shard_of
     from stream.schema import Field, Schema
 
     schema = config.declared_schema

@@ -16,8 +16,8 @@ import msgspec
 from consumers.base.records import Fetched, Partition
 from consumers.config import Config
 from consumers.demo.turns import Turn, Turns
-from consumers.events import Committed, ShardView
-from consumers.models import spoken
+from consumers.shard.models import spoken
+from consumers.shard.views import Committed, ShardView
 from consumers.transports.protocol import Log
 
 __all__ = ["Picture", "Point", "Watch"]

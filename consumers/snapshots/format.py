@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import SnapshotError
 from consumers.journal import Identity, Range
-from consumers.outcome import Shape
+from consumers.shard.outcome import Shape
 from stream.state import State
 
 __all__ = ["START", "About", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from consumers.base.records import Batch
 from consumers.codecs.json import JsonObservations
-from consumers.shard import Spec
+from consumers.shard.shard import Spec
 from stream.schema import Schema
 
 __all__ = ["LOOKED_AT", "AbsentFields"]

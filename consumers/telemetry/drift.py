@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from consumers.events import ShardView
+from consumers.shard.views import ShardView
 from consumers.telemetry.families import class_names, family
 from stream.drift.rule import ACTING
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.config.units import counted
-from consumers.events import Committed, DriftAlarm, RiskView, ShardView
+from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
 from stream.decision.risk import named
 from stream.schema import Label

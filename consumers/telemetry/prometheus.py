@@ -23,7 +23,7 @@ from prometheus_client.utils import floatToGoString
 
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.base.records import Partition, Uncommitted
-from consumers.events import Committed, LabelView, RiskView, ShardView
+from consumers.shard.views import Committed, LabelView, RiskView, ShardView
 from consumers.telemetry.challengers import challengers
 from consumers.telemetry.drift import drift
 from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from consumers.base.records import Outgoing, Partition
-from consumers.events import LATEST, Committed, Said, ShardView
+from consumers.shard.views import LATEST, Committed, Said, ShardView
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
 

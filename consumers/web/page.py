@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from consumers.events import LATEST, Said
+from consumers.shard.views import LATEST, Said
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
 from consumers.web.board import SECONDS, Board

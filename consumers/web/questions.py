@@ -12,11 +12,11 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from consumers.codecs.json import JsonObservations
-from consumers.events import Said
-from consumers.models import explainable
+from consumers.shard.models import explainable
+from consumers.shard.views import Said
 
 if TYPE_CHECKING:
-    from consumers.shard import Shard
+    from consumers.shard.shard import Shard
     from stream.explain import Explanation
 
 __all__ = ["Answer", "Questions"]

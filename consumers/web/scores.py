@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from consumers.events import RiskView
+from consumers.shard.views import RiskView
 from consumers.web.document import CalibrationBin, ClassScore, Score
 from stream.decision import RiskScores
 from stream.evaluate.agreement import Agreement

@@ -14,7 +14,7 @@ import numpy as np
 
 from consumers.base.records import Outgoing
 from consumers.base.secrets import redacted
-from consumers.events import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
+from consumers.shard.views import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
 from consumers.telemetry.prometheus import class_names
 from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (

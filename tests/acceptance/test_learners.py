@@ -12,7 +12,7 @@ from river import datasets
 
 from consumers.config import load
 from consumers.config.learner import OWN_MODELS
-from consumers.models import build
+from consumers.shard.models import build
 from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
 from tests.acceptance.service import Service

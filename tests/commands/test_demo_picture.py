@@ -14,7 +14,7 @@ from consumers.demo.picture import Picture, Point
 from consumers.demo.summary import outcome
 from consumers.demo.turns import Said, Turn, Turns
 from consumers.demo.view import confusion, frame
-from consumers.events import ShardView
+from consumers.shard.views import ShardView
 from stream.evaluate.quality import QualityView, Scores
 
 

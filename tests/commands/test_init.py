@@ -17,7 +17,7 @@ from consumers.commands.init import DELAY, init
 from consumers.config import Config, load
 from consumers.config.propose import choose
 from consumers.config.sample import Inferred
-from consumers.models import build
+from consumers.shard.models import build
 from consumers.transports import open_log
 
 ROWS = [{"id": i, "age": i % 40 + 0.5, "town": f"t{i % 3}", "spam": i % 2 == 0} for i in range(90)]

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import masked
 from consumers.config import Config, parse
-from consumers.models import build
+from consumers.shard.models import build
 from tests.config.every_key import SECRETS, SIGNING, TOKEN, every_key, place, shown, toml
 
 IN_URL = "Rk4wTz8sHq2vBn6y"  # the password in a URL

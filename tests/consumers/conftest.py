@@ -11,10 +11,10 @@ import pytest
 
 from consumers.base.records import Partition, Record
 from consumers.config import Config
-from consumers.events import ShardView
 from consumers.history import Live
 from consumers.recovery import rebuild, sources
 from consumers.runner import Listener, Runner
+from consumers.shard.views import ShardView
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
 from tests.consumers import feeds

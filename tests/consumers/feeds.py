@@ -13,7 +13,7 @@ from river import datasets
 
 from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
-from consumers.shard import Shard, Spec
+from consumers.shard.shard import Shard, Spec
 from consumers.transports.protocol import Log
 from stream import GaussianNB, Learner, Schema
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from consumers.assembly import shard_of
 from consumers.base.errors import ConfigError
 from consumers.base.records import Record
 from consumers.config import infer, parse, schema_of
 from consumers.config.sections import LONGEST_NAME
-from consumers.lineup import Lineup, configured
-from consumers.shard import Shard
+from consumers.shard.assembly import shard_of
+from consumers.shard.challengers import Lineup, configured
+from consumers.shard.shard import Shard
 from stream import BernoulliNB, CategoricalNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, batch, config_text, seen, shard, told
 

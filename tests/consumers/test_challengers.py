@@ -12,9 +12,9 @@ import pytest
 from consumers import journal
 from consumers.base.errors import ConfigError, FencedError
 from consumers.journal import Roster
-from consumers.lineup import Lineup
 from consumers.recovery import rebuild, sources
 from consumers.roster import promote
+from consumers.shard.challengers import Lineup
 from consumers.snapshots.store import SnapshotStore
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.travel import audit, moment, rebuild_at, roll_back

@@ -10,12 +10,12 @@ from itertools import pairwise
 import pytest
 
 from consumers import journal
-from consumers.assembly import watched
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.journal import Entry
-from consumers.lineup import Lineup
 from consumers.recovery import sources
+from consumers.shard.assembly import watched
+from consumers.shard.challengers import Lineup
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.travel import roll_back
 from stream import Schema

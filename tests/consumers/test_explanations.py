@@ -10,8 +10,8 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Record
 from consumers.config import parse
-from consumers.lineup import Lineup
-from consumers.models import build, explained
+from consumers.shard.challengers import Lineup
+from consumers.shard.models import build, explained
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.roster import MODEL
 from tests.consumers.feeds import NOW, batch, seen, shard, told

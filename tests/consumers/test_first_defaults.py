@@ -6,7 +6,7 @@ import pytest
 
 from consumers import recovery
 from consumers.config.learner import Model
-from consumers.models import build
+from consumers.shard.models import build
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes
 from tests.consumers.feeds import fill, phishing

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.base.records import Outgoing, Partition
-from consumers.events import Committed
+from consumers.shard.views import Committed
 from consumers.telemetry.narrator import Narrator
 from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard
 from tests.consumers.test_at_least_once import Dying, run

@@ -229,7 +229,7 @@ def test_decision_that_is_not_needed_changes_nothing(stopped, caplog) -> None:
 
 def test_model_that_is_in_no_snapshot_does_not_begin_a_topic_again(stopped, monkeypatch) -> None:
     """It could not be rebuilt at the start after."""
-    monkeypatch.setattr("consumers.shard.Shard.unsaved", ["X"])
+    monkeypatch.setattr("consumers.shard.shard.Shard.unsaved", ["X"])
     remake(stopped.log, "obs")
 
     with pytest.raises(ConfigError, match="X is not kept in snapshots"):

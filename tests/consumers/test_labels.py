@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from consumers.assembly import shard_of
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.config import parse
+from consumers.shard.assembly import shard_of
 from consumers.snapshots.format import from_bytes
 from tests.consumers.feeds import NOW, batch, config_text, feed, fill, phishing, seen, shard, told
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config.learner import OWN_MODELS, Challenger, Model
-from consumers.lineup import challenger_block
-from consumers.models import build, check_edges, correcting, family, unused
+from consumers.shard.challengers import challenger_block
+from consumers.shard.models import build, check_edges, correcting, family, unused
 from stream.preprocessing import Discretized
 from stream.schema import KINDS, Schema
 

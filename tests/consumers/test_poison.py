@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 from consumers import journal, runner
-from consumers.assembly import shard_of
 from consumers.base.records import Outgoing, Partition
 from consumers.poison import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
+from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
 from consumers.trial import _cut
 from stream import GaussianNB

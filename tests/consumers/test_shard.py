@@ -11,7 +11,7 @@ import pytest
 from consumers.base.errors import DEAD_LETTER_REASONS, DeadLetterReason
 from consumers.base.records import Partition, Record
 from consumers.config.learner import Model
-from consumers.models import build
+from consumers.shard.models import build
 from stream import GaussianNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
 

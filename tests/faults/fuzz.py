@@ -22,8 +22,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from consumers.base.records import Record
 from consumers.config.learner import Model
-from consumers.models import build
-from consumers.shard import Outcome, Shard
+from consumers.shard.models import build
+from consumers.shard.shard import Outcome, Shard
 from stream import Schema
 from tests.acceptance.service import Service
 from tests.consumers.feeds import batch, spec

@@ -29,7 +29,7 @@ from consumers import runner
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.poison import Fate
 from consumers.recovery import rebuild, sources
-from consumers.shard import Shard
+from consumers.shard.shard import Shard
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka import KafkaLog
 from consumers.travel import audit

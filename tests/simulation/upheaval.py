@@ -28,9 +28,9 @@ from consumers.base.errors import FencedError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Partition
 from consumers.inputs import Decision
 from consumers.journal import Entry, Identity, Inputs, Merge, Range, Reset, Roster
-from consumers.lineup import Lineup
 from consumers.recovery import _empty, rebuild, sources
-from consumers.shard import Outcome, Shard
+from consumers.shard.challengers import Lineup
+from consumers.shard.shard import Outcome, Shard
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka import KafkaLog
 from tests.consumers.feeds import NOW, phishing

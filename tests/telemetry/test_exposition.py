@@ -15,7 +15,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from consumers.events import DriftView, MonitorView
+from consumers.shard.views import DriftView, MonitorView
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import OTHER, class_names
 from tests.telemetry.test_prometheus import OF, full, samples, series, telemetry

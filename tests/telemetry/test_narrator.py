@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from consumers.base.records import Partition, Uncommitted
-from consumers.events import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
+from consumers.shard.views import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
 from consumers.telemetry.narrator import Narrator
 from stream.evaluate.quality import QualityView, Scores
 

@@ -18,7 +18,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.base.records import Partition
-from consumers.events import Committed, RiskView, ShardView
+from consumers.shard.views import Committed, RiskView, ShardView
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.app import Health

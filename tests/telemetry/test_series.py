@@ -8,7 +8,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.base.records import Batch, Partition
-from consumers.events import Committed
+from consumers.shard.views import Committed
 from consumers.telemetry.prometheus import Telemetry
 from stream.decision import BayesDecision
 from tests.consumers.feeds import NOW, shard

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.records import Partition
-from consumers.events import (
+from consumers.shard.views import (
     ChallengerView,
     DriftView,
     LabelView,

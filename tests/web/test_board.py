@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.events import LATEST, Committed, Said
+from consumers.shard.views import LATEST, Committed, Said
 from consumers.web import board as boards
 from consumers.web.app import Health
 from consumers.web.board import PACE_SECONDS, POINTS, SECONDS, Board, Point
@@ -187,7 +187,7 @@ from pathlib import Path
 from numba.core.registry import CPUDispatcher
 from consumers.compiled import compile_kernels
 from consumers.config import parse
-from consumers.models import build
+from consumers.shard.models import build
 head = 'name="x"\\n[input]\\ntransport="memory:x"\\nobservations="o"\\nlabels="l"\\n'
 config = parse(head + '[features]\\na="numeric"\\nc="categorical"\\n', directory=Path("."))
 

@@ -12,7 +12,7 @@ import pytest
 from sklearn import metrics
 
 from consumers.base.records import Outgoing, Partition
-from consumers.events import (
+from consumers.shard.views import (
     ChallengerView,
     DriftAlarm,
     DriftView,

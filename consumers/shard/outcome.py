@@ -18,7 +18,7 @@ from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.codecs.json import PredictionEncoder
-from consumers.events import DriftAlarm, Promoted
+from consumers.shard.views import DriftAlarm, Promoted
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result

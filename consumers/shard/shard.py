@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.alarms import Alarms
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.order import in_order
-from consumers.events import ChallengerView, LabelView, Promoted, RiskView, ShardView
-from consumers.lineup import Lineup
-from consumers.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
-from consumers.refused import refusal
+from consumers.shard.challengers import Lineup
+from consumers.shard.drift import Alarms
+from consumers.shard.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
+from consumers.shard.refused import refusal
+from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from stream.base import Learner
 from stream.block import Rows
 from stream.compat import RiverClassifier

@@ -8,7 +8,7 @@ from typing import Any
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Partition
-from consumers.events import LATEST, DriftAlarm, DriftView, MonitorView
+from consumers.shard.views import LATEST, DriftAlarm, DriftView, MonitorView
 from stream.block import Floats, Rows
 from stream.drift import DriftRule
 from stream.drift.monitor import Alarm

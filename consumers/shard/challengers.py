@@ -17,7 +17,7 @@ from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
-from consumers.models import challenging
+from consumers.shard.models import challenging
 from stream.base import Learner
 from stream.schema import Schema
 
@@ -97,7 +97,7 @@ class Lineup:
         trusted
             Whose state may be a pickle.
         classes, corrections, schema, first
-            See `consumers.models.challenging`.
+            See `consumers.shard.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
         if name in self.pickled():

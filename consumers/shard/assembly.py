@@ -8,8 +8,8 @@ from importlib.metadata import version
 from consumers.base.errors import ConfigError
 from consumers.codecs import json_document
 from consumers.config import Config
-from consumers.lineup import trusted
-from consumers.models import (
+from consumers.shard.challengers import trusted
+from consumers.shard.models import (
     build,
     check_edges,
     classes_that_fit,
@@ -18,7 +18,7 @@ from consumers.models import (
     limited,
     spoken,
 )
-from consumers.shard import Shard, Spec
+from consumers.shard.shard import Shard, Spec
 from stream.drift import DriftRule
 from stream.join.join import RULES
 from stream.schema import Schema

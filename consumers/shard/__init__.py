@@ -1,0 +1,1 @@
+"""The heart of the service, pure: a batch of records in, what to write out."""
