@@ -18,9 +18,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from benchmarks.hand_rolled import Measured
 from consumers.base.records import Outgoing
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import BatchProducer, acknowledged
-from consumers.transports.kafka_reader import column_consumer
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.producer import BatchProducer, acknowledged
+from consumers.transports.kafka.reader import column_consumer
 
 __all__ = ["bare_copy", "copy_by_batches"]
 

@@ -20,9 +20,9 @@ from kafka import TopicPartition
 
 from benchmarks.main_job import DELAY, records
 from consumers.base.records import Outgoing
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import BatchProducer, Handed
-from consumers.transports.kafka_reader import column_consumer
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.producer import BatchProducer, Handed
+from consumers.transports.kafka.reader import column_consumer
 
 __all__ = ["Flow"]
 

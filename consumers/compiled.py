@@ -57,7 +57,7 @@ def compile_kernels(
         if config.drift.detectors:
             compile_drift()
         if config.input.transport.startswith("kafka:"):
-            from consumers.transports.kafka_batches import rehearse
+            from consumers.transports.kafka.batches import rehearse
 
             rehearse()
 

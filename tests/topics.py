@@ -9,10 +9,10 @@ from typing import Any
 from kafka import KafkaAdminClient
 
 from consumers.base.records import Partition
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 from consumers.transports.memory import MemoryLog
 from consumers.transports.protocol import Log
-from consumers.transports.sqlite import SqliteLog
+from consumers.transports.sqlite.log import SqliteLog
 from tests.waiting import until
 
 __all__ = ["cut", "delete", "remake", "stay", "widen"]

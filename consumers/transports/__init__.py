@@ -46,7 +46,7 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
     """
     scheme, colon, rest = url.partition(":")
     if colon and scheme == "sqlite" and rest not in ("", ":memory:"):
-        from consumers.transports.sqlite import SqliteLog
+        from consumers.transports.sqlite.log import SqliteLog
 
         return SqliteLog(rest)
     if colon and scheme == "memory" and rest:
@@ -55,7 +55,7 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
         return MemoryLog(rest)
     if scheme == "kafka" and rest.startswith("//"):
         servers = _servers(url)
-        from consumers.transports.kafka import KafkaLog
+        from consumers.transports.kafka.log import KafkaLog
 
         return KafkaLog(servers, {} if kafka is None else kafka)
     raise ConfigError(f"expected a transport as {_FORMS}, got {without_login(url)!r}")

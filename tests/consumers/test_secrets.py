@@ -16,7 +16,7 @@ from consumers.base.secrets import Secret, masked, redacted
 from consumers.config import parse
 from consumers.telemetry.log import Style, configure
 from consumers.transports import open_log
-from consumers.transports.kafka_errors import hear_client
+from consumers.transports.kafka.errors import hear_client
 
 CANARY = "canary-9c41'\"\\never-shown"  # a repr of it, and JSON, write it otherwise
 

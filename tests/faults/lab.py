@@ -25,7 +25,7 @@ from uuid import uuid4
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError
 
-from consumers.transports.kafka_producer import discard
+from consumers.transports.kafka.producer import discard
 from tests.acceptance.service import Service, headwater
 from tests.faults import states
 from tests.faults.checker import Names, check, cut_out

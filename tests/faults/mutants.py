@@ -24,8 +24,8 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-OWNER = "consumers/transports/kafka_owner.py"
-OPTIONS = "consumers/transports/kafka_options.py"
+OWNER = "consumers/transports/kafka/owner.py"
+OPTIONS = "consumers/transports/kafka/options.py"
 HISTORY = "consumers/history.py"
 JOURNAL = "consumers/journal.py"
 LOCATE = "consumers/snapshots/locate.py"
@@ -104,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "a record whose topic has no metadata is not left out (P5)",
-        "consumers/transports/kafka_producer.py",
+        "consumers/transports/kafka/producer.py",
         '        if partition not in self._wait_on_metadata(topic, self.config["max_block_ms"]):\n'
         '            raise ValueError(f"no partition {partition} of topic {topic}")\n',
         "        try:\n"
@@ -125,7 +125,7 @@ MUTANTS = (
     ),
     Mutant(
         "a failed future fails the commit (P4)",
-        "consumers/transports/kafka_producer.py",
+        "consumers/transports/kafka/producer.py",
         "if future.exception is not None:",
         "if False:",
         (f"{GUARDS}::test_record_without_an_acknowledgement_is_an_error",),
@@ -259,7 +259,7 @@ MUTANTS = (
     ),
     Mutant(
         "an offset of -1 is no acknowledgement",
-        "consumers/transports/kafka_producer.py",
+        "consumers/transports/kafka/producer.py",
         "        if future.base_offset < 0:\n",
         "        if False:\n",
         (f"{GUARDS}::test_batch_the_broker_claims_to_hold_already_fails_the_commit",),
@@ -363,21 +363,21 @@ MUTANTS = (
     ),
     Mutant(
         "a batch unpacks to no more than its bound",
-        "consumers/transports/kafka_codecs.py",
+        "consumers/transports/kafka/codecs.py",
         "    if len(made) > most:\n",
         "    if False:\n",
         (f"{UNPACKING}::test_unpacks_as_the_client_does_or_refuses",),
     ),
     Mutant(
         "a bomb is refused before it is made",
-        "consumers/transports/kafka_codecs.py",
+        "consumers/transports/kafka/codecs.py",
         "    while part := file.read(min(left, _PIECE)):\n",
         "    while part := file.read():\n",
         (f"{UNPACKING}::test_bomb_takes_no_more_than_its_bound[zstd]",),
     ),
     Mutant(
         "cycles that hold records are collected by their bytes",
-        "consumers/transports/kafka_reader.py",
+        "consumers/transports/kafka/reader.py",
         "            gc.collect(1)\n",
         "            pass\n",
         (

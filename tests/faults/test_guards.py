@@ -14,8 +14,8 @@ from kafka.producer.future import FutureProduceResult
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
-from consumers.transports.kafka import KafkaLog
-from consumers.transports.kafka_producer import BatchProducer, Handed
+from consumers.transports.kafka.log import KafkaLog
+from consumers.transports.kafka.producer import BatchProducer, Handed
 from tests.waiting import PATIENCE, until
 
 
@@ -256,7 +256,7 @@ def test_records_that_were_given_up_are_not_written_later(
         raise TransportError("nobody answers")
 
     monkeypatch.setattr(BatchProducer, "send_many", send)
-    monkeypatch.setattr("consumers.transports.kafka.acknowledged", unanswered)
+    monkeypatch.setattr("consumers.transports.kafka.log.acknowledged", unanswered)
     with closing(KafkaLog([kafka_bootstrap], {"linger_ms": 5_000})) as log:
         with pytest.raises(TransportError, match="nobody answers"):
             log.append([Outgoing(source.topic, None, b"late", partition=0)])

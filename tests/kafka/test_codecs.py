@@ -17,7 +17,7 @@ from kafka import KafkaProducer, codec
 
 from consumers.base.errors import ConfigError, TransportError, UnreadableCodecError
 from consumers.commands.check import check
-from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka.options import KafkaOptions
 from tests.kafka.running import Running
 
 # Codec: what the client asks for its library, and the package a message must name.

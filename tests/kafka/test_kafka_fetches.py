@@ -15,9 +15,9 @@ import pytest
 from kafka import TopicPartition
 
 from consumers.base.records import Outgoing, Partition
-from consumers.transports.kafka import KafkaLog
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_reader import column_consumer
+from consumers.transports.kafka.log import KafkaLog
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.reader import column_consumer
 from tests.waiting import PATIENCE, timed
 
 LONG, SHORT = 6_000, 2_950  # records: both of several fetches, and not of whole polls
@@ -104,7 +104,7 @@ def test_reader_waits_for_nothing_at_its_end(log, parts, order):
 FORGETFUL = """
 import sys
 from consumers.base.records import Partition
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 
 log = KafkaLog([sys.argv[1]], {})
 at = Partition(sys.argv[2], 0)

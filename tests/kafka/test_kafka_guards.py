@@ -21,10 +21,10 @@ from kafka.producer.sender import Sender
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
-from consumers.transports.kafka import KafkaLog
-from consumers.transports.kafka_errors import within
-from consumers.transports.kafka_owner import KafkaOwner
-from consumers.transports.kafka_producer import BatchProducer, acknowledged
+from consumers.transports.kafka.errors import within
+from consumers.transports.kafka.log import KafkaLog
+from consumers.transports.kafka.owner import KafkaOwner
+from consumers.transports.kafka.producer import BatchProducer, acknowledged
 from tests.waiting import PATIENCE, timed, until
 
 Make = Callable[..., KafkaLog]
@@ -346,7 +346,7 @@ def test_no_broker_is_one_line_soon(nobody, call):
     """What to do about it, and nothing of the client's own complaints."""
     program = (
         "from consumers.base.errors import HeadwaterError\n"
-        "from consumers.transports.kafka import KafkaLog\n"
+        "from consumers.transports.kafka.log import KafkaLog\n"
         f"try: KafkaLog(['{nobody}'], {{'bootstrap_timeout_ms': 2000}}).{call}\n"
         "except HeadwaterError as error: print(type(error).__name__, error)\n"
     )

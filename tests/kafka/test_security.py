@@ -17,7 +17,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from consumers.base.records import Outgoing, Partition
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 from tests.acceptance.service import HEADWATER
 from tests.kafka.broker import BrokerUnavailableError
 from tests.kafka.secured import PASSWORD, USER, Secured, secured_broker

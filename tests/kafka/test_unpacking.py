@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka import codec
 from kafka.errors import CorruptRecordError
 
-from consumers.transports.kafka_codecs import UnpackedSizeError, unpacked
+from consumers.transports.kafka.codecs import UnpackedSizeError, unpacked
 
 Packed = Callable[[bytes], bytes]
 

@@ -31,7 +31,7 @@ from consumers.poison import Fate
 from consumers.recovery import rebuild, sources
 from consumers.shard.shard import Shard
 from consumers.snapshots.store import open_store
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 from consumers.travel import audit
 from tests.consumers.feeds import config
 from tests.simulation.weather import CALM, DiedError, Weather

@@ -24,7 +24,7 @@ from consumers.commands.past import Past
 from consumers.journal import Identity
 from consumers.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 from consumers.travel import cut_from, moment, rebuild_at
 from tests.simulation.upheaval import RESTLESS, Upheaval
 from tests.simulation.weather import DiedError

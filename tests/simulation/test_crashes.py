@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from consumers.transports import kafka_owner
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_owner import KafkaOwner
+from consumers.transports.kafka import owner as kafka_owner
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.owner import KafkaOwner
 from tests.simulation.client import LIES
 from tests.simulation.weather import CALM, STORMY
 from tests.simulation.world import Told, World, violations

@@ -8,9 +8,9 @@ import pytest
 from kafka import TopicPartition
 
 from consumers.base.records import UNBOUNDED, Partition
-from consumers.transports import kafka_inputs
-from consumers.transports.kafka_inputs import KafkaInputs
-from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka import inputs as kafka_inputs
+from consumers.transports.kafka.inputs import KafkaInputs
+from consumers.transports.kafka.options import KafkaOptions
 from tests.simulation.broker import Broker, Clock
 from tests.simulation.client import Consumer
 from tests.simulation.weather import CALM, Weather

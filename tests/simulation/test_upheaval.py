@@ -61,7 +61,7 @@ def records_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids are never compared: a running service does not see that a topic was made again."""
     original = inputs.Topic
     monkeypatch.setattr(
-        "consumers.transports.kafka.Topic",
+        "consumers.transports.kafka.log.Topic",
         lambda partitions, made, epochs: original(partitions, "", epochs),
     )
 
@@ -73,7 +73,7 @@ def not_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What begins again begins where it ends."""
-    from consumers.transports.kafka import KafkaLog
+    from consumers.transports.kafka.log import KafkaLog
 
     monkeypatch.setattr(KafkaLog, "beginning_offsets", KafkaLog.end_offsets)
 

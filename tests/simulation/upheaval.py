@@ -32,7 +32,7 @@ from consumers.recovery import _empty, rebuild, sources
 from consumers.shard.challengers import Lineup
 from consumers.shard.shard import Outcome, Shard
 from consumers.snapshots.store import open_store
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.feeds import NOW, phishing
 from tests.simulation.broker import Broker, Record
 from tests.simulation.weather import STORMY, DiedError

@@ -33,9 +33,10 @@ from consumers.runner import Runner
 from consumers.snapshots import places
 from consumers.snapshots.format import name_of
 from consumers.snapshots.store import open_store
-from consumers.transports import kafka as kafka_log
-from consumers.transports import kafka_inputs, kafka_owner
-from consumers.transports.kafka import KafkaLog
+from consumers.transports.kafka import inputs as kafka_inputs
+from consumers.transports.kafka import log as kafka_log
+from consumers.transports.kafka import owner as kafka_owner
+from consumers.transports.kafka.log import KafkaLog
 from tests.consumers.disk import FAULTS, FailingOs, PowerCutError
 from tests.consumers.feeds import NOW, config, feed, phishing
 from tests.simulation.broker import START, Broker, Clock

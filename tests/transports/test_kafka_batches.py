@@ -20,9 +20,9 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
 from consumers.base.records import Outgoing
-from consumers.transports.kafka_batches import columns, one_by_one, written
-from consumers.transports.kafka_producer import Handed
-from consumers.transports.kafka_reader import _ask_as_consumer, _PartitionColumns
+from consumers.transports.kafka.batches import columns, one_by_one, written
+from consumers.transports.kafka.producer import Handed
+from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 
 PART = TopicPartition("topic", 3)
 CONTROL = 0x20

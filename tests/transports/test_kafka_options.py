@@ -16,7 +16,7 @@ from kafka.producer.record_accumulator import RecordAccumulator
 
 from consumers.base.errors import ConfigError
 from consumers.base.secrets import Secret
-from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka.options import KafkaOptions
 
 SASL = {
     "security_protocol": "SASL_SSL",

@@ -15,7 +15,7 @@ import pytest
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.transports import open_log
-from consumers.transports.sqlite import SqliteLog
+from consumers.transports.sqlite.log import SqliteLog
 from tests.waiting import PATIENCE
 
 FEED = Partition("feed", 0)

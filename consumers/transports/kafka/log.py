@@ -1,4 +1,4 @@
-"""Apache Kafka as the log, by kafka-python. What an owner does, and why, is in `kafka_owner.py`."""
+"""Apache Kafka as the log, by kafka-python. What an owner does, and why, is in `owner.py`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kafka.errors import TopicAlreadyExistsError
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Fetched, Outgoing, Partition, Record, Topic
-from consumers.transports.kafka_errors import CONNECT, explained, hear_client, within
-from consumers.transports.kafka_group import KafkaMember
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_owner import KafkaOwner, committed_offsets
-from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
-from consumers.transports.kafka_reader import column_consumer
+from consumers.transports.kafka.errors import CONNECT, explained, hear_client, within
+from consumers.transports.kafka.group import KafkaMember
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.owner import KafkaOwner, committed_offsets
+from consumers.transports.kafka.producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand
 
@@ -310,7 +310,7 @@ def _assign(
     parts: Collection[TopicPartition],
 ) -> None:
     """Let the client fetch `parts` only; those that come `back` go on where they were."""
-    consumer.assign([part for part in positions if part in parts])  # no pause: kafka_inputs.py
+    consumer.assign([part for part in positions if part in parts])  # no pause: inputs.py
     for part in back:
         consumer.seek(part, positions[part])
 

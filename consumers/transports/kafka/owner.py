@@ -24,11 +24,11 @@ from kafka.structs import OffsetAndMetadata
 from consumers.base.errors import FencedError, HeadwaterError, TransportError
 from consumers.base.failpoints import reach
 from consumers.base.records import UNBOUNDED, Fetched, Outgoing, Partition, Uncommitted
-from consumers.transports.kafka_errors import CONNECT, explain, explained, within
-from consumers.transports.kafka_inputs import KafkaInputs
-from consumers.transports.kafka_options import KafkaOptions
-from consumers.transports.kafka_producer import BatchProducer, acknowledged, discard, send
-from consumers.transports.kafka_reader import column_consumer
+from consumers.transports.kafka.errors import CONNECT, explain, explained, within
+from consumers.transports.kafka.inputs import KafkaInputs
+from consumers.transports.kafka.options import KafkaOptions
+from consumers.transports.kafka.producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka.reader import column_consumer
 
 __all__ = ["KafkaOwner", "committed_offsets"]
 

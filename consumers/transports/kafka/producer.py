@@ -20,7 +20,7 @@ from kafka.producer.producer_batch import ProducerBatch
 from consumers.base.errors import TransportError
 from consumers.base.failpoints import reach
 from consumers.base.records import Outgoing
-from consumers.transports.kafka_batches import written
+from consumers.transports.kafka.batches import written
 
 __all__ = ["BatchProducer", "Handed", "acknowledged", "discard", "send"]
 

@@ -22,7 +22,7 @@ from consumers.base.errors import (
     TransportError,
     UnreadableCodecError,
 )
-from consumers.transports.kafka_codecs import UnpackedSizeError, remedy
+from consumers.transports.kafka.codecs import UnpackedSizeError, remedy
 
 __all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 

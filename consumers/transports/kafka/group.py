@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from kafka import KafkaConsumer
 
-from consumers.transports.kafka_options import KafkaOptions
+from consumers.transports.kafka.options import KafkaOptions
 
 __all__ = ["KafkaMember"]
 

@@ -18,8 +18,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecordsBuilder
 
 from consumers.base.records import Header, Outgoing
-from consumers.transports._kernels import find_records, write_records
-from consumers.transports.kafka_codecs import unpacked
+from consumers.transports.kafka._kernels import find_records, write_records
+from consumers.transports.kafka.codecs import unpacked
 
 __all__ = ["Columns", "columns", "one_by_one", "rehearse", "written"]
 

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
 from consumers.base.errors import ConfigError
-from consumers.transports.kafka_codecs import CODECS, lacking
+from consumers.transports.kafka.codecs import CODECS, lacking
 
 __all__ = ["KafkaOptions"]
 

@@ -25,7 +25,7 @@ from consumers.base.records import (
     Uncommitted,
 )
 from consumers.transports.protocol import ANY, Demand
-from consumers.transports.sqlite_file import Database
+from consumers.transports.sqlite.file import Database
 
 __all__ = ["SqliteLog", "SqliteOwner"]
 

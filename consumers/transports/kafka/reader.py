@@ -22,7 +22,7 @@ from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest
 
 from consumers.base.records import Fetched, Partition
-from consumers.transports.kafka_batches import Columns, columns
+from consumers.transports.kafka.batches import Columns, columns
 
 __all__ = ["column_consumer"]
 

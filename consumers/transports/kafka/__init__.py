@@ -1,0 +1,1 @@
+"""Apache Kafka: records read and written in batches, one transaction a commit."""
