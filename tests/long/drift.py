@@ -199,8 +199,8 @@ def main() -> int:
                 row = rows.setdefault((told, on, name), Row())
                 measure(row, name, on, column, shape)
     sys.stdout.write(
-        "| stream | on | detector | alarms | river's | at other values | changes found | delay | "
-        "false alarms a run |\n|---|---|---|---|---|---|---|---|---|\n"
+        "| stream | on | detector | alarms | alarms of river | at other values "
+        "| changes found | delay | false alarms a run |\n|---|---|---|---|---|---|---|---|---|\n"
     )
     for (stream, on, name), row in sorted(rows.items(), key=lambda item: _place(*item[0])):
         sys.stdout.write(row.text(stream, on, name) + "\n")

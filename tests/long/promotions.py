@@ -30,10 +30,11 @@ HEAD = (
     "|---|---|---|---|---|\n"
 )
 NULLS = {
-    "as good": "as good as the champion, at one record of two another answer",
-    "nearly the same": "as good, another answer at one record of a hundred",
-    "by turns": "better and worse by turns, in ways the past foretells; a coin where they differ",
-    "worse": "right at 49 % of the records where they differ",
+    "as good": "as good as the champion; they differ on half of the records",
+    "nearly the same": "as good as the champion; they differ on 1 % of the records",
+    "by turns": "better and worse in turn, predictable from the past; right with probability 1/2 "
+    "where they differ",
+    "worse": "right on 49 % of the records where they differ",
 }
 
 Streams = tuple[NDArray[np.int8], NDArray[np.int8], NDArray[np.float64], NDArray[np.float64]]
