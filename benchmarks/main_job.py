@@ -30,8 +30,8 @@ from benchmarks.performance import put
 from consumers.cli import collect_rarely
 from consumers.compiled import compile_kernels
 from consumers.config import Config, parse
-from consumers.feed import LateLabels, timed
-from consumers.files import read_records
+from consumers.offline.feed import LateLabels, timed
+from consumers.offline.files import read_records
 from consumers.runner import Runner
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker

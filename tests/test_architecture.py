@@ -21,9 +21,9 @@ errors schema parameters text rows block state stored explain stats predictions 
 preprocessing decision join drift evaluate compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-base config checksum files feed codecs shard journal transports compiled snapshots history traces
+base config checksum codecs shard journal transports compiled snapshots history traces
 roster partitioning inputs recovery travel poison trial commit telemetry web runner fleet standby
-ownership replay plot report demo commands cli __main__
+ownership offline report demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70

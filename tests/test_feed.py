@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
-from consumers.feed import (
+from consumers.offline.feed import (
     LateLabels,
     due_seconds,
     parse_delay,

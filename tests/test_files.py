@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.files import count_records, read_records
+from consumers.offline.files import count_records, read_records
 
 Write = Callable[[str, str | bytes], Path]
 

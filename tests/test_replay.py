@@ -9,8 +9,8 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.feed import LateLabels
-from consumers.replay import batches, late_labels
+from consumers.offline.evaluate import batches, late_labels
+from consumers.offline.feed import LateLabels
 
 LATE = 'labels = "told"'
 

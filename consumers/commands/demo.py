@@ -122,7 +122,7 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     from consumers.commands.produce import survey
     from consumers.config import load, parse
     from consumers.demo.data import fresh_directory, settings
-    from consumers.feed import LateLabels
+    from consumers.offline.feed import LateLabels
 
     late = LateLabels(f"{feed.name}-labels", feed.label, delay)
     found = survey(feed.records(), origin, late, None)
@@ -208,7 +208,7 @@ def perform(
 
 def _outgoing(plan: Plan, start: int, step_ms: float) -> Iterator[Outgoing]:
     """Observations and labels in the order of time."""
-    from consumers.feed import LateLabels, timed
+    from consumers.offline.feed import LateLabels, timed
 
     late = LateLabels(f"{plan.feed.name}-labels", plan.feed.label, plan.delay)
     records = plan.feed.records()

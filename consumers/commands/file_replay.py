@@ -22,8 +22,8 @@ from consumers.commands.produce import parse_types, survey
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
-    from consumers.feed import LateLabels
-    from consumers.plot import Point
+    from consumers.offline.feed import LateLabels
+    from consumers.offline.plot import Point
     from consumers.shard.challengers import Lineup
     from consumers.shard.shard import Outcome, Shard
     from consumers.shard.views import ShardView
@@ -69,9 +69,9 @@ def replay_file(
         What the models are called instead, the first one first.
     """
     from consumers.base.errors import ConfigError
-    from consumers.feed import LateLabels, field_of, parse_delay, timestamp_ms
-    from consumers.files import format_of
-    from consumers.replay import late_labels
+    from consumers.offline.evaluate import late_labels
+    from consumers.offline.feed import LateLabels, field_of, parse_delay, timestamp_ms
+    from consumers.offline.files import format_of
 
     _check_outputs(asked)
     delay = None if asked.delay is None else parse_delay(asked.delay)
@@ -111,7 +111,7 @@ def replay_file(
 
 def _check_outputs(asked: Asked) -> None:
     if asked.picture is not None:
-        from consumers.plot import check
+        from consumers.offline.plot import check
 
         check(asked.picture)
     if asked.report is not None:
@@ -122,7 +122,7 @@ def _check_outputs(asked: Asked) -> None:
 
 def _write_outputs(asked: Asked, told: dict[str, Any], run: _Run) -> None:
     if asked.picture is not None:
-        from consumers.plot import draw
+        from consumers.offline.plot import draw
 
         draw(asked.picture, run.points, _title(run.shard.view(), asked.file.name))
     if asked.report is not None:
@@ -146,12 +146,12 @@ class _Feed:
     labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
-        from consumers.files import read_records
+        from consumers.offline.files import read_records
 
         return islice(read_records(self.file, self.kinds), self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
-        from consumers.feed import timed
+        from consumers.offline.feed import timed
 
         # From 0 on, not from now: the same file gives the same bits at any time.
         return timed(
@@ -167,8 +167,8 @@ class _Feed:
 def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
     """The empty shard, its features inferred from the first observations where not declared."""
     from consumers.config.sample import SAMPLE_SIZE
+    from consumers.offline.evaluate import file_shard
     from consumers.recovery import schema_from
-    from consumers.replay import file_shard
 
     schema = config.declared_schema
     if schema is None:
@@ -189,9 +189,9 @@ class _Run:
 
     def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
         """Process all of it; what there is to tell."""
-        from consumers import plot
         from consumers.compiled import compile_kernels
-        from consumers.replay import batches, report
+        from consumers.offline import plot
+        from consumers.offline.evaluate import batches, report
 
         config, shard = self.config, self.shard
         compile_kernels(config, say)
@@ -211,7 +211,7 @@ class _Run:
                 config.commit.max_bytes,
             )
             for batch in cut:
-                # The clock of a file is its newest record, as in consumers.replay.
+                # The clock of a file is its newest record, as in consumers.offline.evaluate.
                 drift = shard.drift_change  # only of the first is there anything to say
                 outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
                 _note(details, outcome)

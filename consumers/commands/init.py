@@ -67,7 +67,7 @@ def init(
     from consumers.config.load import parse
     from consumers.config.propose import choose, service_name, toml
     from consumers.config.sample import infer
-    from consumers.files import format_of
+    from consumers.offline.files import format_of
 
     if label and labels:
         raise ConfigError("--label and --labels exclude each other: the label comes one way")
@@ -144,7 +144,7 @@ def _stem(file: Path) -> str:
 
 def _of_file(file: Path) -> Records:
     from consumers.config.sample import SAMPLE_SIZE
-    from consumers.files import read_records
+    from consumers.offline.files import read_records
 
     records = list(islice(read_records(file), SAMPLE_SIZE))
     if not records:
@@ -281,7 +281,7 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
 
 def _times(records: Records, name: str) -> list[int] | None:
     """The times in a field, sorted; None unless every record has one."""
-    from consumers.feed import timestamp_ms
+    from consumers.offline.feed import timestamp_ms
 
     try:
         times = sorted(timestamp_ms(record.get(name)) for record in records)

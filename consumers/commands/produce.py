@@ -21,7 +21,7 @@ from consumers.commands.transport import ConfigOption, TransportOption, open_cho
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config.sections import Input
-    from consumers.feed import LateLabels
+    from consumers.offline.feed import LateLabels
     from consumers.transports.protocol import Log
 
 __all__ = ["make_topics", "produce", "send", "survey"]
@@ -100,8 +100,8 @@ def produce(
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
     """
     from consumers.base.errors import ConfigError
-    from consumers.feed import parse_delay
-    from consumers.files import format_of
+    from consumers.offline.feed import parse_delay
+    from consumers.offline.files import format_of
 
     if rate is not None and not 0 < rate < 1e9:
         raise ConfigError(f"expected --rate above 0, got {rate:g}")
@@ -145,7 +145,7 @@ class Feed:
 
     def records(self) -> Iterator[dict[str, object]]:
         """The records as they lie."""
-        from consumers.files import read_records
+        from consumers.offline.files import read_records
 
         return read_records(self.file, self.kinds)
 
@@ -175,7 +175,7 @@ def survey(
         No records, none with a label, a time or an id that is none; it names `origin`.
     """
     from consumers.base.errors import ConfigError
-    from consumers.feed import field_of, id_of, timestamp_ms
+    from consumers.offline.feed import field_of, id_of, timestamp_ms
 
     found = Survey()
     latest = 0
@@ -215,7 +215,14 @@ def write(
 
     `kind`: what the records of the file are, in the singular.
     """
-    from consumers.feed import due_seconds, field_of, step_ms, timed, timestamp_ms, trailing_labels
+    from consumers.offline.feed import (
+        due_seconds,
+        field_of,
+        step_ms,
+        timed,
+        timestamp_ms,
+        trailing_labels,
+    )
 
     records: Iterable[Mapping[str, object]] = feed.records()
     if not found.in_order and feed.time_field is not None:
@@ -313,7 +320,7 @@ def _late_labels(
     topic: str, label_topic: str | None, label: str | None, delay: int | timedelta
 ) -> LateLabels | None:
     from consumers.base.errors import ConfigError
-    from consumers.feed import LateLabels
+    from consumers.offline.feed import LateLabels
 
     if label_topic is None and label is None and not delay:
         return None

@@ -50,8 +50,8 @@ def promote(
       headwater promote visits.toml tree --reason "e-value 35" --yes
     """
     from consumers.base.errors import ConfigError
+    from consumers.offline.evaluate import standings
     from consumers.recovery import rebuild
-    from consumers.replay import standings
     from consumers.roster import named
 
     if yes and name is None:

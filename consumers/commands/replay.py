@@ -182,8 +182,8 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
     from consumers.commands.transport import open_chosen
     from consumers.compiled import compile_kernels
     from consumers.history import cut_out
+    from consumers.offline.evaluate import report
     from consumers.recovery import rebuild
-    from consumers.replay import report
 
     check_shard(config, shard)
     _, log = open_chosen(None, path, existing=True)

@@ -42,7 +42,7 @@ def _print(what: RenderableType) -> None:
 
 
 def renderable(told: Mapping[str, Any]) -> RenderableType:
-    """The report of `consumers.replay.report`, as rich can print it."""
+    """The report of `consumers.offline.evaluate.report`, as rich can print it."""
     scores = told["scores"]
     parts: list[RenderableType] = [_head(told)]
     if scores["all"]["scored"] > 0:

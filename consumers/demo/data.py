@@ -87,8 +87,8 @@ def from_file(path: Path, label: str | None) -> Feed:
         It cannot be read or is empty; no label was named, or one that the first records lack or
         that cannot be learned.
     """
-    from consumers.feed import field_of
-    from consumers.files import read_records
+    from consumers.offline.feed import field_of
+    from consumers.offline.files import read_records
 
     sample = list(islice(read_records(path), SAMPLE_SIZE))
     if not sample:

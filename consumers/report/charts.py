@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from consumers import plot
-from consumers.plot import Point
+from consumers.offline import plot
+from consumers.offline.plot import Point
 
 __all__ = ["accuracies", "accuracy", "calibration", "differences", "evidence", "log_loss"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from consumers.base.errors import ConfigError
-from consumers.plot import Point
+from consumers.offline.plot import Point
 from consumers.report import charts
 from consumers.report.style import STYLE
 from stream.decision.risk import named
@@ -78,7 +78,7 @@ def report_page(told: Mapping[str, Any], points: Sequence[Point]) -> str:
     Parameters
     ----------
     told
-        Of `consumers.replay.report`, and the source.
+        Of `consumers.offline.evaluate.report`, and the source.
     points
         Of the curves, in order, one at least.
     """

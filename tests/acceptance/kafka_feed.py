@@ -20,7 +20,7 @@ from uuid import uuid4
 from kafka import KafkaConsumer, TopicPartition
 
 from consumers.base.records import Outgoing
-from consumers.feed import LateLabels, timed
+from consumers.offline.feed import LateLabels, timed
 from consumers.transports import open_log
 from tests.waiting import PATIENCE
 

@@ -15,8 +15,8 @@ from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.commands.run import make_own_topics
 from consumers.config import load
-from consumers.files import read_records
-from consumers.plot import Point, draw
+from consumers.offline.files import read_records
+from consumers.offline.plot import Point, draw
 from consumers.recovery import rebuild, sources
 from consumers.runner import Runner
 from consumers.snapshots.store import SnapshotStore
@@ -383,7 +383,7 @@ def test_a_curve_without_matplotlib_says_what_to_install(
     pages, config, monkeypatch, capsys
 ) -> None:
     """Before any work is done."""
-    monkeypatch.setattr("consumers.plot.find_spec", lambda _: None)
+    monkeypatch.setattr("consumers.offline.plot.find_spec", lambda _: None)
 
     assert main(["replay", config(), str(pages), "--label", "y", "--plot", "x.png"]) == 2
     assert capsys.readouterr().err.count("pip install matplotlib\n") == 1
