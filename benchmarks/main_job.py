@@ -28,11 +28,11 @@ from benchmarks.bare_copy import bare_copy, copy_by_batches
 from benchmarks.hand_rolled import Measured, hand_rolled
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
-from consumers.compiled import compile_kernels
 from consumers.config import Config, parse
 from consumers.offline.feed import LateLabels, timed
 from consumers.offline.files import read_records
-from consumers.runner import Runner
+from consumers.service.runner import Runner
+from consumers.service.warm_up import compile_kernels
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 

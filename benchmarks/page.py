@@ -32,9 +32,9 @@ import numpy as np
 
 from consumers.base.records import Outgoing
 from consumers.commands.run import make_own_topics, served
-from consumers.compiled import compile_kernels
 from consumers.config import Config, parse
-from consumers.runner import Runner
+from consumers.service.runner import Runner
+from consumers.service.warm_up import compile_kernels
 from consumers.transports import open_log
 
 PAGES = 100

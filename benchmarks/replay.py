@@ -26,7 +26,7 @@ from kafka import KafkaConsumer, TopicPartition
 from benchmarks.main_job import configuration, fill, headwater
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
 from tests.kafka.broker import running_broker
 

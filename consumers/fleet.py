@@ -15,8 +15,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.config import Config
-from consumers.inputs import Decision
-from consumers.runner import Runner
+from consumers.service.inputs import Decision
+from consumers.service.runner import Runner
 from consumers.telemetry.families import united
 from consumers.transports.protocol import Log
 from consumers.web.app import Health

@@ -18,8 +18,8 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.base.errors import FencedError
 from consumers.config import Config
 from consumers.fleet import Union, worst
-from consumers.inputs import Decision
-from consumers.runner import Runner
+from consumers.service.inputs import Decision
+from consumers.service.runner import Runner
 from consumers.standby import Follower, Standby
 from consumers.transports.protocol import Log, Member
 from consumers.web.app import Health

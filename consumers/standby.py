@@ -20,8 +20,8 @@ from typing import NamedTuple
 from consumers.base.errors import DivergedError, HeadwaterError
 from consumers.base.records import Partition
 from consumers.config import Config
-from consumers.history import Course, Live, Sources, course, replay
-from consumers.recovery import DIVERGED, load, sources
+from consumers.service.recovery import DIVERGED, load, sources
+from consumers.service.replay import Course, Live, Sources, course, replay
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log
 

@@ -18,9 +18,9 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.config.units import utc_text
-from consumers.history import Live, Progress, Sources, course, pass_over, steps
 from consumers.journal import Entry, Identity, Journaled, Reset
-from consumers.recovery import rebuild, say_again
+from consumers.service.recovery import rebuild, say_again
+from consumers.service.replay import Live, Progress, Sources, course, pass_over, steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
 from consumers.snapshots.locate import entries

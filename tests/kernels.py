@@ -11,8 +11,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-from consumers.compiled import compile_kernels
 from consumers.config import parse
+from consumers.service.warm_up import compile_kernels
 from stream.checks import yield_laws
 from stream.checks.__main__ import shipped
 

@@ -21,9 +21,8 @@ errors schema parameters text rows block state stored explain stats predictions 
 preprocessing decision join drift evaluate compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-base config checksum codecs shard journal transports compiled snapshots history traces
-roster partitioning inputs recovery travel poison trial commit telemetry web runner fleet standby
-ownership offline report demo commands cli __main__
+base config checksum codecs shard journal transports snapshots telemetry web service travel fleet
+standby ownership offline report demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
@@ -138,7 +137,10 @@ def test_the_order_of_rooms_would_be_noticed() -> None:
     assert misplaced("stream", "base", "stream.bayes.GaussianNB") == "bayes comes below base"
     assert misplaced("stream", "join", "consumers.base.errors") == "stream never imports consumers"
     assert misplaced("consumers", "shard", "stream.join.join.LabelJoin") is None
-    assert misplaced("consumers", "shard", "consumers.runner.run") == "runner comes below shard"
+    assert (
+        misplaced("consumers", "shard", "consumers.service.runner.run")
+        == "service comes below shard"
+    )
     assert "relative" in str(misplaced("stream", "base", "..block.Block"))
     assert "no room" in str(misplaced("stream", "base", "stream.GaussianNB"))
 

@@ -168,10 +168,10 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
     """Whether the journal is of this very service, and empty only if it has never run."""
     from consumers.base.records import Partition
-    from consumers.recovery import inputs_of
+    from consumers.service.first_start import check_first_start
+    from consumers.service.recovery import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
-    from consumers.traces import check_first_start
 
     for number in range(config.scale.shards):
         partition = Partition(config.journal_topic, number)
@@ -198,8 +198,8 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
 
 def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
     """Whether the service has run, where its log or an input is not there."""
+    from consumers.service.first_start import check_snapshots
     from consumers.snapshots.store import open_store
-    from consumers.traces import check_snapshots
 
     for number in numbers:
         try:
@@ -212,7 +212,7 @@ def _check_inputs(
     log: Log, inputs: Sequence[Partition], origin: Origin, store: SnapshotStore, report: Report
 ) -> None:
     """Whether the inputs are the logs that were consumed."""
-    from consumers.inputs import begin_again, consumed, differences
+    from consumers.service.inputs import begin_again, consumed, differences
 
     known = consumed(origin, store)
     try:
@@ -265,7 +265,7 @@ def _check_http(config: Config, report: Report) -> None:
 
 
 def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
-    from consumers.partitioning import objections
+    from consumers.service.partitioning import objections
     from consumers.transports import open_log
 
     url = config.input.transport

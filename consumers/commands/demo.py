@@ -167,9 +167,9 @@ def perform(
         The feed or the service failed.
     """
     from consumers.commands.run import make_own_topics, served, stopping
-    from consumers.compiled import compile_kernels
     from consumers.demo.picture import Watch
-    from consumers.runner import Runner
+    from consumers.service.runner import Runner
+    from consumers.service.warm_up import compile_kernels
     from consumers.transports import open_log
 
     config, stop = plan.config, threading.Event()

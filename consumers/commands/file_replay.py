@@ -168,7 +168,7 @@ def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]])
     """The empty shard, its features inferred from the first observations where not declared."""
     from consumers.config.sample import SAMPLE_SIZE
     from consumers.offline.evaluate import file_shard
-    from consumers.recovery import schema_from
+    from consumers.service.recovery import schema_from
 
     schema = config.declared_schema
     if schema is None:
@@ -189,9 +189,9 @@ class _Run:
 
     def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
         """Process all of it; what there is to tell."""
-        from consumers.compiled import compile_kernels
         from consumers.offline import plot
         from consumers.offline.evaluate import batches, report
+        from consumers.service.warm_up import compile_kernels
 
         config, shard = self.config, self.shard
         compile_kernels(config, say)

@@ -14,7 +14,7 @@ from consumers.commands.meter import metered
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.history import Live, Progress, Sources
+    from consumers.service.replay import Live, Progress, Sources
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
@@ -59,8 +59,8 @@ class Past:
 def past(path: Path, shard: int) -> Iterator[Past]:
     """Open them; a bar shows a replay of more than a second."""
     from consumers.commands.transport import open_chosen
-    from consumers.compiled import compile_kernels
     from consumers.config import load
+    from consumers.service.warm_up import compile_kernels
     from consumers.snapshots.store import open_store
 
     config = load(path)
@@ -85,9 +85,9 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     from consumers.base.errors import ConfigError
     from consumers.base.records import Partition
     from consumers.commands.transport import check_topics
-    from consumers.recovery import inputs_of, sources
+    from consumers.service.first_start import check_first_start, check_snapshots
+    from consumers.service.recovery import inputs_of, sources
     from consumers.snapshots.store import open_store
-    from consumers.traces import check_first_start, check_snapshots
 
     there = log.describe(config.topics.values())
     topics = {topic: about.partitions for topic, about in there.items()}
@@ -112,7 +112,7 @@ def write_snapshot(of: Past, live: Live) -> str:
     Whoever calls this has fenced the service.
     """
     from consumers.base.errors import SnapshotError, SnapshotsHeldError
-    from consumers.recovery import about_of
+    from consumers.service.recovery import about_of
     from consumers.snapshots.format import name_of
 
     if unsaved := live.shard.unsaved:

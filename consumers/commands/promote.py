@@ -18,7 +18,7 @@ from consumers.commands.past import (
 )
 
 if TYPE_CHECKING:
-    from consumers.history import Live
+    from consumers.service.replay import Live
 
 __all__ = ["promote"]
 
@@ -51,8 +51,8 @@ def promote(
     """
     from consumers.base.errors import ConfigError
     from consumers.offline.evaluate import standings
-    from consumers.recovery import rebuild
-    from consumers.roster import named
+    from consumers.service.promotion import named
+    from consumers.service.recovery import rebuild
 
     if yes and name is None:
         raise ConfigError("--yes needs the NAME of the one to promote")
@@ -82,9 +82,9 @@ def promote(
 
 def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, follow it to its end, and change over there."""
-    from consumers.history import course, replay
-    from consumers.recovery import say_again
-    from consumers.roster import promote as journaled
+    from consumers.service.promotion import promote as journaled
+    from consumers.service.recovery import say_again
+    from consumers.service.replay import course, replay
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)

@@ -16,7 +16,7 @@ import typer
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.fleet import Serving
-    from consumers.inputs import Decision
+    from consumers.service.inputs import Decision
     from consumers.transports.protocol import Log
 
 __all__ = ["make_own_topics", "run", "served", "stopping"]
@@ -95,11 +95,11 @@ def _serve(
     new_journal: bool,
     decision: Decision | None,
 ) -> None:
-    from consumers.compiled import CompilationStopped, compile_kernels
     from consumers.config import load
     from consumers.fleet import Fleet, Starting
     from consumers.ownership import Shared
-    from consumers.partitioning import check_partitioning
+    from consumers.service.partitioning import check_partitioning
+    from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build
     from consumers.telemetry.log import configure
     from consumers.transports import open_log
@@ -208,8 +208,8 @@ def _check_topics(
 
 
 def _check_snapshots(config: Config, numbers: Sequence[int]) -> None:
+    from consumers.service.first_start import check_snapshots
     from consumers.snapshots.store import open_store
-    from consumers.traces import check_snapshots
 
     for number in numbers:
         check_snapshots(config, number, open_store(config, number))
@@ -224,9 +224,9 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     ConfigError
         It is of another configuration, or lost.
     """
-    from consumers.recovery import identity_in, sources
+    from consumers.service.first_start import check_first_start
+    from consumers.service.recovery import identity_in, sources
     from consumers.snapshots.store import open_store
-    from consumers.traces import check_first_start
 
     found, store = sources(config, transport, shard), open_store(config, shard)
     journal = found.journal

@@ -171,7 +171,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
     """The snapshots, asked what a start asks; and why they could not be, None where they were."""
     from consumers.base.errors import HeadwaterError
     from consumers.commands.transport import is_absent
-    from consumers.recovery import refusals
+    from consumers.service.recovery import refusals
     from consumers.snapshots.store import open_store
     from consumers.transports import open_log
 

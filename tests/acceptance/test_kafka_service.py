@@ -18,7 +18,7 @@ from river import evaluate, metrics
 
 from consumers.base.records import Outgoing
 from consumers.config import load
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from stream import GaussianNB

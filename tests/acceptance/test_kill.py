@@ -18,9 +18,9 @@ import pytest
 from consumers import journal
 from consumers.base.records import Partition
 from consumers.config import load
-from consumers.history import Live
 from consumers.journal import Entry
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
+from consumers.service.replay import Live
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from consumers.transports.protocol import Log

@@ -13,7 +13,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.commands.check import check
 from consumers.commands.run import run
 from consumers.config import load
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.topics import remake
 

@@ -17,8 +17,8 @@ from consumers.commands.run import make_own_topics
 from consumers.config import load
 from consumers.offline.files import read_records
 from consumers.offline.plot import Point, draw
-from consumers.recovery import rebuild, sources
-from consumers.runner import Runner
+from consumers.service.recovery import rebuild, sources
+from consumers.service.runner import Runner
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from stream import GaussianNB

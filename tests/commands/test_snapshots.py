@@ -12,7 +12,7 @@ import pytest
 
 from consumers.cli import main
 from consumers.config import load
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log

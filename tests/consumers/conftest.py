@@ -11,9 +11,9 @@ import pytest
 
 from consumers.base.records import Partition, Record
 from consumers.config import Config
-from consumers.history import Live
-from consumers.recovery import rebuild, sources
-from consumers.runner import Listener, Runner
+from consumers.service.recovery import rebuild, sources
+from consumers.service.replay import Live
+from consumers.service.runner import Listener, Runner
 from consumers.shard.views import ShardView
 from consumers.transports import open_log
 from consumers.transports.protocol import Log

@@ -16,8 +16,8 @@ from typing import Any
 
 from river.naive_bayes import GaussianNB
 
-from consumers import trial
 from consumers.cli import main
+from consumers.service import trial
 
 DEADLY = 666.0
 BY = os.environ.get("DEADLY_BY", "SIGKILL")

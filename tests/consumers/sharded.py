@@ -14,7 +14,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.config import Config
 from consumers.config.load import parse
 from consumers.fleet import Fleet
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
 from tests.consumers.feeds import NOW, config_text, phishing
 

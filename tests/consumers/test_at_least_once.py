@@ -12,8 +12,8 @@ from consumers.base.records import Outgoing
 from consumers.commands.past import Past
 from consumers.commands.promote import _promote
 from consumers.commands.rollback import _cut
-from consumers.recovery import sources
-from consumers.runner import CUT_BYTES, Runner
+from consumers.service.recovery import sources
+from consumers.service.runner import CUT_BYTES, Runner
 from consumers.snapshots.store import open_store
 from consumers.travel import moment, rebuild_at
 from tests.consumers.feeds import fill, phishing

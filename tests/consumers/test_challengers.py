@@ -12,8 +12,8 @@ import pytest
 from consumers import journal
 from consumers.base.errors import ConfigError, FencedError
 from consumers.journal import Roster
-from consumers.recovery import rebuild, sources
-from consumers.roster import promote
+from consumers.service.promotion import promote
+from consumers.service.recovery import rebuild, sources
 from consumers.shard.challengers import Lineup
 from consumers.snapshots.store import SnapshotStore
 from consumers.telemetry.prometheus import ShardCollector

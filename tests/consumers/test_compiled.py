@@ -9,8 +9,8 @@ from pathlib import Path
 from numba import njit
 from numba.core.event import install_listener
 
-from consumers.compiled import _Once, compile_kernels
 from consumers.config import parse
+from consumers.service.warm_up import _Once, compile_kernels
 from tests.waiting import PATIENCE
 
 CONFIG = """
@@ -27,7 +27,7 @@ type = "GaussianNB"
 AGAIN = """
 import sys
 from pathlib import Path
-from consumers.compiled import compile_kernels
+from consumers.service.warm_up import compile_kernels
 from consumers.config import parse
 
 compile_kernels(parse(sys.argv[1], directory=Path()), print)

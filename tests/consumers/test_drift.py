@@ -13,7 +13,7 @@ from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.journal import Entry
-from consumers.recovery import sources
+from consumers.service.recovery import sources
 from consumers.shard.assembly import watched
 from consumers.shard.challengers import Lineup
 from consumers.snapshots.format import from_bytes, to_bytes

@@ -8,9 +8,10 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from consumers import journal, recovery
+from consumers import journal
 from consumers.base.records import Outgoing
 from consumers.journal import Identity
+from consumers.service import recovery
 from consumers.snapshots.format import from_bytes
 from consumers.snapshots.locate import mark_of
 from stream import GaussianNB

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumers import recovery
 from consumers.config.learner import Model
+from consumers.service import recovery
 from consumers.shard.models import build
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from consumers import history, journal
+from consumers import journal
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import Identity
-from consumers.recovery import recover, sources
+from consumers.service import replay as history
+from consumers.service.recovery import recover, sources
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, fill, phishing
 from tests.consumers.test_recovery import recovered, store_of

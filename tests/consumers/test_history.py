@@ -6,8 +6,8 @@ from inspect import GEN_CLOSED, getgeneratorstate
 
 import pytest
 
-from consumers import history
-from consumers.recovery import rebuild, sources
+from consumers.service import replay as history
+from consumers.service.recovery import rebuild, sources
 
 
 @pytest.mark.parametrize("window", [1, 70, 10**6])

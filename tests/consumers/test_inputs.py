@@ -10,13 +10,14 @@ from collections import Counter
 import msgspec
 import pytest
 
-from consumers import inputs, journal, recovery
+from consumers import journal
 from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Outgoing, Partition
-from consumers.inputs import Watch
 from consumers.journal import Entry, Inputs
-from consumers.recovery import recover, sources
-from consumers.runner import Runner
+from consumers.service import inputs, recovery
+from consumers.service.inputs import Watch
+from consumers.service.recovery import recover, sources
+from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from consumers.standby import Follower
@@ -349,7 +350,7 @@ def test_model_is_kept_where_the_log_fails_while_nothing_is_in_hand(running, mon
     def lost(self, positions):
         raise TransportError("the coordinator is away")
 
-    monkeypatch.setattr("consumers.runner.CONFIRM_SECONDS", 0.0)
+    monkeypatch.setattr("consumers.service.runner.CONFIRM_SECONDS", 0.0)
     monkeypatch.setattr("consumers.transports.memory.MemoryOwner.confirm", lost)
     running.until(lambda: len(service.snapshots()) == 1)
     monkeypatch.undo()
@@ -414,7 +415,9 @@ def test_shards_do_not_read_partitions_where_labels_would_miss_them(sharded, mon
     """One line, a metric, not ready; and read once both topics have as many."""
     monkeypatch.setattr(inputs, "OBJECT_SECONDS", 0.2)
     service, warned = sharded, []
-    monkeypatch.setattr("consumers.runner.log.warning", lambda line, *of: warned.append(line % of))
+    monkeypatch.setattr(
+        "consumers.service.runner.log.warning", lambda line, *of: warned.append(line % of)
+    )
     ran = Running(service, more=SHARDED)
     ran.until(lambda: ran.runner.health().state == "live")
     widen(service.log, "obs", 4)

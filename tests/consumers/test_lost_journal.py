@@ -11,11 +11,11 @@ from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import Identity
-from consumers.recovery import identity_in, inputs_of
-from consumers.runner import Runner
+from consumers.service.first_start import traces
+from consumers.service.recovery import identity_in, inputs_of
+from consumers.service.runner import Runner
 from consumers.snapshots.locate import mark_of
 from consumers.snapshots.store import open_store
-from consumers.traces import traces
 from tests.consumers.feeds import fill, phishing
 
 RENAMED = '[journal]\ntopic = "other-journal"\n'

@@ -15,8 +15,8 @@ from consumers import ownership
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Partition
 from consumers.ownership import Shared
-from consumers.recovery import sources
-from consumers.runner import Runner
+from consumers.service.recovery import sources
+from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.feeds import config as configured
 from tests.consumers.feeds import feed, fill, phishing

@@ -15,12 +15,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from consumers import journal, runner
+from consumers import journal
 from consumers.base.records import Outgoing, Partition
-from consumers.poison import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
+from consumers.service import runner
+from consumers.service.crash_guard import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
+from consumers.service.trial import _cut
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
-from consumers.trial import _cut
 from stream import GaussianNB
 from stream.schema import Schema
 from tests.consumers.deadly import DEADLY

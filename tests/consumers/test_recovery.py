@@ -8,12 +8,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from consumers import history, journal, recovery
+from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.journal import Entry, Identity
-from consumers.recovery import recover, sources
+from consumers.service import recovery
+from consumers.service import replay as history
+from consumers.service.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.conftest import FEATURES

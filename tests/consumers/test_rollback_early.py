@@ -9,7 +9,7 @@ from random import Random
 from consumers import journal
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import Entry
-from consumers.recovery import sources
+from consumers.service.recovery import sources
 from consumers.travel import roll_back
 from tests.consumers.conftest import FEATURES, MakeService, Service
 from tests.consumers.feeds import NOW, batch, fill

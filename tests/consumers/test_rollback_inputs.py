@@ -13,12 +13,12 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from consumers import inputs
 from consumers.base.errors import InputChangedError
 from consumers.commands.past import Past, write_snapshot
-from consumers.history import Live
 from consumers.journal import Range
-from consumers.recovery import rebuild, sources
+from consumers.service import inputs
+from consumers.service.recovery import rebuild, sources
+from consumers.service.replay import Live
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore, open_store

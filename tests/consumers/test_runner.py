@@ -11,11 +11,11 @@ import time
 import numpy as np
 import pytest
 
-from consumers import runner
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
-from consumers.recovery import sources
+from consumers.service import runner
+from consumers.service.recovery import sources
 from stream import GaussianNB
 from stream.evaluate.progressive import progressive
 from tests.consumers.feeds import NOW, config_text, feed, fill, phishing

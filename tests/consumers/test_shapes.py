@@ -13,8 +13,8 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing
 from consumers.config import Config
 from consumers.journal import Entry
-from consumers.recovery import sources
-from consumers.runner import Runner
+from consumers.service.recovery import sources
+from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
 from consumers.travel import audit
 from tests.consumers.feeds import feed, fill, phishing

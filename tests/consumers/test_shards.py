@@ -13,8 +13,8 @@ from consumers.base.errors import ConfigError, FencedError
 from consumers.base.records import Outgoing, Partition
 from consumers.config.load import parse
 from consumers.fleet import Fleet
-from consumers.partitioning import check_partitioning, objections
-from consumers.recovery import rebuild, sources
+from consumers.service.partitioning import check_partitioning, objections
+from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
 from consumers.transports.placement import murmur2
 from tests.consumers.feeds import NOW, config_text, phishing
@@ -114,7 +114,7 @@ def test_metrics_of_shards_are_one_page(log, tmp_path) -> None:
 
 def test_a_fenced_shard_stops_the_others(log, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends with what the shard ended with."""
-    from consumers.runner import Runner
+    from consumers.service.runner import Runner
 
     def fenced(self) -> None:
         if self._shard == 1:

@@ -13,7 +13,7 @@ import pytest
 
 from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config import Config, parse
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.snapshots.format import name_of
 from consumers.snapshots.places import Remote
 from consumers.snapshots.store import CopyError, SnapshotStore, SnapshotWriter, open_store

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import SnapshotError
-from consumers.recovery import recover, sources
+from consumers.service.recovery import recover, sources
 from consumers.snapshots import places
 from consumers.snapshots.format import from_bytes, name_of
 from consumers.snapshots.store import SnapshotStore

@@ -13,9 +13,9 @@ import pytest
 from consumers import journal
 from consumers.base.errors import DivergedError
 from consumers.base.records import Partition
-from consumers.history import Live
 from consumers.journal import Entry
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
+from consumers.service.replay import Live
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.state import State
 from tests.consumers.conftest import MakeService, Service

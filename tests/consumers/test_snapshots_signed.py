@@ -12,7 +12,7 @@ import pytest
 
 from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config import Config, parse
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.snapshots.exported import load_model
 from consumers.snapshots.format import from_bytes, name_of, to_bytes
 from consumers.snapshots.places import Remote

@@ -13,8 +13,8 @@ import pytest
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
-from consumers.recovery import recover, sources
-from consumers.runner import Runner
+from consumers.service.recovery import recover, sources
+from consumers.service.runner import Runner
 from consumers.snapshots import origin
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import identity_in

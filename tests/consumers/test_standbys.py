@@ -10,9 +10,9 @@ import pytest
 
 from consumers import standby
 from consumers.base.errors import TransportError
-from consumers.history import course, replay
-from consumers.recovery import load, sources
-from consumers.runner import Runner
+from consumers.service.recovery import load, sources
+from consumers.service.replay import course, replay
+from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
 from consumers.standby import Follower, Standby
 from consumers.transports import open_log

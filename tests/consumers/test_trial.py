@@ -13,16 +13,16 @@ import msgspec
 import pytest
 from pydantic import ValidationError
 
-from consumers import trial
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.history import Live
 from consumers.journal import Identity
-from consumers.poison import Fate
-from consumers.recovery import sources
+from consumers.service import trial
+from consumers.service.crash_guard import Fate
+from consumers.service.recovery import sources
+from consumers.service.replay import Live
+from consumers.service.trial import NOT_HANDED, Trials, _cause, _load, handed
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
-from consumers.trial import NOT_HANDED, Trials, _cause, _load, handed
 from tests.config.every_key import SECRETS, VARIANTS, every_key, keys, place, shown, toml, written
 from tests.consumers.deadly import TRIAL
 from tests.consumers.feeds import NOW, fill, phishing

@@ -12,8 +12,8 @@ from random import Random
 
 from consumers.base.records import Outgoing, Partition
 from consumers.config import Config, load
-from consumers.recovery import sources
-from consumers.runner import Runner
+from consumers.service.recovery import sources
+from consumers.service.runner import Runner
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
 from consumers.travel import moment, rebuild_at, roll_back

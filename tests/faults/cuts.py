@@ -14,10 +14,11 @@ from uuid import uuid4
 
 import numpy as np
 
-from consumers import history, runner
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing, record_bytes
 from consumers.journal import Merge
+from consumers.service import replay as history
+from consumers.service import runner
 from tests.consumers import feeds
 from tests.consumers.conftest import Service
 

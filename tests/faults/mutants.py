@@ -26,14 +26,14 @@ class Mutant(NamedTuple):
 
 OWNER = "consumers/transports/kafka/owner.py"
 OPTIONS = "consumers/transports/kafka/options.py"
-HISTORY = "consumers/history.py"
+HISTORY = "consumers/service/replay.py"
 JOURNAL = "consumers/journal.py"
 LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
 RECOVERED = "tests/consumers/test_recovery.py"
-INPUTS = "consumers/inputs.py"
-POISON = "consumers/poison.py"
+INPUTS = "consumers/service/inputs.py"
+POISON = "consumers/service/crash_guard.py"
 OUTCOME = "consumers/shard/outcome.py"
 INPUTS_TESTS = "tests/consumers/test_inputs.py"
 POISON_TESTS = "tests/consumers/test_poison.py"
@@ -164,7 +164,7 @@ MUTANTS = (
     ),
     Mutant(
         "an owner that lost sight of the log asks before it takes the shard again",
-        "consumers/runner.py",
+        "consumers/service/runner.py",
         "        if self._owner is not None and self._owner.overtaken():\n",
         "        if False:\n",
         (
@@ -238,14 +238,14 @@ MUTANTS = (
     ),
     Mutant(
         "a state is the one the journal says was saved",
-        "consumers/history.py",
+        "consumers/service/replay.py",
         "live.loaded[0] == saved[0] and live.loaded != saved",
         "live.loaded[0] == saved[0] and False",
         (f"{FORGED}::test_what_no_prediction_shows_is_told_by_the_journal",),
     ),
     Mutant(
         "a snapshot that does not replay costs time only",
-        "consumers/recovery.py",
+        "consumers/service/recovery.py",
         "            except DIVERGED as error:\n",
         "            except ZeroDivisionError as error:\n",
         (f"{FORGED}::test_older_snapshot_is_taken_where_the_newest_does_not_replay",),
@@ -358,7 +358,8 @@ MUTANTS = (
         "a rollback forgets what the span refused",
         "consumers/travel.py",
         "        pass_over(entry, live, cut=True)  # as a replay of this journal does\n",
-        "        __import__('consumers.history').history.move(entry, live.shard.positions)\n",
+        "        __import__('consumers.service.replay', fromlist=['move']).move(\n"
+        "            entry, live.shard.positions)\n",
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),
     Mutant(

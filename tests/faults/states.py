@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from consumers.config import load
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log

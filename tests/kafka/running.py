@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from consumers.config import load
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.waiting import PATIENCE, until
 

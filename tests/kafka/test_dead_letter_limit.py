@@ -11,7 +11,7 @@ from kafka.admin import NewTopic
 
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
-from consumers.runner import CUT_BYTES, Runner
+from consumers.service.runner import CUT_BYTES, Runner
 from consumers.transports import open_log
 
 pytestmark = pytest.mark.kafka

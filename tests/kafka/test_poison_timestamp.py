@@ -15,7 +15,7 @@ from kafka.errors import KafkaError
 from consumers.base.records import Outgoing, Partition
 from consumers.commands.check import check
 from consumers.config import load
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log
 from tests.kafka.running import Running

@@ -12,8 +12,8 @@ from kafka import KafkaAdminClient, TopicPartition
 
 from consumers.base.errors import TransportError
 from consumers.config import parse
-from consumers.recovery import rebuild, sources
-from consumers.runner import Runner
+from consumers.service.recovery import rebuild, sources
+from consumers.service.runner import Runner
 from consumers.transports import open_log
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import config_text, feed, phishing

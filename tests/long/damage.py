@@ -24,7 +24,7 @@ from uuid import uuid4
 import msgspec
 
 from consumers.base.errors import SnapshotError
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.snapshots import places
 from consumers.snapshots.format import START, from_bytes, header_size
 from consumers.snapshots.store import SnapshotStore

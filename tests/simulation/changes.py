@@ -25,10 +25,10 @@ from unittest.mock import patch
 
 from kafka import TopicPartition
 
-from consumers import runner
 from consumers.base.errors import ConfigError, FencedError, TransportError
-from consumers.poison import Fate
-from consumers.recovery import rebuild, sources
+from consumers.service import runner
+from consumers.service.crash_guard import Fate
+from consumers.service.recovery import rebuild, sources
 from consumers.shard.shard import Shard
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka.log import KafkaLog

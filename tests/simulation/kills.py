@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from consumers.base.records import Partition
-from consumers.poison import STARTS, CrashGuard, Fate
+from consumers.service.crash_guard import STARTS, CrashGuard, Fate
 
 __all__ = ["OLD_NOTE", "Life", "life", "wrong"]
 

@@ -22,7 +22,7 @@ from consumers.commands import promote as promotions
 from consumers.commands import rollback as rollbacks
 from consumers.commands.past import Past
 from consumers.journal import Identity
-from consumers.recovery import rebuild, sources
+from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka.log import KafkaLog
 from consumers.travel import cut_from, moment, rebuild_at

@@ -10,8 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
-from consumers import journal, poison, recovery
-from consumers.poison import CrashGuard
+from consumers import journal
+from consumers.service import crash_guard as poison
+from consumers.service import recovery
+from consumers.service.crash_guard import CrashGuard
 from tests.simulation.changes import ChangingWorld, undisturbed, wrong
 
 SEEDS = 16

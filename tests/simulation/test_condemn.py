@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
-from consumers import poison
-from consumers.poison import CrashGuard
+from consumers.service import crash_guard as poison
+from consumers.service.crash_guard import CrashGuard
 from tests.simulation.kills import life, wrong
 
 SEEDS = 4_000

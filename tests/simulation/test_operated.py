@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from consumers import recovery, travel
+from consumers import travel
 from consumers.base.records import Partition
-from consumers.history import move
 from consumers.journal import Entry
+from consumers.service import recovery
+from consumers.service.replay import move
 from tests.simulation.operated import Operated
 
 SEEDS = 30

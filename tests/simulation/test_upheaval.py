@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from consumers import inputs
-from consumers.inputs import Watch
+from consumers.service import inputs
+from consumers.service.inputs import Watch
 from tests.simulation.upheaval import CHANGES, RESTLESS, Upheaval
 
 SEEDS = 40

@@ -26,9 +26,9 @@ from kafka import TopicPartition
 from consumers import journal
 from consumers.base.errors import FencedError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Partition
-from consumers.inputs import Decision
 from consumers.journal import Entry, Identity, Inputs, Merge, Range, Reset, Roster
-from consumers.recovery import _empty, rebuild, sources
+from consumers.service.inputs import Decision
+from consumers.service.recovery import _empty, rebuild, sources
 from consumers.shard.challengers import Lineup
 from consumers.shard.shard import Outcome, Shard
 from consumers.snapshots.store import open_store

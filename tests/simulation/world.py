@@ -25,11 +25,11 @@ from unittest.mock import patch
 
 from kafka import TopicPartition
 
-from consumers import runner
 from consumers.base.errors import FencedError, SnapshotError, TransportError
-from consumers.inputs import Decision
-from consumers.recovery import rebuild, sources
-from consumers.runner import Runner
+from consumers.service import runner
+from consumers.service.inputs import Decision
+from consumers.service.recovery import rebuild, sources
+from consumers.service.runner import Runner
 from consumers.snapshots import places
 from consumers.snapshots.format import name_of
 from consumers.snapshots.store import open_store

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 import consumers
-from consumers.runner import _report
+from consumers.service.runner import _report
 from consumers.telemetry.log import REPEATS, Lines, configure
 from consumers.telemetry.repeats import ALL_AT_ONCE, AT_ONCE, KINDS, Repeats
 

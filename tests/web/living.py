@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from consumers.base.records import Outgoing
 from consumers.commands.run import make_own_topics, served
-from consumers.compiled import compile_kernels
 from consumers.config import parse
-from consumers.runner import Runner
+from consumers.service.runner import Runner
+from consumers.service.warm_up import compile_kernels
 from consumers.transports import open_log
 from tests.waiting import PATIENCE, until
 

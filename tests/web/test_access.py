@@ -23,7 +23,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing
 from consumers.commands.run import served
 from consumers.config import parse
-from consumers.runner import Runner
+from consumers.service.runner import Runner
 from consumers.web import limits, logins
 from consumers.web.access import WebConfig, load_web_config
 from consumers.web.app import Health, Server, application

@@ -185,7 +185,7 @@ KERNELS = """
 import sys
 from pathlib import Path
 from numba.core.registry import CPUDispatcher
-from consumers.compiled import compile_kernels
+from consumers.service.warm_up import compile_kernels
 from consumers.config import parse
 from consumers.shard.models import build
 head = 'name="x"\\n[input]\\ntransport="memory:x"\\nobservations="o"\\nlabels="l"\\n'
@@ -240,7 +240,7 @@ def test_question_nobody_waits_for_is_passed_over() -> None:
 
 def test_commit_shows_its_last_predictions_as_published() -> None:
     """Each beside the very record it is of, though others of the batch were refused."""
-    from consumers.commit import _latest
+    from consumers.service.commit import _latest
 
     records = [seen(f"{i}", i, a=float(i)) for i in range(40)]
     spoilt = [r._replace(value=b"{") if r.offset % 3 == 0 else r for r in records]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from consumers import journal
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.history import Live, Sources
 from consumers.journal import Roster
+from consumers.service.replay import Live, Sources
 from consumers.shard.challengers import Lineup, configured
 from consumers.transports.protocol import Owner
 

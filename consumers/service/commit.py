@@ -13,9 +13,9 @@ from operator import itemgetter
 
 from consumers import journal
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.history import Live, Sources, linked
 from consumers.journal import Entry
-from consumers.poison import CrashGuard
+from consumers.service.crash_guard import CrashGuard
+from consumers.service.replay import Live, Sources, linked
 from consumers.shard.outcome import Skip
 from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, Said

@@ -1,12 +1,11 @@
-"""Records run in child processes, which may die of them: what `poison` has suspects tried by.
+"""Records run in child processes, which may die of them: what `crash_guard` has suspects tried by.
 
-The service starts one process without a connection to anything, `python -m consumers.trial`, and
-hands it the state and the records in a file that has no name. That process loads them, and forks a
-child for each trial. It tells on its standard output what came of it, and ends with its standard
-input. A child has its own limit of memory, so that it dies before whatever limit there is ends the
-service with it, and one of time, in which it runs or waits; time in which it is stopped or kept
-from running does not count.
-"""
+The service starts one process without a connection to anything, `python -m
+consumers.service.trial`, and hands it the state and the records in a file that has no name. That
+process loads them, and forks a child for each trial. It tells on its standard output what came of
+it, and ends with its standard input. A child has its own limit of memory, so that it dies before
+whatever limit there is ends the service with it, and one of time, in which it runs or waits; time
+in which it is stopped or kept from running does not count."""
 
 from __future__ import annotations
 
@@ -30,12 +29,12 @@ from pydantic import ValidationError
 
 from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
-from consumers.compiled import compile_kernels
 from consumers.config import Config
-from consumers.history import Live, Sources
 from consumers.journal import Merge
-from consumers.poison import CrashGuard, Fate
-from consumers.recovery import about_of
+from consumers.service.crash_guard import CrashGuard, Fate
+from consumers.service.recovery import about_of
+from consumers.service.replay import Live, Sources
+from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
 from consumers.shard.outcome import Skip
 from consumers.shard.shard import Shard
@@ -45,7 +44,7 @@ from stream.schema import Field, Schema
 
 __all__ = ["Trials", "handed", "pieces"]
 
-COMMAND = [sys.executable, "-m", "consumers.trial"]
+COMMAND = [sys.executable, "-m", "consumers.service.trial"]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks: no threads
 REASON = "crash_poison"
 PROBE_SECONDS = 30.0  # for a search among many records, which condemns none

@@ -32,14 +32,15 @@ from consumers.base.errors import (
 )
 from consumers.base.failpoints import reach
 from consumers.base.records import Batch, Partition
-from consumers.commit import advance
 from consumers.config import Config
 from consumers.config.units import counted, duration_ms
-from consumers.history import Live, Sources
-from consumers.inputs import Decision, Watch
 from consumers.journal import Merge
-from consumers.poison import CrashGuard, Note
-from consumers.recovery import CUT_OUT, about_of, recover, sources
+from consumers.service.commit import advance
+from consumers.service.crash_guard import CrashGuard, Note
+from consumers.service.inputs import Decision, Watch
+from consumers.service.recovery import CUT_OUT, about_of, recover, sources
+from consumers.service.replay import Live, Sources
+from consumers.service.trial import Trials, pieces
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView
 from consumers.snapshots.format import About
@@ -48,7 +49,6 @@ from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
-from consumers.trial import Trials, pieces
 from consumers.web.app import Health
 from consumers.web.board import Board
 

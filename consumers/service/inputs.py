@@ -20,9 +20,9 @@ from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Partition, Topic
 from consumers.checksum import RangeChecksum
 from consumers.config import Config
-from consumers.history import Live, Sources, learn_inputs, move, pass_inputs
 from consumers.journal import Entry, Inputs, Range, Reset, Roster
-from consumers.partitioning import objections
+from consumers.service.partitioning import objections
+from consumers.service.replay import Live, Sources, learn_inputs, move, pass_inputs
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Left, Origin, mark_of
 from consumers.snapshots.store import SnapshotStore

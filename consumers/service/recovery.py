@@ -19,17 +19,17 @@ from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.history import Course, Live, Progress, Sources, course, replay
-from consumers.inputs import Decision, known_by, settle
 from consumers.journal import Entry, Identity
-from consumers.roster import adopt
+from consumers.service.first_start import check_first_start, traces
+from consumers.service.inputs import Decision, known_by, settle
+from consumers.service.promotion import adopt
+from consumers.service.replay import Course, Live, Progress, Sources, course, replay
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import About
 from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
-from consumers.traces import check_first_start, traces
 from consumers.transports.protocol import Log, Owner
 from stream.errors import StateError
 from stream.join.join import RULES

@@ -1,0 +1,1 @@
+"""The running service: recovery, the loop, the commit, and who is champion."""
