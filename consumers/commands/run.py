@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from consumers.cluster.fleet import Serving
     from consumers.config import Config
-    from consumers.fleet import Serving
     from consumers.service.inputs import Decision
     from consumers.transports.protocol import Log
 
@@ -95,9 +95,9 @@ def _serve(
     new_journal: bool,
     decision: Decision | None,
 ) -> None:
+    from consumers.cluster.fleet import Fleet, Starting
+    from consumers.cluster.group import Shared
     from consumers.config import load
-    from consumers.fleet import Fleet, Starting
-    from consumers.ownership import Shared
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
     from consumers.shard.models import build

@@ -11,9 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 from consumers.base.records import Outgoing, Partition
+from consumers.cluster.fleet import Fleet
 from consumers.config import Config
 from consumers.config.load import parse
-from consumers.fleet import Fleet
 from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log
 from tests.consumers.feeds import NOW, config_text, phishing

@@ -13,6 +13,7 @@ import pytest
 from consumers import journal
 from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Outgoing, Partition
+from consumers.cluster.standby import Follower
 from consumers.journal import Entry, Inputs
 from consumers.service import inputs, recovery
 from consumers.service.inputs import Watch
@@ -20,7 +21,6 @@ from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
-from consumers.standby import Follower
 from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, batch, fill, phishing
 from tests.topics import cut, delete, remake, widen

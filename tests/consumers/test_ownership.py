@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import pytest
 
-from consumers import ownership
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Partition
-from consumers.ownership import Shared
+from consumers.cluster import group as ownership
+from consumers.cluster.group import Shared
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.transports import open_log

@@ -11,8 +11,8 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError
 from consumers.base.records import Outgoing, Partition
+from consumers.cluster.fleet import Fleet
 from consumers.config.load import parse
-from consumers.fleet import Fleet
 from consumers.service.partitioning import check_partitioning, objections
 from consumers.service.recovery import rebuild, sources
 from consumers.transports import open_log

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from consumers import standby
 from consumers.base.errors import TransportError
+from consumers.cluster import standby
+from consumers.cluster.standby import Follower, Standby
 from consumers.service.recovery import load, sources
 from consumers.service.replay import course, replay
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
-from consumers.standby import Follower, Standby
 from consumers.transports import open_log
 from tests.consumers.sharded import Sharded, Watched
 from tests.consumers.test_snapshots_forged import followed as entered

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pytest
 from kafka.net.connection import KafkaConnection
 
-from consumers import standby
-from consumers.standby import Follower
+from consumers.cluster import standby
+from consumers.cluster.standby import Follower
 from consumers.transports import open_log
 from tests.consumers.sharded import Sharded, Watched
 from tests.waiting import until

@@ -1,0 +1,1 @@
+"""More shards than one: several in a process, standbys, and who runs which."""
