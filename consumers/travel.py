@@ -13,17 +13,18 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.config.units import utc_text
-from consumers.journal import Entry, Identity, Journaled, Reset
+from consumers.journal import records as journal
+from consumers.journal.reader import course, entries
+from consumers.journal.records import Entry, Identity, Journaled, Reset
+from consumers.service.live import Live, Progress, Sources, pass_over
 from consumers.service.recovery import rebuild, say_again
-from consumers.service.replay import Live, Progress, Sources, course, pass_over, steps
+from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
-from consumers.snapshots.locate import entries
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 

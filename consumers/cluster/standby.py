@@ -20,8 +20,10 @@ from typing import NamedTuple
 from consumers.base.errors import DivergedError, HeadwaterError
 from consumers.base.records import Partition
 from consumers.config import Config
+from consumers.journal.reader import Course, course
+from consumers.service.live import Live, Sources
 from consumers.service.recovery import DIVERGED, load, sources
-from consumers.service.replay import Course, Live, Sources, course, replay
+from consumers.service.replay import replay
 from consumers.snapshots.store import open_store
 from consumers.transports.protocol import Log
 

@@ -14,7 +14,7 @@ from consumers.commands.meter import metered
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.service.replay import Live, Progress, Sources
+    from consumers.service.live import Live, Progress, Sources
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 

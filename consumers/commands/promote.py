@@ -18,7 +18,7 @@ from consumers.commands.past import (
 )
 
 if TYPE_CHECKING:
-    from consumers.service.replay import Live
+    from consumers.service.live import Live
 
 __all__ = ["promote"]
 
@@ -82,9 +82,10 @@ def promote(
 
 def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, follow it to its end, and change over there."""
+    from consumers.journal.reader import course
     from consumers.service.promotion import promote as journaled
     from consumers.service.recovery import say_again
-    from consumers.service.replay import course, replay
+    from consumers.service.replay import replay
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)

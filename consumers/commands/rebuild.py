@@ -41,9 +41,9 @@ def rebuild(
 
     from consumers.base.errors import ConfigError
     from consumers.commands import tables
+    from consumers.journal.reader import cut_out
     from consumers.offline.evaluate import report
     from consumers.service.recovery import about_of
-    from consumers.service.replay import cut_out
     from consumers.snapshots.format import to_bytes
     from consumers.snapshots.places import Directory
     from consumers.travel import moment, rebuild_at

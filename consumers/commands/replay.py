@@ -180,9 +180,9 @@ def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict
 def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dict[str, Any]:
     from consumers.base.errors import ConfigError
     from consumers.commands.transport import open_chosen
+    from consumers.journal.reader import cut_out
     from consumers.offline.evaluate import report
     from consumers.service.recovery import rebuild
-    from consumers.service.replay import cut_out
     from consumers.service.warm_up import compile_kernels
 
     check_shard(config, shard)

@@ -10,7 +10,7 @@ import typer
 from consumers.commands.past import ConfigArgument, Past, ShardOption, past, write_snapshot
 
 if TYPE_CHECKING:
-    from consumers.service.replay import Live
+    from consumers.service.live import Live
     from consumers.travel import Cut
 
 __all__ = ["rollback"]

@@ -220,7 +220,7 @@ def _belongs(config: Config, about: About, path: Path) -> None:
     """Whether it is of this service; SnapshotError where it is not."""
     from consumers.base.errors import SnapshotError
     from consumers.config import identity_difference
-    from consumers.snapshots.locate import mark_of
+    from consumers.journal.records import mark_of
 
     if about.name != config.name:
         raise SnapshotError(f"of another service, {about.name}")

@@ -15,7 +15,7 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.base.records import UNBOUNDED, Batch, Fetched, Outgoing, Partition, record_bytes
 from consumers.config import Config
-from consumers.journal import Merge
+from consumers.journal.merge import Merge
 from consumers.offline.feed import LateLabels
 from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured

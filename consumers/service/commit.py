@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 
-from consumers import journal
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
 from consumers.service.crash_guard import CrashGuard
-from consumers.service.replay import Live, Sources, linked
+from consumers.service.live import Live, Sources, linked
 from consumers.shard.outcome import Skip
 from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, Said

@@ -15,16 +15,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consumers import journal
 from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Partition, Topic
-from consumers.checksum import RangeChecksum
 from consumers.config import Config
-from consumers.journal import Entry, Inputs, Range, Reset, Roster
+from consumers.journal import records as journal
+from consumers.journal.checksum import RangeChecksum
+from consumers.journal.records import Entry, Inputs, Range, Reset, Roster, mark_of
+from consumers.service.live import Live, Sources, learn_inputs, move, pass_inputs
 from consumers.service.partitioning import objections
-from consumers.service.replay import Live, Sources, learn_inputs, move, pass_inputs
 from consumers.snapshots.format import About
-from consumers.snapshots.locate import Left, Origin, mark_of
+from consumers.snapshots.locate import Left, Origin
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 

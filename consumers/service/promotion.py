@@ -6,11 +6,11 @@ configuration says is journaled when a service starts; a command journals what p
 
 from __future__ import annotations
 
-from consumers import journal
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.journal import Roster
-from consumers.service.replay import Live, Sources
+from consumers.journal import records as journal
+from consumers.journal.records import Roster
+from consumers.service.live import Live, Sources
 from consumers.shard.challengers import Lineup, configured
 from consumers.transports.protocol import Owner
 

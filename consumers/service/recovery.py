@@ -12,22 +12,24 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from consumers import journal
 from consumers.base.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.base.records import Partition
 from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
-from consumers.journal import Entry, Identity
+from consumers.journal import records as journal
+from consumers.journal.reader import Course, course
+from consumers.journal.records import Entry, Identity, mark_of
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
+from consumers.service.live import Live, Progress, Sources
 from consumers.service.promotion import adopt
-from consumers.service.replay import Course, Live, Progress, Sources, course, replay
+from consumers.service.replay import replay
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import About
-from consumers.snapshots.locate import Origin, expired, identity_in, locate, mark_of
+from consumers.snapshots.locate import Origin, expired, identity_in, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner

@@ -34,12 +34,12 @@ from consumers.base.failpoints import reach
 from consumers.base.records import Batch, Partition
 from consumers.config import Config
 from consumers.config.units import counted, duration_ms
-from consumers.journal import Merge
+from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, Note
 from consumers.service.inputs import Decision, Watch
+from consumers.service.live import Live, Sources
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
-from consumers.service.replay import Live, Sources
 from consumers.service.trial import Trials, pieces
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView

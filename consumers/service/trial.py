@@ -30,10 +30,10 @@ from pydantic import ValidationError
 from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.config import Config
-from consumers.journal import Merge
+from consumers.journal.merge import Merge
 from consumers.service.crash_guard import CrashGuard, Fate
+from consumers.service.live import Live, Sources
 from consumers.service.recovery import about_of
-from consumers.service.replay import Live, Sources
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
 from consumers.shard.outcome import Skip

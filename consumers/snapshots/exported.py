@@ -11,7 +11,7 @@ from typing import Any
 
 from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config.learner import Model
-from consumers.journal import FIRST_JOIN_RULES
+from consumers.journal.records import FIRST_JOIN_RULES
 from consumers.shard.challengers import RIVER_ONLY, Lineup
 from consumers.shard.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes

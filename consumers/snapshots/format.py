@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import SnapshotError
-from consumers.journal import Identity, Range
+from consumers.journal.records import Identity, Range
 from consumers.shard.outcome import Shape
 from stream.state import State
 

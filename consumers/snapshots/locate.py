@@ -8,22 +8,19 @@ entries at the same positions.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.config import Config, identity_difference
-from consumers.journal import Entry, Identity, Journaled
+from consumers.journal.reader import entries
+from consumers.journal.records import Entry, Identity, Journaled, mark_of
 from consumers.snapshots.format import About
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["Left", "Origin", "entries", "expired", "identity_in", "locate", "mark_of"]
+__all__ = ["Left", "Origin", "expired", "identity_in", "locate"]
 
 _NEAR = 64  # offsets before a snapshot's position in which its last entry lies, but for long aborts
 
@@ -156,16 +153,6 @@ def identity_in(
     return None if origin is None else origin.identity
 
 
-def entries(
-    log: Log, partition: Partition, start: int, end: int
-) -> Iterator[tuple[int, Journaled]]:
-    """Offset and entry of what the journal holds from `start` up to `end`."""
-    if start >= end:
-        return
-    for fetched in log.read({partition: start}, {partition: end}):
-        yield from zip(fetched.offsets, map(journal.decode, fetched.values), strict=True)
-
-
 def expired(
     log: Log,
     positions: Mapping[Partition, int],
@@ -182,19 +169,6 @@ def expired(
             if p in gone and r.first < begins[p]:
                 return f"{p} has lost its records {positions[p]} to {begins[p] - 1}"
     return None
-
-
-def mark_of(identity: Identity) -> str:
-    """The hash of an identity: what tells snapshots of one journal from those of all others."""
-    plain = msgspec.to_builtins(identity)
-    if plain["join"] == journal.FIRST_JOIN_RULES:  # hashed before it was a field
-        del plain["join"]
-    if plain["codec"] == journal.FIRST_CODEC_RULES:
-        del plain["codec"]
-    if not plain["replaces"]:
-        del plain["replaces"]
-    text = msgspec.json.encode(plain, order="sorted")
-    return hashlib.sha256(text).hexdigest()
 
 
 def _remembered(config: Config, left: Left, store: SnapshotStore | None) -> Identity:

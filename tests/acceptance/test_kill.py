@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consumers import journal
 from consumers.base.records import Partition
 from consumers.config import load
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
+from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
-from consumers.service.replay import Live
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
 from consumers.transports.protocol import Log

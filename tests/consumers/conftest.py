@@ -11,8 +11,8 @@ import pytest
 
 from consumers.base.records import Partition, Record
 from consumers.config import Config
+from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
-from consumers.service.replay import Live
 from consumers.service.runner import Listener, Runner
 from consumers.shard.views import ShardView
 from consumers.transports import open_log

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from consumers import journal
 from consumers.base.records import Outgoing, Record
+from consumers.journal import records as journal
 from consumers.snapshots.format import from_bytes
 from stream.evaluate.breaker import LAST, Breaker
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumers.base.records import RECORD_BYTES, Batch, Fetched, Partition, record_bytes
-from consumers.checksum import RangeChecksum, checksum
 from consumers.codecs.json import JsonLabels, JsonObservations
-from consumers.journal import Merge
+from consumers.journal.checksum import RangeChecksum, checksum
+from consumers.journal.merge import Merge
 from tests.consumers import feeds
 from tests.faults.cuts import program
 from tests.oracles_merge import merge_heads

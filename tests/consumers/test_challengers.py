@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, FencedError
-from consumers.journal import Roster
+from consumers.journal import records as journal
+from consumers.journal.records import Roster
 from consumers.service.promotion import promote
 from consumers.service.recovery import rebuild, sources
 from consumers.shard.challengers import Lineup

@@ -9,10 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
 from consumers.service.recovery import sources
 from consumers.shard.assembly import watched
 from consumers.shard.challengers import Lineup

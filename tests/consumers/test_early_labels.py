@@ -8,12 +8,11 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from consumers import journal
 from consumers.base.records import Outgoing
-from consumers.journal import Identity
+from consumers.journal import records as journal
+from consumers.journal.records import Identity, mark_of
 from consumers.service import recovery
 from consumers.snapshots.format import from_bytes
-from consumers.snapshots.locate import mark_of
 from stream import GaussianNB
 from stream.compat import RiverClassifier
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told

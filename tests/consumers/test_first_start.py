@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
-from consumers.journal import Identity
-from consumers.service import replay as history
+from consumers.journal import records as journal
+from consumers.journal.records import Identity
+from consumers.service.live import Live
 from consumers.service.recovery import recover, sources
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, fill, phishing
@@ -30,7 +30,7 @@ def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
     assert service.ends("svc-journal") == [1]
 
 
-def inferring(service, **changes) -> history.Live:
+def inferring(service, **changes) -> Live:
     """Recovery of a configuration without [features]."""
     config = service.config(**changes).model_copy(update={"features": None})
     found = sources(config, service.log)

@@ -6,7 +6,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 
 import pytest
 
-from consumers.service import replay as history
+from consumers.service import replay
 from consumers.service.recovery import rebuild, sources
 
 
@@ -14,7 +14,7 @@ from consumers.service.recovery import rebuild, sources
 def test_replay_in_any_windows_gives_the_same_bits(ran, window, monkeypatch) -> None:
     """How much is read back at once is nobody's business."""
     expected = ran.fingerprint()
-    monkeypatch.setattr(history, "WINDOW", window)
+    monkeypatch.setattr(replay, "WINDOW", window)
 
     assert ran.fingerprint() == expected
 
@@ -32,7 +32,7 @@ def test_replay_leaves_nothing_half_read(ran, window, monkeypatch) -> None:
         return found
 
     monkeypatch.setattr(ran.log, "read", noted)
-    monkeypatch.setattr(history, "WINDOW", window)
+    monkeypatch.setattr(replay, "WINDOW", window)
     ran.rebuilt()
     assert len(opened) > (window < 100)
     assert [getgeneratorstate(each) for each in opened] == [GEN_CLOSED] * len(opened)

@@ -10,11 +10,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.cluster.standby import Follower
-from consumers.journal import Entry, Inputs
+from consumers.journal import records as journal
+from consumers.journal.records import Entry, Inputs
 from consumers.service import inputs, recovery
 from consumers.service.inputs import Watch
 from consumers.service.recovery import recover, sources

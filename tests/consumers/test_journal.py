@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumers import journal
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Partition
-from consumers.journal import Check, Entry, Identity, Merge, Range, entry_of
+from consumers.journal import records as journal
+from consumers.journal.merge import Merge
+from consumers.journal.records import Check, Entry, Identity, Range, entry_of
 from tests.oracles_merge import merge_heads
 
 LABELS = frozenset({"answers"})

@@ -7,14 +7,13 @@ import threading
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
-from consumers.journal import Identity
+from consumers.journal import records as journal
+from consumers.journal.records import Identity, mark_of
 from consumers.service.first_start import traces
 from consumers.service.recovery import identity_in, inputs_of
 from consumers.service.runner import Runner
-from consumers.snapshots.locate import mark_of
 from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing
 

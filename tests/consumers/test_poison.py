@@ -15,8 +15,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from consumers import journal
 from consumers.base.records import Outgoing, Partition
+from consumers.journal import records as journal
 from consumers.service import runner
 from consumers.service.crash_guard import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
 from consumers.service.trial import _cut

@@ -8,13 +8,13 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs import json_document
-from consumers.journal import Entry, Identity
+from consumers.journal import reader
+from consumers.journal import records as journal
+from consumers.journal.records import Entry, Identity
 from consumers.service import recovery
-from consumers.service import replay as history
 from consumers.service.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
@@ -110,7 +110,7 @@ def test_replay_sees_the_clock_of_each_entry_and_not_its_own(make_service) -> No
 @pytest.mark.parametrize("warm", [False, True])
 def test_a_start_reads_the_journal_ahead_once(ran, warm, monkeypatch) -> None:
     """To judge a snapshot by what lies behind it, and to know how much there is to replay."""
-    config, original, asked = ran.config(), history.course, []
+    config, original, asked = ran.config(), reader.course, []
 
     def course(*where):
         asked.append(where)
@@ -119,7 +119,7 @@ def test_a_start_reads_the_journal_ahead_once(ran, warm, monkeypatch) -> None:
     found = sources(config, ran.log)
     followed = ran.rebuilt(4) if warm else None
     owner = ran.log.owner("svc", 0, found.inputs)
-    for room in (history, recovery):
+    for room in (reader, recovery):
         monkeypatch.setattr(room, "course", course)
     recover(config, ran.log, owner, found, base_of(ran), now=0, warm=followed)
 

@@ -6,9 +6,9 @@ import json
 from collections import Counter
 from random import Random
 
-from consumers import journal
 from consumers.base.records import Outgoing, Partition
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
 from consumers.service.recovery import sources
 from consumers.travel import roll_back
 from tests.consumers.conftest import FEATURES, MakeService, Service

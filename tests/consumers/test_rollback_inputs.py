@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from consumers.base.errors import InputChangedError
 from consumers.commands.past import Past, write_snapshot
-from consumers.journal import Range
+from consumers.journal.records import Range
 from consumers.service import inputs
+from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
-from consumers.service.replay import Live
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore, open_store

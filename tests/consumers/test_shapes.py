@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing
 from consumers.config import Config
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store

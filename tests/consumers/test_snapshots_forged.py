@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from consumers import journal
 from consumers.base.errors import DivergedError
 from consumers.base.records import Partition
-from consumers.journal import Entry
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
+from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
-from consumers.service.replay import Live
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.state import State
 from tests.consumers.conftest import MakeService, Service

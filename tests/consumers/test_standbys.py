@@ -11,8 +11,9 @@ import pytest
 from consumers.base.errors import TransportError
 from consumers.cluster import standby
 from consumers.cluster.standby import Follower, Standby
+from consumers.journal.reader import course
 from consumers.service.recovery import load, sources
-from consumers.service.replay import course, replay
+from consumers.service.replay import replay
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
 from consumers.transports import open_log

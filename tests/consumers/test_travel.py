@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from consumers import journal
 from consumers.base.errors import ConfigError, FencedError, TransportError
-from consumers.journal import Entry, Reset
+from consumers.journal import records as journal
+from consumers.journal.records import Entry, Reset
+from consumers.service.live import Live
 from consumers.service.recovery import recover, sources
-from consumers.service.replay import Live
 from consumers.snapshots.store import SnapshotStore
 from consumers.travel import audit, clock, cut_from, find, moment, rebuild_at, roll_back
 from tests.consumers.feeds import NOW, feed, fill, phishing

@@ -15,11 +15,11 @@ from pydantic import ValidationError
 
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.journal import Identity
+from consumers.journal.records import Identity
 from consumers.service import trial
 from consumers.service.crash_guard import Fate
+from consumers.service.live import Live
 from consumers.service.recovery import sources
-from consumers.service.replay import Live
 from consumers.service.trial import NOT_HANDED, Trials, _cause, _load, handed
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log

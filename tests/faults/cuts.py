@@ -16,9 +16,8 @@ import numpy as np
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Outgoing, record_bytes
-from consumers.journal import Merge
-from consumers.service import replay as history
-from consumers.service import runner
+from consumers.journal.merge import Merge
+from consumers.service import replay, runner
 from tests.consumers import feeds
 from tests.consumers.conftest import Service
 
@@ -135,9 +134,9 @@ def watched() -> Iterator[list[int]]:
             super().add(fetched)
             seen.append(self.nbytes)
 
-    before = runner.Merge, history.Merge
-    runner.Merge = history.Merge = Noted
+    before = runner.Merge, replay.Merge
+    runner.Merge = replay.Merge = Noted
     try:
         yield seen
     finally:
-        runner.Merge, history.Merge = before
+        runner.Merge, replay.Merge = before

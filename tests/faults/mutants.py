@@ -26,8 +26,8 @@ class Mutant(NamedTuple):
 
 OWNER = "consumers/transports/kafka/owner.py"
 OPTIONS = "consumers/transports/kafka/options.py"
-HISTORY = "consumers/service/replay.py"
-JOURNAL = "consumers/journal.py"
+REPLAY = "consumers/service/replay.py"
+JOURNAL = "consumers/journal/records.py"
 LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
@@ -181,7 +181,7 @@ MUTANTS = (
     ),
     Mutant(
         "a replay is muted",
-        HISTORY,
+        REPLAY,
         "                        live.replayed += len(outcome.batch)\n",
         "                        live.replayed += len(outcome.batch)\n"
         "                        log.append([*outcome.predictions()])\n",
@@ -196,21 +196,21 @@ MUTANTS = (
     ),
     Mutant(
         "a replay says what was said",
-        HISTORY,
+        "consumers/service/live.py",
         "    if live.chain == entry.chain:\n",
         "    if True:\n",
         (f"{RECOVERED}::test_replay_that_says_something_else_is_refused",),
     ),
     Mutant(
         "what was cut out stays out",
-        HISTORY,
+        REPLAY,
         "            if cut or not isinstance(entry, Entry):\n",
         "            if not isinstance(entry, Entry):\n",
         ("tests/consumers/test_travel.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
     ),
     Mutant(
         "a journal has no hole",
-        HISTORY,
+        REPLAY,
         "if entry.seq != live.seq + 1:",
         "if False:",
         (f"{RECOVERED}::test_journal_with_a_missing_entry_is_refused",),
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         "a state is the one the journal says was saved",
-        "consumers/service/replay.py",
+        "consumers/service/live.py",
         "live.loaded[0] == saved[0] and live.loaded != saved",
         "live.loaded[0] == saved[0] and False",
         (f"{FORGED}::test_what_no_prediction_shows_is_told_by_the_journal",),
@@ -252,7 +252,7 @@ MUTANTS = (
     ),
     Mutant(
         "a shard stands where its next entry begins",
-        HISTORY,
+        REPLAY,
         "        if at != r.first:\n",
         "        if False:\n",
         (f"{FORGED}::test_shard_that_stands_elsewhere_is_named_not_the_log",),
@@ -283,7 +283,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit has a bound in bytes",
-        JOURNAL,
+        "consumers/journal/merge.py",
         "        if n and self.nbytes > max_bytes:\n",
         "        if False:\n",
         (
@@ -349,7 +349,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a cut entry refused is not refused again",
-        HISTORY,
+        "consumers/service/live.py",
         "        live.shard.forget_early(entry.early)\n",
         "",
         (f"{ROLLBACK}::test_early_label_refused_in_a_span_that_is_cut_out_is_a_dead_letter_once",),
@@ -358,7 +358,7 @@ MUTANTS = (
         "a rollback forgets what the span refused",
         "consumers/travel.py",
         "        pass_over(entry, live, cut=True)  # as a replay of this journal does\n",
-        "        __import__('consumers.service.replay', fromlist=['move']).move(\n"
+        "        __import__('consumers.service.live', fromlist=['move']).move(\n"
         "            entry, live.shard.positions)\n",
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from consumers import journal
 from consumers.base.records import Outgoing, Partition
-from consumers.journal import Identity
+from consumers.journal import records as journal
+from consumers.journal.records import Identity
 from consumers.transports import open_log
 from tests.acceptance.conftest import Shell
 from tests.kafka.running import Running

@@ -16,12 +16,12 @@ from unittest.mock import patch
 
 from kafka import TopicPartition
 
-from consumers import journal
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.commands import promote as promotions
 from consumers.commands import rollback as rollbacks
 from consumers.commands.past import Past
-from consumers.journal import Identity
+from consumers.journal import records as journal
+from consumers.journal.records import Identity
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka.log import KafkaLog

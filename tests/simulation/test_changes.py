@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from consumers import journal
+from consumers.journal import records as journal
 from consumers.service import crash_guard as poison
 from consumers.service import recovery
 from consumers.service.crash_guard import CrashGuard

@@ -11,9 +11,9 @@ import pytest
 
 from consumers import travel
 from consumers.base.records import Partition
-from consumers.journal import Entry
+from consumers.journal.records import Entry
 from consumers.service import recovery
-from consumers.service.replay import move
+from consumers.service.live import move
 from tests.simulation.operated import Operated
 
 SEEDS = 30

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 from kafka import TopicPartition
 
-from consumers import journal
 from consumers.base.errors import FencedError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Partition
-from consumers.journal import Entry, Identity, Inputs, Merge, Range, Reset, Roster
+from consumers.journal import records as journal
+from consumers.journal.merge import Merge
+from consumers.journal.records import Entry, Identity, Inputs, Range, Reset, Roster
 from consumers.service.inputs import Decision
 from consumers.service.recovery import _empty, rebuild, sources
 from consumers.shard.challengers import Lineup

@@ -1,0 +1,1 @@
+"""The journal: its records, the order of what a shard consumed, and reading it back."""
