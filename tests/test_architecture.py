@@ -21,8 +21,8 @@ errors schema parameters text rows block state stored explain stats predictions 
 preprocessing decision join drift evaluate compat checks
 """.split()  # noqa: SIM905
 CONSUMERS = """
-base config codecs shard transports journal snapshots telemetry web service cluster travel offline
-report demo commands cli __main__
+base config codecs shard transports journal snapshots telemetry web service cluster timetravel
+offline report demo commands cli __main__
 """.split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70

@@ -13,7 +13,7 @@ from consumers.commands.past import ConfigArgument, JsonOption, ShardOption, pas
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from consumers.travel import Audit
+    from consumers.timetravel.audit import Audit
 
 __all__ = ["audit"]
 
@@ -38,10 +38,10 @@ def audit(
       headwater audit visits.toml 1249
       headwater audit visits.toml visits:0:1249 --json
     """
-    from consumers import travel
+    from consumers.timetravel.audit import audit as repeated
 
     with past(config, shard) as of:
-        found = travel.audit(of.config, of.log, of.found, of.store, observation, of.progress)
+        found = repeated(of.config, of.log, of.found, of.store, observation, of.progress)
         told = _told(found)
     if as_json:
         sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
@@ -74,7 +74,7 @@ def _told(found: Audit) -> dict[str, Any]:
 
 
 def _show(told: dict[str, Any], file: Path) -> None:
-    from consumers.travel import clock
+    from consumers.timetravel.moment import clock
     from stream.decision.risk import named
 
     made = told["prediction"]

@@ -46,7 +46,7 @@ def rebuild(
     from consumers.service.recovery import about_of
     from consumers.snapshots.format import to_bytes
     from consumers.snapshots.places import Directory
-    from consumers.travel import moment, rebuild_at
+    from consumers.timetravel.moment import moment, rebuild_at
 
     if export is not None and export.exists():
         raise ConfigError(f"{export} exists already; choose another name")

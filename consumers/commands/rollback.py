@@ -11,7 +11,7 @@ from consumers.commands.past import ConfigArgument, Past, ShardOption, past, wri
 
 if TYPE_CHECKING:
     from consumers.service.live import Live
-    from consumers.travel import Cut
+    from consumers.timetravel.rollback import Cut
 
 __all__ = ["rollback"]
 
@@ -40,7 +40,8 @@ def rollback(
       headwater rollback visits.toml --to 1042 --reason "labels of the 20th were wrong" --yes
     """
     from consumers.base.errors import ConfigError
-    from consumers.travel import cut_from, moment, rebuild_at
+    from consumers.timetravel.moment import moment, rebuild_at
+    from consumers.timetravel.rollback import cut_from
 
     with past(config, shard) as of:
         when = moment(of.log, of.found.journal, to)
@@ -67,7 +68,7 @@ def _show(cut: Cut, live: Live) -> None:
 
 
 def _cut(of: Past, live: Live, reason: str) -> None:
-    from consumers.travel import roll_back, say_last
+    from consumers.timetravel.rollback import roll_back, say_last
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)

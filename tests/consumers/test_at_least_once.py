@@ -15,7 +15,7 @@ from consumers.commands.rollback import _cut
 from consumers.service.recovery import sources
 from consumers.service.runner import CUT_BYTES, Runner
 from consumers.snapshots.store import open_store
-from consumers.travel import moment, rebuild_at
+from consumers.timetravel.moment import moment, rebuild_at
 from tests.consumers.feeds import fill, phishing
 
 

@@ -17,7 +17,9 @@ from consumers.service.recovery import rebuild, sources
 from consumers.shard.challengers import Lineup
 from consumers.snapshots.store import SnapshotStore
 from consumers.telemetry.prometheus import ShardCollector
-from consumers.travel import audit, moment, rebuild_at, roll_back
+from consumers.timetravel.audit import audit
+from consumers.timetravel.moment import moment, rebuild_at
+from consumers.timetravel.rollback import roll_back
 from tests.consumers.feeds import NOW, batch, feed, fill, phishing, seen, shard, told
 
 BAYES = '[[challenger]]\nname = "bayes"\ntype = "GaussianBayes"\n'

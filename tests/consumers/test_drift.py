@@ -17,7 +17,7 @@ from consumers.service.recovery import sources
 from consumers.shard.assembly import watched
 from consumers.shard.challengers import Lineup
 from consumers.snapshots.format import from_bytes, to_bytes
-from consumers.travel import roll_back
+from consumers.timetravel.rollback import roll_back
 from stream import Schema
 from stream.drift import DETECTORS, DriftRule, MonitorRule
 from stream.drift.monitor import Monitor

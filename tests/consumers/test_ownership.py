@@ -159,7 +159,8 @@ def test_a_shard_that_fails_ends_the_process(host, url, monkeypatch: pytest.Monk
 
 def test_a_rollback_behind_a_standby_costs_its_warmth_only(host, url, tmp_path) -> None:
     """It is rebuilt as the journal now says, and takes over from there."""
-    from consumers.travel import moment, rebuild_at, roll_back
+    from consumers.timetravel.moment import moment, rebuild_at
+    from consumers.timetravel.rollback import roll_back
 
     one, two = host(), host()
     one.group.given = frozenset({0})

@@ -10,7 +10,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.journal.records import Entry
 from consumers.service.recovery import sources
-from consumers.travel import roll_back
+from consumers.timetravel.rollback import roll_back
 from tests.consumers.conftest import FEATURES, MakeService, Service
 from tests.consumers.feeds import NOW, batch, fill
 from tests.consumers.test_recovery import recovered

@@ -22,7 +22,8 @@ from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore, open_store
-from consumers.travel import moment, rebuild_at, roll_back
+from consumers.timetravel.moment import moment, rebuild_at
+from consumers.timetravel.rollback import roll_back
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import NOW, fill, phishing
 from tests.consumers.test_inputs import KINDS, OBS, keys, observations, run

@@ -16,7 +16,7 @@ from consumers.journal.records import Entry
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
-from consumers.travel import audit
+from consumers.timetravel.audit import audit
 from tests.consumers.feeds import feed, fill, phishing
 from tests.consumers.test_at_least_once import Dying, configured
 

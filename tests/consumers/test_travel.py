@@ -13,7 +13,9 @@ from consumers.journal.records import Entry, Reset
 from consumers.service.live import Live
 from consumers.service.recovery import recover, sources
 from consumers.snapshots.store import SnapshotStore
-from consumers.travel import audit, clock, cut_from, find, moment, rebuild_at, roll_back
+from consumers.timetravel.audit import audit, find
+from consumers.timetravel.moment import clock, moment, rebuild_at
+from consumers.timetravel.rollback import cut_from, roll_back
 from tests.consumers.feeds import NOW, feed, fill, phishing
 
 PLACES = ["memory", "sqlite"]

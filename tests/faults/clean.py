@@ -14,9 +14,10 @@ from consumers.base.records import Outgoing, Partition
 from consumers.config import Config, load
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
+from consumers.timetravel.moment import moment, rebuild_at
+from consumers.timetravel.rollback import roll_back
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
-from consumers.travel import moment, rebuild_at, roll_back
 from tests.faults.checker import Names, check
 from tests.faults.feed import KINDS, LABELS, OBSERVATIONS, broken, records
 from tests.faults.oracle import predicted_by

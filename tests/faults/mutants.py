@@ -356,7 +356,7 @@ MUTANTS = (
     ),
     Mutant(
         "a rollback forgets what the span refused",
-        "consumers/travel.py",
+        "consumers/timetravel/rollback.py",
         "        pass_over(entry, live, cut=True)  # as a replay of this journal does\n",
         "        __import__('consumers.service.live', fromlist=['move']).move(\n"
         "            entry, live.shard.positions)\n",

@@ -31,8 +31,8 @@ from consumers.service.crash_guard import Fate
 from consumers.service.recovery import rebuild, sources
 from consumers.shard.shard import Shard
 from consumers.snapshots.store import open_store
+from consumers.timetravel.audit import audit
 from consumers.transports.kafka.log import KafkaLog
-from consumers.travel import audit
 from tests.consumers.feeds import config
 from tests.simulation.weather import CALM, DiedError, Weather
 from tests.simulation.world import FEATURES, OPTIONS, PARTITIONS, TRANSPORT, World

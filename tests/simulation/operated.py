@@ -24,8 +24,9 @@ from consumers.journal import records as journal
 from consumers.journal.records import Identity
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
+from consumers.timetravel.moment import moment, rebuild_at
+from consumers.timetravel.rollback import cut_from
 from consumers.transports.kafka.log import KafkaLog
-from consumers.travel import cut_from, moment, rebuild_at
 from tests.simulation.upheaval import RESTLESS, Upheaval
 from tests.simulation.weather import DiedError
 from tests.simulation.world import OPTIONS

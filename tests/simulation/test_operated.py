@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from consumers import travel
 from consumers.base.records import Partition
 from consumers.journal.records import Entry
 from consumers.service import recovery
 from consumers.service.live import move
+from consumers.timetravel import rollback
 from tests.simulation.operated import Operated
 
 SEEDS = 30
@@ -65,7 +65,7 @@ def test_rollback_that_forgets_what_its_span_says_of_the_inputs_is_found(
     def believed(left, about, positions):
         return dict(about.topics), {Partition(r.topic, r.partition): r for r in about.tails}
 
-    monkeypatch.setattr(travel, "pass_over", forgetful)
+    monkeypatch.setattr(rollback, "pass_over", forgetful)
     monkeypatch.setattr(recovery, "known_by", believed)
 
     assert first_wrong(tmp_path) != []

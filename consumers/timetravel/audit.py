@@ -1,131 +1,29 @@
-"""Back in time: the model as it was, a prediction made again, and a span cut out of the history.
-
-The journal says what was consumed, entry by entry, so any moment it reaches can be rebuilt. Only
-`roll_back` and `say_last` before it write: one entry, and what was to be said before it. What was,
-stays written.
-"""
+"""A prediction made again: by the shard as it was just before it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import msgspec
 
-from consumers.base.errors import ConfigError, TransportError
+from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
-from consumers.config.units import utc_text
-from consumers.journal import records as journal
 from consumers.journal.reader import course, entries
-from consumers.journal.records import Entry, Identity, Journaled, Reset
-from consumers.service.live import Live, Progress, Sources, pass_over
-from consumers.service.recovery import rebuild, say_again
+from consumers.journal.records import Entry
+from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
 from consumers.snapshots.store import SnapshotStore
-from consumers.transports.protocol import Log, Owner
+from consumers.timetravel.moment import Moment, rebuild_at
+from consumers.transports.protocol import Log
 
-__all__ = [
-    "Audit",
-    "Cut",
-    "Moment",
-    "audit",
-    "cut_from",
-    "find",
-    "moment",
-    "rebuild_at",
-    "roll_back",
-    "say_last",
-]
+__all__ = ["Audit", "audit", "find"]
+
 
 SHARES = 10  # of an explanation, where the configuration asks for none
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """After which entry: its number and clock, and the journal position after it."""
-
-    seq: int
-    now: int
-    position: int
-
-    def __str__(self) -> str:
-        return f"journal position {self.position} (entry {self.seq}, {clock(self.now)})"
-
-
-def clock(now: int) -> str:
-    """A journaled clock for people, in UTC."""
-    if not now:
-        return "before any record"
-    return f"{datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
-
-
-def moment(log: Log, partition: Partition, at: str) -> Moment:
-    """The last entry before a journal position, or until a time.
-
-    Parameters
-    ----------
-    at
-        A position of the journal, as `headwater snapshots list` shows them, or a time.
-
-    Raises
-    ------
-    ConfigError
-        It is neither, before the journal begins, or a position beyond its end.
-    """
-    end = log.end_offsets([partition])[partition]
-    first = log.beginning_offsets([partition])[partition]
-    position, until = (int(at), None) if at.isdecimal() else (end, _milliseconds(at))
-    if position > end:
-        raise ConfigError(f"{at} is beyond the journal {partition.topic}, which ends at {end}")
-    found: Moment | None = None
-    for offset, entry in entries(log, partition, first, position):
-        if until is not None and entry.now > until:
-            break
-        found = Moment(entry.seq, entry.now, offset + 1)
-    if found is None:
-        start = next((entry for _, entry in entries(log, partition, first, end)), None)
-        begins = "it is empty" if start is None else f"it begins with {_named(start)}"
-        raise ConfigError(f"{at} is before what is left of the journal {partition.topic}: {begins}")
-    return found
-
-
-def rebuild_at(
-    config: Config,
-    log: Log,
-    found: Sources,
-    store: SnapshotStore | None,
-    at: Moment,
-    progress: Progress = lambda done, total: None,
-) -> Live:
-    """The shard as it was at a moment, from the newest good snapshot before it or from nothing.
-
-    Raises
-    ------
-    TransportError
-        Inputs, journal and snapshots do not reach that far back; it names what they reach.
-    """
-    try:
-        return rebuild(config, log, found, store, end=at.position, progress=progress)
-    except TransportError as error:
-        raise TransportError(f"{error}; {_earliest(config, log, found, store, at)}") from None
-
-
-def _earliest(
-    config: Config, log: Log, found: Sources, store: SnapshotStore | None, at: Moment
-) -> str:
-    """What the snapshots still reach, the earliest of it."""
-    reached: list[Moment] = []
-    for part in [] if store is None else store.parts():
-        for about, _ in part.newest(lambda _: None):
-            reached.append(Moment(about.seq, about.now, about.position))
-    later = [m for m in reached if m.position > at.position]
-    if not later:
-        return "no snapshot reaches any time either"
-    return f"the earliest that can be rebuilt is {min(later, key=lambda m: m.position)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,91 +203,3 @@ def _around(
         f"{partition} offset {offset} is in no entry of the journal {journaled.topic}: it was not "
         "consumed yet, or its entry was trimmed"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """What a rollback would cut out: entries after `to`, how many, and how many records."""
-
-    to: Moment
-    last: Moment
-    entries: int
-    records: int
-
-
-def cut_from(log: Log, found: Sources, to: Moment) -> Cut:
-    """What lies behind a moment."""
-    end = log.end_offsets([found.journal])[found.journal]
-    last, count, records = to, 0, 0
-    for at, entry in entries(log, found.journal, to.position, end):
-        count += 1
-        records += sum(r.count for r in entry.ranges) if isinstance(entry, Entry) else 0
-        last = Moment(entry.seq, entry.now, at + 1)
-    return Cut(to, last, count, records)
-
-
-def say_last(
-    config: Config, log: Log, found: Sources, store: SnapshotStore | None, live: Live
-) -> str | None:
-    """Write what the owner that was fenced may not have: a rollback would cut its entry out unsaid.
-
-    Nothing is done where the last entry behind `live` holds its outputs itself. Returns why they
-    cannot be made again; None where they were, or need not be.
-    """
-    end = log.end_offsets([found.journal])[found.journal]
-    last = None
-    for _, entry in entries(log, found.journal, live.position, end):
-        last = entry if isinstance(entry, Entry) else last
-    if last is None or not last.aside:
-        return None
-    try:
-        live = rebuild(config, log, found, store, end=end)
-    except TransportError as error:
-        return f"the outputs of entry {last.seq} may be missing: {error}"
-    say_again(log, live)
-    return None
-
-
-def roll_back(
-    log: Log,
-    owner: Owner,
-    found: Sources,
-    live: Live,
-    *,
-    now: int,
-    reason: str,
-) -> Reset:
-    """Journal that the shard goes on from `live`, which was rebuilt at an earlier moment.
-
-    `owner` has fenced the running service. `live` is then at the journal's end.
-
-    Raises
-    ------
-    FencedError, TransportError
-        From the owner; whether it was written shows in the journal.
-    """
-    end = log.end_offsets([found.journal])[found.journal]
-    last = live.seq
-    for _, entry in entries(log, found.journal, live.position, end):
-        if isinstance(entry, Identity):
-            continue
-        pass_over(entry, live, cut=True)  # as a replay of this journal does
-        last = entry.seq
-        live.now = max(live.now, entry.now)
-    reset = Reset(last + 1, max(now, live.now), live.seq, live.chain, reason)
-    record = journal.written(reset, found.journal, reset.now)
-    at = owner.commit([], record, live.shard.positions)
-    live.seq, live.position, live.now = reset.seq, at + 1, reset.now
-    return reset
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        return round(datetime.fromisoformat(utc_text(text)).timestamp() * 1000)
-    except ValueError:
-        wanted = 'expected a journal position or a time such as "2024-03-01T12:00:00Z"'
-        raise ConfigError(f"{wanted}, got {text!r}") from None
-
-
-def _named(entry: Journaled) -> str:
-    return "entry 0" if isinstance(entry, Identity) else f"entry {entry.seq}, {clock(entry.now)}"
