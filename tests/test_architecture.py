@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,46 @@ def test_the_order_of_rooms_would_be_noticed() -> None:
     )
     assert "relative" in str(misplaced("stream", "base", "..block.Block"))
     assert "no room" in str(misplaced("stream", "base", "stream.GaussianNB"))
+
+
+def graph(files: list[Path]) -> dict[str, set[str]]:
+    """Each file to the files it imports, wherever in it the import stands."""
+    modules = {dotted_name(path): path for path in files}
+    found: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        asked = (what for _, what in imports(tree(path)))
+        # `from a.b import c` means the file a/b/c.py, or else a name in a/b.py.
+        meant = (what if what in modules else what.rpartition(".")[0] for what in asked)
+        found[module] = {what for what in meant if what in modules} - {module}
+    return found
+
+
+def dotted_name(path: Path) -> str:
+    """The module a file is; a package is its `__init__.py`."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circle(found: dict[str, set[str]]) -> list[str]:
+    """Files that import each other in a circle; empty where none do."""
+    try:
+        TopologicalSorter(found).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Inside a room too, and for the type checker's imports: every file can be read bottom up."""
+    found = graph(FILES)
+
+    assert sum(map(len, found.values())) > 1000
+    assert circle(found) == []
+
+
+def test_a_circle_of_files_would_be_noticed() -> None:
+    """The rule itself, over any number of files."""
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
 
 
 @each(FILES)

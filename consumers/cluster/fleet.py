@@ -14,12 +14,12 @@ from typing import Protocol
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from consumers.base.health import Health
 from consumers.config import Config
 from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
 from consumers.telemetry.families import united
 from consumers.transports.protocol import Log
-from consumers.web.app import Health
 from consumers.web.board import Board
 
 __all__ = ["Fleet", "Serving", "Starting", "Union", "worst"]

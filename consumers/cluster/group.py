@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import FencedError
+from consumers.base.health import Health
 from consumers.cluster.fleet import Union, worst
 from consumers.cluster.standby import Follower, Standby
 from consumers.config import Config
 from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
 from consumers.transports.protocol import Log, Member
-from consumers.web.app import Health
 from consumers.web.board import Board
 
 __all__ = ["Shared"]

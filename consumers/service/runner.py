@@ -31,6 +31,7 @@ from consumers.base.errors import (
     UnreadableCodecError,
 )
 from consumers.base.failpoints import reach
+from consumers.base.health import Health
 from consumers.base.records import Batch, Partition
 from consumers.config import Config
 from consumers.config.units import counted, duration_ms
@@ -49,7 +50,6 @@ from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.narrator import Narrator
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
-from consumers.web.app import Health
 from consumers.web.board import Board
 
 __all__ = ["Runner"]

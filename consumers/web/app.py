@@ -12,9 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
-from typing import Literal
 
 import msgspec
 import uvicorn
@@ -26,7 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from consumers.base.errors import ConfigError
-from consumers.base.secrets import masked
+from consumers.base.health import Health
 from consumers.web.access import WebConfig
 from consumers.web.board import Board
 from consumers.web.connections import Connections, places
@@ -36,7 +34,7 @@ from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
 from consumers.web.logins import Logins
 from consumers.web.page import Page, PageCollector
 
-__all__ = ["Health", "Server", "application"]
+__all__ = ["Server", "application"]
 
 STOP_SECONDS = 5.0
 # Of a processor that /metrics may take from the loop, however often it is asked: a page that took
@@ -50,50 +48,6 @@ class _Named(msgspec.Struct):
     """What a process tells of itself under /status."""
 
     service: str
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Where the service is in its life.
-
-    Parameters
-    ----------
-    state
-        `degraded`: it predicts and does not learn. `stalled`: the loop stands still, and the
-        process should be replaced. `standby`: it follows the journal of shards that
-        others run, ready to take over. `dead`: the loop ended by a fault, the process
-        should be replaced.
-    detail
-        What a person wants to know about it, in a few words.
-
-    Examples
-    --------
-    >>> Health("replaying", "1200 records remain").ready
-    False
-    """
-
-    state: Literal[
-        "starting", "replaying", "live", "degraded", "stalled", "standby", "stopped", "dead"
-    ]
-    detail: str = ""
-
-    @property
-    def alive(self) -> bool:
-        """Whether to leave the process alone."""
-        return self.state not in ("dead", "stalled")
-
-    @property
-    def looping(self) -> bool:
-        """Whether its loop should turn."""
-        return self.state in ("live", "degraded")
-
-    @property
-    def ready(self) -> bool:
-        """Whether it does what it is there for."""
-        return self.state in ("live", "standby")
-
-    def __str__(self) -> str:
-        return f"{self.state}: {masked(self.detail)}" if self.detail else self.state
 
 
 def application(

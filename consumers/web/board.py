@@ -8,15 +8,13 @@ the curve: its scores are computed then, some 0.3 ms, five times a second at mos
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
 from consumers.shard.views import LATEST, Committed, Said, ShardView
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
-
-if TYPE_CHECKING:
-    from consumers.web.app import Health
 
 __all__ = ["POINTS", "SECONDS", "Board", "Point", "Second"]
 

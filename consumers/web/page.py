@@ -16,7 +16,6 @@ from hashlib import blake2b
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING
 
 import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -27,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from consumers.base.health import Health
 from consumers.shard.views import LATEST, Said
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
@@ -34,9 +34,6 @@ from consumers.web.board import SECONDS, Board
 from consumers.web.connections import places
 from consumers.web.document import Why
 from consumers.web.status import explained, observed, published, status, told, without_bytes
-
-if TYPE_CHECKING:
-    from consumers.web.app import Health
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 

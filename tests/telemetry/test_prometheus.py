@@ -17,11 +17,11 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.base.health import Health
 from consumers.base.records import Partition
 from consumers.shard.views import Committed, RiskView, ShardView
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.prometheus import Telemetry
-from consumers.web.app import Health
 from consumers.web.page import Page, PageCollector
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView

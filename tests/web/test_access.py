@@ -20,13 +20,14 @@ import trustme
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import ConfigError
+from consumers.base.health import Health
 from consumers.base.records import Outgoing
 from consumers.commands.run import served
 from consumers.config import parse
 from consumers.service.runner import Runner
 from consumers.web import limits, logins
 from consumers.web.access import WebConfig, load_web_config
-from consumers.web.app import Health, Server, application
+from consumers.web.app import Server, application
 from consumers.web.board import Board
 from tests.telemetry.views import view
 from tests.waiting import PATIENCE

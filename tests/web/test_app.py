@@ -19,8 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from consumers.base.errors import ConfigError
+from consumers.base.health import Health
 from consumers.telemetry.prometheus import Telemetry
-from consumers.web.app import Health, Server, application
+from consumers.web.app import Server, application
 from tests.telemetry.views import view
 from tests.waiting import PATIENCE
 

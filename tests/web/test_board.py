@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consumers.base.health import Health
 from consumers.base.records import Batch, Outgoing, Partition
 from consumers.shard.views import LATEST, Committed, Said
 from consumers.web import board as boards
-from consumers.web.app import Health
 from consumers.web.board import PACE_SECONDS, POINTS, SECONDS, Board, Point
 from consumers.web.questions import PAUSE_SECONDS, Questions
 from stream import GaussianNB

@@ -13,7 +13,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from prometheus_client.registry import CollectorRegistry
 
-from consumers.web.app import Health, Server, application
+from consumers.base.health import Health
+from consumers.web.app import Server, application
 from consumers.web.board import Board, Point, Second
 from tests.telemetry.views import quality, view
 from tests.waiting import PATIENCE

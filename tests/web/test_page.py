@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from consumers.base.health import Health
 from consumers.web import limits, page
-from consumers.web.app import Health, Server, application
+from consumers.web.app import Server, application
 from consumers.web.board import Board
 from tests.telemetry.views import view
 from tests.waiting import timed, until

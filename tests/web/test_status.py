@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
 from consumers.shard.views import (
     ChallengerView,
@@ -21,7 +22,6 @@ from consumers.shard.views import (
     RiskView,
     Said,
 )
-from consumers.web.app import Health
 from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
