@@ -13,6 +13,7 @@ import pytest
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import main
 from consumers.codecs.json import PredictionEncoder
+from stream.evaluate.table import SCORES, formulas
 from stream.explain import Explanation
 from stream.schema import Label
 from tests.waiting import PATIENCE
@@ -46,6 +47,14 @@ def test_example_of_the_readme_prints_what_stands_below_it(tmp_path: Path) -> No
     )
 
     assert done.stdout == shown
+
+
+def test_formulas_of_scores_are_those_of_their_table() -> None:
+    """docs/quality.md, made from stream/evaluate/table.py; no score is left out."""
+    page = (ROOT / "docs/quality.md").read_text()
+
+    assert page == formulas(page), "write stream.evaluate.table.formulas(page) to docs/quality.md"
+    assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in SCORES)
 
 
 CONFIGS = [

@@ -17,10 +17,12 @@ from rich.text import Text
 from consumers.config.units import counted
 from stream.decision.risk import named
 from stream.evaluate.quality import spoken
+from stream.evaluate.table import KINDS, Column, columns
 
 __all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
+MOST_COLUMNS = 6  # of scores beside the window
 MOST_ALARMS = 5
 LONGEST_LABEL = 24
 
@@ -114,22 +116,34 @@ def _when(delay: int | str | None) -> str:
 def _scores(scores: Mapping[str, Any]) -> Group:
     """Of said classes, beside the baselines; then of probabilities, beside the prior."""
     table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
-    said = _table("window", "balanced", "macro F1", "kappa", "kappa-M", "kappa-T", "MCC")
-    sure = _table(
-        "window", "Brier", "prior's Brier", "prior's log loss", "calib. error", "ROC AUC", "PR AUC"
-    )
     for window, row in scores.items():
-        name = spoken(window)
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
         accuracy, majority, no_change = (_share(value) for value in shares)
         loss = _number(row["log_loss"])
-        table.add_row(name, f"{row['scored']:,.0f}", accuracy, loss, majority, no_change)
-        numbers = (_number(row[of]) for of in ("kappa", "kappa_m", "kappa_t", "mcc"))
-        said.add_row(name, _share(row["balanced_accuracy"]), _share(row["macro_f1"]), *numbers)
-        losses = (_number(row[of]) for of in ("brier", "prior_brier", "prior_log_loss"))
-        areas = (_number(row[of]) for of in ("roc_auc", "pr_auc"))
-        sure.add_row(name, *losses, _share(row["calibration_error"]), *areas)
-    return Group(table, said, sure)
+        table.add_row(spoken(window), f"{row['scored']:,.0f}", accuracy, loss, majority, no_change)
+    return Group(table, *(_further(scores, part) for of in KINDS for part in _parts(columns(of))))
+
+
+def _further(scores: Mapping[str, Any], shown: Sequence[Column]) -> Table:
+    """These scores of each window."""
+    table = _table("window", *(column.title for column in shown))
+    for window, row in scores.items():
+        cells = ((_share if c.unit == "share" else _number)(row[c.id]) for c in shown)
+        table.add_row(spoken(window), *cells)
+    return table
+
+
+def _parts(shown: Sequence[Column]) -> list[Sequence[Column]]:
+    """As many to a table as 80 characters hold, all tables about as wide.
+
+    Examples
+    --------
+    >>> [len(part) for part in _parts(columns("classes") * 3)]
+    [6, 6, 6]
+    """
+    tables = -(-len(shown) // MOST_COLUMNS)
+    size = -(-len(shown) // tables)
+    return [shown[at : at + size] for at in range(0, len(shown), size)]
 
 
 def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int]]) -> Table:

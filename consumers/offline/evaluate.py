@@ -22,6 +22,7 @@ from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
 from stream.evaluate.quality import QualityView, Scores
+from stream.evaluate.table import KINDS, columns
 from stream.schema import Schema
 
 __all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
@@ -177,24 +178,12 @@ def standings(view: ShardView) -> list[dict[str, Any]]:
 
 
 def _scores(scores: Scores) -> dict[str, Any]:
-    said = scores.agreement
     return {
         "scored": scores.scored,
         "accuracy": scores.accuracy,
         "log_loss": scores.log_loss,
         "baselines": dict(scores.baselines),
-        "balanced_accuracy": None if said is None else said.balanced_accuracy,
-        "macro_f1": None if said is None else said.f1["macro"],
-        "kappa": None if said is None else said.kappa,
-        "kappa_m": scores.kappa_m,
-        "kappa_t": scores.kappa_t,
-        "mcc": None if said is None else said.mcc,
-        "brier": scores.brier,
-        "prior_brier": scores.prior_brier,
-        "prior_log_loss": scores.prior_log_loss,
-        "calibration_error": scores.calibration_error,
-        "roc_auc": scores.roc_auc,
-        "pr_auc": scores.pr_auc,
+        **{column.id: column.value(scores) for of in KINDS for column in columns(of)},
     }
 
 

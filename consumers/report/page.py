@@ -18,6 +18,7 @@ from consumers.report import charts
 from consumers.report.style import STYLE
 from stream.decision.risk import named
 from stream.evaluate.quality import spoken
+from stream.evaluate.table import arranged
 
 __all__ = ["LACKING", "check_report", "drawn", "report_page", "write_report"]
 
@@ -25,16 +26,9 @@ MOST_CLASSES = 20
 LACKING = "matplotlib is not installed; pip install matplotlib, then make the report again"
 LONGEST = 60  # characters of a label or name
 FURTHER = {
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "F1, mean over classes",
-    "mcc": "Matthews correlation",
-    "kappa": "Cohen's kappa",
-    "kappa_m": "kappa-M, against majority",
-    "kappa_t": "kappa-T, against no-change",
-    "brier": "Brier score",
-    "calibration_error": "expected calibration error",
-    "roc_auc": "ROC AUC, mean over classes",
-    "pr_auc": "average precision, mean over classes",
+    score.id: score.long or score.title
+    for score in arranged("balanced_accuracy", "macro_f1", "mcc")
+    if not score.first
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumers.base.errors import DEAD_LETTER_REASONS
-from consumers.telemetry.scores import SCORES
+from consumers.telemetry.scores import SCORE_METRICS
 from consumers.telemetry.spec import Spec
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
@@ -150,7 +150,7 @@ METRICS = (
         ("shard", "model", "true", "predicted"),
         "Scored predictions, by the true class and the predicted one.",
     ),
-    *SCORES,
+    *SCORE_METRICS,
     Spec(
         "headwater_decision_risk",
         "gauge",

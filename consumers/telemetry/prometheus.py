@@ -28,7 +28,7 @@ from consumers.telemetry.challengers import challengers
 from consumers.telemetry.drift import drift
 from consumers.telemetry.families import OTHER, SPECS, Sample, class_names, family, united
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, MAX_CLASSES
-from consumers.telemetry.scores import Areas, scores
+from consumers.telemetry.scores import LastOnly, scores
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import ARRIVED, DELAY_BOUNDS_MS, OUTCOMES
 
@@ -64,7 +64,7 @@ class ShardCollector(Collector):
         self._max_classes = max_classes
         self._exemplars = exemplars
         self._confusions = confusions
-        self._areas = Areas(clock)
+        self._last_only = LastOnly(clock)
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric; nothing before the first view."""
@@ -103,7 +103,7 @@ class ShardCollector(Collector):
             ),
         )
         found: dict[str, list[Sample]] = {}
-        for name, labels, value in scores(of, quality, self._areas):
+        for name, labels, value in scores(of, quality, self._last_only):
             found.setdefault(name, []).append((labels, value))
         for name, samples in found.items():
             yield family(name, samples)

@@ -8,6 +8,7 @@ with the server.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from consumers.telemetry.metrics import METRICS
 from consumers.web.board import SECONDS, Board
 from consumers.web.connections import places
 from consumers.web.document import Why
+from consumers.web.scores import PERCENT
 from consumers.web.status import explained, observed, published, status, told, without_bytes
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
@@ -296,8 +298,10 @@ _HELP = {spec.name: spec.help for spec in METRICS}
 
 
 def _files() -> dict[str, bytes]:
-    """What is served beside the shell, by name."""
-    return {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
+    """What is served beside the shell, by name; the script learns which scores are in percent."""
+    files = {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
+    percent = json.dumps(PERCENT).encode()
+    return files | {"page.js": files["page.js"].replace(b"$percent", percent)}
 
 
 def _told(health: Health) -> tuple[str, str]:

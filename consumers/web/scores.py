@@ -5,51 +5,26 @@ Rule: nothing is computed here but what `stream.evaluate` computes when it is as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from consumers.shard.views import RiskView
 from consumers.web.document import CalibrationBin, ClassScore, Score
 from stream.decision import RiskScores
-from stream.evaluate.agreement import Agreement
 from stream.evaluate.quality import QualityView
-from stream.evaluate.scores import Scores
+from stream.evaluate.table import SCORES
 
-__all__ = ["calibration_of", "classes_of", "decided_of", "scores_of", "short"]
+__all__ = ["PERCENT", "calibration_of", "classes_of", "decided_of", "scores_of", "short"]
 
-Read = Callable[[Scores], float | None]
-Beside = Callable[[Scores], Mapping[str, float | None]]
-
-
-def _alone(_: Scores) -> Mapping[str, float | None]:
-    """No baseline has this score."""
-    return {}
-
-
-def _agreeing(read: Callable[[Agreement], float]) -> tuple[Read, Beside]:
-    """A score of how said classes agree with the true ones: the baselines have it too."""
-
-    def of(scores: Scores) -> float | None:
-        return None if scores.agreement is None else read(scores.agreement)
-
-    def beside(scores: Scores) -> Mapping[str, float | None]:
-        return {name: None if a is None else read(a) for name, a in scores.beside.items()}
-
-    return of, beside
-
-
-SCORES: tuple[tuple[str, Read, Beside], ...] = (
-    ("accuracy", lambda s: s.accuracy, lambda s: s.baselines),
-    ("balanced accuracy", *_agreeing(lambda a: a.balanced_accuracy)),
-    ("macro F1", *_agreeing(lambda a: a.f1["macro"])),
-    ("Cohen's kappa", *_agreeing(lambda a: a.kappa)),
-    ("Matthews' correlation", *_agreeing(lambda a: a.mcc)),
-    ("kappa-M", lambda s: s.kappa_m, _alone),
-    ("kappa-T", lambda s: s.kappa_t, _alone),
-    ("log loss", lambda s: s.log_loss, lambda s: {"prior": s.prior_log_loss}),
-    ("Brier score", lambda s: s.brier, lambda s: {"prior": s.prior_brier}),
-    ("calibration error", lambda s: s.calibration_error, _alone),
-    ("ROC AUC", lambda s: s.roc_auc, _alone),
-    ("PR AUC", lambda s: s.pr_auc, _alone),
+RISKS: tuple[tuple[str, bool, Callable[[RiskScores], float | None]], ...] = (
+    ("risk of decisions", False, lambda r: r.risk),
+    ("coverage of decisions", True, lambda r: r.coverage),
+)
+# Those that a baseline has too stand before the others of their kind.
+ORDER = tuple(sorted(SCORES, key=lambda s: (s.of == "probabilities", s.baselines is None)))
+# What the page shows in percent, by title.
+PERCENT = (
+    *(score.title for score in ORDER if score.unit != "number"),
+    *(title for title, share, _ in RISKS if share),
 )
 
 
@@ -57,12 +32,12 @@ def scores_of(quality: QualityView) -> list[Score]:
     """Every score that exists by now, over the last records with its baselines, and over all."""
     last, all_, fading = (quality.scores[w] for w in (quality.last, "all", "fading"))
     out = []
-    for name, of, beside in SCORES:
-        if (value := of(last)) is not None:
-            others = {baseline: short(v) for baseline, v in beside(last).items()}
-            out.append(
-                Score(name, short(value), **others, all=short(of(all_)), fading=short(of(fading)))
-            )
+    for score in ORDER:
+        if (value := score.value(last)) is not None:
+            beside = {} if score.baselines is None else score.baselines.values(last)
+            others = {baseline: short(v) for baseline, v in beside.items()}
+            over = {"all": short(score.value(all_)), "fading": short(score.value(fading))}
+            out.append(Score(score.title, short(value), **others, **over))
     return out
 
 
@@ -73,12 +48,8 @@ def decided_of(risk: RiskView | None, last: str) -> list[Score]:
     """
     if risk is None:
         return []
-    reads: tuple[tuple[str, Callable[[RiskScores], float | None]], ...] = (
-        ("risk of decisions", lambda r: r.risk),
-        ("coverage of decisions", lambda r: r.coverage),
-    )
     out = []
-    for name, of in reads:
+    for name, _, of in RISKS:
         found = {window: short(of(scores)) for window, scores in risk.windows.items()}
         if found.get(last) is not None:
             out.append(Score(name, found[last], all=found["all"], fading=found["fading"]))

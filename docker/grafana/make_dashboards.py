@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stream.evaluate.table import SCORES, ScoreSpec
+
 __all__ = ["FOLDER", "OPERATIONS", "QUALITY", "dashboards"]
 
 FOLDER = Path(__file__).with_name("dashboards")
@@ -93,21 +95,86 @@ RATIO: dict[str, Any] = {"min": 0, "max": 1}
 CLASSES = "{{class}}"
 NAMED = "{{model}}, shard {{shard}}"
 
+BASELINE = "{{baseline}}, shard {{shard}}"
+SCORE = {score.id: score for score in SCORES}
+ACCURACY = SCORE["accuracy"].metric
+ACCURACY_OF_BASELINES = SCORE["accuracy"].baselines.metric
+
+# The panels that the table of scores names (`ScoreSpec.panel`): title, unit, description, bounds.
+PANELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "accuracy": ("Accuracy and baselines, lately", "percentunit", "", RATIO),
+    "log loss": (
+        "Log loss, lately",
+        "none",
+        "Mean of -log(probability of the true class); log 2 is a coin toss.",
+        {},
+    ),
+    "balanced": (
+        "Balanced accuracy and F1, lately",
+        "percentunit",
+        "Each class counts alike, however rare it is.",
+        RATIO,
+    ),
+    "agreement": (
+        "Agreement, lately",
+        "none",
+        "Above chance, above the most frequent class, above the last class; "
+        "below 0 the model is worse than that.",
+        {},
+    ),
+    "calibration": (
+        "Brier score and calibration error, lately",
+        "none",
+        "Whether the probabilities can be believed: 0 at best.",
+        {},
+    ),
+    "areas": (
+        "Areas under curves, lately",
+        "percentunit",
+        "How well the probabilities rank, mean over the classes.",
+        RATIO,
+    ),
+}
+
+
+def scores_of(panel: str) -> list[Query]:
+    """The queries of a panel of scores: what a baseline has too, the baselines, then the others."""
+    here = [score for score in SCORES if score.panel == panel]
+    beside = [score for score in here if score.baselines and score.baselines.metric]
+
+    def model(score: ScoreSpec) -> Query:
+        return f"{score.metric}{{{LAST}}}", named(score.legend, NAMED)
+
+    return [
+        *map(model, beside),
+        *(
+            (f"max by (baseline, shard) ({b.metric}{{{LAST}}})", named(b.legend, BASELINE))
+            for b in (score.baselines for score in beside)
+        ),
+        *(model(score) for score in here if score not in beside),
+    ]
+
+
+def named(legend: str, series: str) -> str:
+    """A legend before what tells its series apart."""
+    return f"{legend}, {series}" if legend else series
+
+
 QUALITY: dict[str, list[Panel]] = {
     "Now": [
         number(
             "Accuracy, lately",
             "percentunit",
-            (f"headwater_accuracy_ratio{{{LAST}}}", NAMED),
-            about="Share of right predictions, each made before its record was learned.",
+            (f"{ACCURACY}{{{LAST}}}", NAMED),
+            about=SCORE["accuracy"].help,
         ),
         number(
             "Above the better baseline",
             "percentunit",
             (
-                f"headwater_accuracy_ratio{{{LAST}}} - ignoring (baseline) "
+                f"{ACCURACY}{{{LAST}}} - ignoring (baseline) "
                 "group_left max without (baseline) "
-                f"(headwater_baseline_accuracy_ratio{{{LAST}}})",
+                f"({ACCURACY_OF_BASELINES}{{{LAST}}})",
                 NAMED,
             ),
             about="Below 0 the model is worse than always saying the most frequent class, or the "
@@ -142,70 +209,9 @@ QUALITY: dict[str, list[Panel]] = {
         ),
     ],
     "Scores": [
-        lines(
-            "Accuracy and baselines, lately",
-            "percentunit",
-            (f"headwater_accuracy_ratio{{{LAST}}}", NAMED),
-            (
-                f"max by (baseline, shard) (headwater_baseline_accuracy_ratio{{{LAST}}})",
-                "{{baseline}}, shard {{shard}}",
-            ),
-            defaults=RATIO,
-        ),
-        lines(
-            "Log loss, lately",
-            "none",
-            (f"headwater_log_loss{{{LAST}}}", NAMED),
-            (
-                f"max by (baseline, shard) (headwater_baseline_log_loss{{{LAST}}})",
-                "{{baseline}}, shard {{shard}}",
-            ),
-            about="Mean of -log(probability of the true class); log 2 is a coin toss.",
-        ),
-        lines(
-            "Balanced accuracy and F1, lately",
-            "percentunit",
-            (f"headwater_balanced_accuracy_ratio{{{LAST}}}", "balanced, " + NAMED),
-            (f"headwater_f1_ratio{{{LAST}}}", "F1 {{average}}, " + NAMED),
-            (
-                f"max by (baseline, shard) (headwater_baseline_balanced_accuracy_ratio{{{LAST}}})",
-                "balanced, {{baseline}}, shard {{shard}}",
-            ),
-            (
-                f"max by (baseline, shard) (headwater_baseline_f1_ratio{{{LAST}}})",
-                "F1, {{baseline}}, shard {{shard}}",
-            ),
-            about="Each class counts alike, however rare it is.",
-            defaults=RATIO,
-        ),
-        lines(
-            "Agreement, lately",
-            "none",
-            (f"headwater_cohen_kappa{{{LAST}}}", "kappa, " + NAMED),
-            (f"headwater_majority_kappa{{{LAST}}}", "kappa over majority, " + NAMED),
-            (f"headwater_no_change_kappa{{{LAST}}}", "kappa over no-change, " + NAMED),
-            (f"headwater_matthews_correlation{{{LAST}}}", "Matthews, " + NAMED),
-            about="Above chance, above the most frequent class, above the last class; "
-            "below 0 the model is worse than that.",
-        ),
-        lines(
-            "Brier score and calibration error, lately",
-            "none",
-            (f"headwater_brier_score{{{LAST}}}", "Brier, " + NAMED),
-            (
-                f"max by (baseline, shard) (headwater_baseline_brier_score{{{LAST}}})",
-                "Brier, {{baseline}}, shard {{shard}}",
-            ),
-            (f"headwater_calibration_error_ratio{{{LAST}}}", "calibration error, " + NAMED),
-            about="Whether the probabilities can be believed: 0 at best.",
-        ),
-        lines(
-            "Areas under curves, lately",
-            "percentunit",
-            (f"headwater_roc_auc_ratio{{{LAST}}}", "ROC, " + NAMED),
-            (f"headwater_pr_auc_ratio{{{LAST}}}", "precision and recall, " + NAMED),
-            about="How well the probabilities rank, mean over the classes.",
-            defaults=RATIO,
+        *(
+            lines(title, unit, *scores_of(panel), about=about, defaults=bounds)
+            for panel, (title, unit, about, bounds) in PANELS.items()
         ),
         lines(
             "Accuracy over $window",
@@ -296,7 +302,7 @@ QUALITY: dict[str, list[Panel]] = {
                 "less its own error, shard {{shard}}",
             ),
             (
-                f"headwater_accuracy_ratio{{{LAST}}}",
+                f"{ACCURACY}{{{LAST}}}",
                 "measured on the labelled, " + NAMED,
             ),
             about="Mean confidence of the predictions that wait. Not a measurement: where features "

@@ -233,7 +233,7 @@
     );
   }
 
-  const ratios = new Set(["accuracy", "balanced accuracy", "macro F1", "calibration error", "ROC AUC", "PR AUC", "coverage of decisions"]);
+  const ratios = new Set($percent);
   function scores(element, list) {
     table(
       element,

@@ -1,0 +1,435 @@
+"""The table of scores: everything that is true of a score stands in its one entry.
+
+Rule: metrics, the live page, `/status`, the report, the tables of `replay`, the Grafana panels and
+docs/quality.md are made from this table, and none of them names a score that is not in it. To add
+a score, compute it in `stream.evaluate.scores` and add an entry here (decision 0050).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from stream.evaluate.agreement import Agreement
+from stream.evaluate.scores import Scores
+
+__all__ = [
+    "KINDS",
+    "SCORES",
+    "BaselineSpec",
+    "Column",
+    "Of",
+    "ScoreSpec",
+    "arranged",
+    "columns",
+    "formulas",
+]
+
+Value = Callable[[Scores], float | None]
+Of = Literal["classes", "probabilities"]
+KINDS: tuple[Of, ...] = ("classes", "probabilities")
+Unit = Literal["share", "area", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSpec:
+    """How the baselines do by a score.
+
+    Parameters
+    ----------
+    values
+        Baseline to its score.
+    metric, help
+        Name and meaning in Prometheus; the empty name means that there is no series.
+    legend
+        What a Grafana panel calls it.
+    last_only
+        The series has the window of the last records only.
+    """
+
+    values: Callable[[Scores], Mapping[str, float | None]]
+    metric: str = ""
+    help: str = ""
+    legend: str = ""
+    last_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSpec:
+    """One score.
+
+    Parameters
+    ----------
+    id
+        Its key in JSON.
+    title
+        Its name on the live page and in docs/quality.md.
+    of
+        What it is a score of: the classes that were predicted, or the probabilities.
+    unit
+        A share of records, an area between 0 and 1, or a plain number.
+    value
+        Reads it; None where it does not exist.
+    metric, help
+        Name and meaning in Prometheus.
+    formula, limits
+        How it is computed, and what it does not show, for docs/quality.md.
+    panel, legend
+        The Grafana panel that shows it, a key of `PANELS` in docker/grafana/make_dashboards.py,
+        and its name there.
+    baselines
+        How the baselines do by it; None where the comparison has no meaning.
+    column, long
+        Its name where there is little room, and where there is much; the title where empty.
+    labels
+        Labels of the metric besides shard, model and window, with their values.
+    first
+        `Scores` holds it as a field of its own, and tables show it first.
+    last_only
+        It needs each prediction, so only the window of the last records has it.
+    """
+
+    id: str
+    title: str
+    of: Of
+    unit: Unit
+    value: Value
+    metric: str
+    help: str
+    formula: str
+    limits: str
+    panel: str
+    legend: str
+    baselines: BaselineSpec | None = None
+    column: str = ""
+    long: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    first: bool = False
+    last_only: bool = False
+
+
+class Column(NamedTuple):
+    """A score, or how the prior does by it, as a column of a table with one row a window."""
+
+    id: str
+    title: str
+    unit: Unit
+    value: Value
+
+
+def _agreed(read: Callable[[Agreement], float]) -> Value:
+    """Of the confusion matrix, where there is one."""
+    return lambda s: None if s.agreement is None else read(s.agreement)
+
+
+def _baselines_agreed(
+    read: Callable[[Agreement], float],
+) -> Callable[[Scores], Mapping[str, float | None]]:
+    """The same of what the baselines predicted."""
+    return lambda s: {name: None if a is None else read(a) for name, a in s.beside.items()}
+
+
+def _balanced(found: Agreement) -> float:
+    return found.balanced_accuracy
+
+
+def _macro_f1(found: Agreement) -> float:
+    return found.f1["macro"]
+
+
+def _kappa(found: Agreement) -> float:
+    return found.kappa
+
+
+def _mcc(found: Agreement) -> float:
+    return found.mcc
+
+
+SCORES: tuple[ScoreSpec, ...] = (
+    ScoreSpec(
+        id="accuracy",
+        title="accuracy",
+        of="classes",
+        unit="share",
+        value=lambda s: s.accuracy,
+        metric="headwater_accuracy_ratio",
+        help="Share of right predictions, each made before its record was learned.",
+        formula="Σ n<sub>cc</sub> / n",
+        limits="does not show whether it is good: if 99 % of the records are of one class, "
+        "always predicting it has accuracy 99 %",
+        panel="accuracy",
+        legend="",
+        baselines=BaselineSpec(
+            lambda s: s.baselines,
+            "headwater_baseline_accuracy_ratio",
+            "Share of right predictions of a baseline on the very records the model was scored on.",
+        ),
+        first=True,
+    ),
+    ScoreSpec(
+        id="balanced_accuracy",
+        title="balanced accuracy",
+        column="balanced",
+        of="classes",
+        unit="share",
+        value=_agreed(_balanced),
+        metric="headwater_balanced_accuracy_ratio",
+        help="Mean of the recall of the classes that came.",
+        formula="mean of n<sub>cc</sub> / t<sub>c</sub> over the true classes",
+        limits="a class with three records has the same weight as one with a million",
+        panel="balanced",
+        legend="balanced",
+        baselines=BaselineSpec(
+            _baselines_agreed(_balanced),
+            "headwater_baseline_balanced_accuracy_ratio",
+            "Balanced accuracy of a baseline over the last records.",
+            "balanced",
+            last_only=True,
+        ),
+    ),
+    ScoreSpec(
+        id="macro_f1",
+        title="macro F1",
+        long="F1, mean over classes",
+        of="classes",
+        unit="share",
+        value=_agreed(_macro_f1),
+        metric="headwater_f1_ratio",
+        help="F1 of the classes: their mean (macro). The micro average is the accuracy.",
+        formula="F1 of a class: 2 n<sub>cc</sub> / (s<sub>c</sub> + t<sub>c</sub>). Macro: mean "
+        "over the classes. Weighted: weighted by t<sub>c</sub>. Micro: equal to the accuracy",
+        limits="macro: as for balanced accuracy",
+        panel="balanced",
+        legend="F1 {{average}}",
+        baselines=BaselineSpec(
+            _baselines_agreed(_macro_f1),
+            "headwater_baseline_f1_ratio",
+            "F1 of a baseline over the last records, mean over the classes.",
+            "F1",
+            last_only=True,
+        ),
+        labels=(("average", "macro"),),
+    ),
+    ScoreSpec(
+        id="kappa",
+        title="Cohen's kappa",
+        column="kappa",
+        of="classes",
+        unit="number",
+        value=_agreed(_kappa),
+        metric="headwater_cohen_kappa",
+        help="Agreement with the true classes beyond chance, 1 at best.",
+        formula="(p − e) / (1 − e), with accuracy p and e = Σ t<sub>c</sub> s<sub>c</sub> / n²",
+        limits="the chance level e depends on the model's own predictions",
+        panel="agreement",
+        legend="kappa",
+        baselines=BaselineSpec(_baselines_agreed(_kappa)),
+    ),
+    ScoreSpec(
+        id="kappa_m",
+        title="kappa-M",
+        long="kappa-M, against majority",
+        of="classes",
+        unit="number",
+        value=lambda s: s.kappa_m,
+        metric="headwater_majority_kappa",
+        help="Share of the majority baseline's mistakes that the model avoids; below 0 it is "
+        "worse.",
+        formula="(p − m) / (1 − m), with m the accuracy of *majority*",
+        limits="undefined while majority is always right",
+        panel="agreement",
+        legend="kappa over majority",
+    ),
+    ScoreSpec(
+        id="kappa_t",
+        title="kappa-T",
+        long="kappa-T, against no-change",
+        of="classes",
+        unit="number",
+        value=lambda s: s.kappa_t,
+        metric="headwater_no_change_kappa",
+        help="Share of the no-change baseline's mistakes that the model avoids; below 0 it is "
+        "worse.",
+        formula="(p − l) / (1 − l), with l the accuracy of *no-change*",
+        limits="with delayed labels, no-change knows only the labels that have arrived",
+        panel="agreement",
+        legend="kappa over no-change",
+    ),
+    ScoreSpec(
+        id="mcc",
+        title="Matthews' correlation",
+        column="MCC",
+        long="Matthews correlation",
+        of="classes",
+        unit="number",
+        value=_agreed(_mcc),
+        metric="headwater_matthews_correlation",
+        help="Correlation of said and true classes, -1 to 1.",
+        formula="Gorodkin's R<sub>K</sub>; φ for two classes",
+        limits="0 also where it is undefined (only one true or one predicted class)",
+        panel="agreement",
+        legend="Matthews",
+        baselines=BaselineSpec(_baselines_agreed(_mcc)),
+    ),
+    ScoreSpec(
+        id="log_loss",
+        title="log loss",
+        of="probabilities",
+        unit="number",
+        value=lambda s: s.log_loss,
+        metric="headwater_log_loss",
+        help="Mean of -log(probability the model gave to the true class).",
+        formula="mean of −ln p<sub>true</sub>, in nats, with p at least 2⁻⁵², so one record "
+        "costs at most 36 nats",
+        limits="a few records can dominate it: one costs up to 36 nats, a fair coin 0.7",
+        panel="log loss",
+        legend="",
+        baselines=BaselineSpec(
+            lambda s: {"prior": s.prior_log_loss},
+            "headwater_baseline_log_loss",
+            "Log loss of the prior: the shares of the labels learned when the model was asked.",
+        ),
+        first=True,
+    ),
+    ScoreSpec(
+        id="brier",
+        title="Brier score",
+        column="Brier",
+        of="probabilities",
+        unit="number",
+        value=lambda s: s.brier,
+        metric="headwater_brier_score",
+        help="Mean squared error of the probabilities, summed over the classes: 0 at best, 2 at "
+        "worst.",
+        formula="mean of Σ<sub>c</sub> (p<sub>c</sub> − [c is true])², from 0 to 2; with two "
+        "classes, twice scikit-learn's default",
+        limits="mixes ranking and calibration",
+        panel="calibration",
+        legend="Brier",
+        baselines=BaselineSpec(
+            lambda s: {"prior": s.prior_brier},
+            "headwater_baseline_brier_score",
+            "Brier score of the prior.",
+            "Brier",
+        ),
+    ),
+    ScoreSpec(
+        id="calibration_error",
+        title="calibration error",
+        column="calib. error",
+        long="expected calibration error",
+        of="probabilities",
+        unit="share",
+        value=lambda s: s.calibration_error,
+        metric="headwater_calibration_error_ratio",
+        help="How far confidence and accuracy lie apart, mean over ten bins of confidence.",
+        formula="ten bins of confidence (the probability of the predicted class): Σ weight · "
+        "\\|accuracy − confidence\\|",
+        limits="0 for a model that always predicts the prior; too high in a small window",
+        panel="calibration",
+        legend="calibration error",
+    ),
+    ScoreSpec(
+        id="roc_auc",
+        title="ROC AUC",
+        long="ROC AUC, mean over classes",
+        of="probabilities",
+        unit="area",
+        value=lambda s: s.roc_auc,
+        metric="headwater_roc_auc_ratio",
+        help="Area under the ROC curve of each class against the rest, mean over the classes.",
+        formula="the probability that a record of the class gets a higher probability than a "
+        "record of another class, ties counting half; mean over the classes",
+        limits="says nothing about calibration; too optimistic for rare classes",
+        panel="areas",
+        legend="ROC",
+        last_only=True,
+    ),
+    ScoreSpec(
+        id="pr_auc",
+        title="PR AUC",
+        long="average precision, mean over classes",
+        of="probabilities",
+        unit="area",
+        value=lambda s: s.pr_auc,
+        metric="headwater_pr_auc_ratio",
+        help="Average precision of each class against the rest, mean over the classes.",
+        formula="average precision, without interpolation; mean over the classes",
+        limits="compare it with the share of the class, which is its value for a random model",
+        panel="areas",
+        legend="precision and recall",
+        last_only=True,
+    ),
+)
+
+
+def arranged(*first: str) -> tuple[ScoreSpec, ...]:
+    """The table with these ids first; the others follow in its own order.
+
+    Examples
+    --------
+    >>> [score.id for score in arranged("brier", "kappa")][:3]
+    ['brier', 'kappa', 'accuracy']
+    """
+    place = {id_: n for n, id_ in enumerate(first)}
+    return tuple(sorted(SCORES, key=lambda score: place.get(score.id, len(place))))
+
+
+def columns(of: Of) -> tuple[Column, ...]:
+    """The scores of classes or of probabilities, without those that every table shows first.
+
+    What the prior gets stands beside what the model gets; scores that only the model has come last.
+
+    Examples
+    --------
+    >>> [column.id for column in columns("probabilities")][:3]
+    ['brier', 'prior_brier', 'prior_log_loss']
+    """
+    here = [score for score in SCORES if score.of == of]
+    if of == "classes":
+        return tuple(_column(score) for score in here if not score.first)
+    beside = [score for score in here if score.baselines]
+    pairs = [(_column(score), _prior(score)) for score in beside if not score.first]
+    return (
+        *(column for pair in pairs for column in pair),
+        *(_prior(score) for score in beside if score.first),
+        *(_column(score) for score in here if not score.baselines),
+    )
+
+
+def _column(score: ScoreSpec) -> Column:
+    return Column(score.id, score.column or score.title, score.unit, score.value)
+
+
+def _prior(score: ScoreSpec) -> Column:
+    found = score.baselines
+    assert found is not None  # noqa: S101  asked for those that have one
+    return Column(
+        f"prior_{score.id}",
+        f"prior's {score.column or score.title}",
+        score.unit,
+        lambda s: found.values(s)["prior"],
+    )
+
+
+def formulas(page: str) -> str:
+    """The text of docs/quality.md with its tables of scores made again.
+
+    Examples
+    --------
+    >>> made = formulas("<!-- scores of classes -->\\nold\\n<!-- end -->")
+    >>> made.splitlines()[1]
+    '| score | formula | limits |'
+    """
+    for of in KINDS:
+        rows = (
+            f"| {s.title} `{s.metric}` | {s.formula} | {s.limits} |" for s in SCORES if s.of == of
+        )
+        head = ("| score | formula | limits |", "|---|---|---|")
+        begin, end = f"<!-- scores of {of} -->\n", "<!-- end -->"
+        before, found, rest = page.partition(begin)
+        if found:
+            _, _, after = rest.partition(end)
+            page = "".join((before, begin, "\n".join((*head, *rows)), "\n", end, after))
+    return page
