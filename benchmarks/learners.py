@@ -40,7 +40,7 @@ from benchmarks.race import (
     seconds_per_term,
 )
 from stream import Block, Learner, Rows
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAST = 0.4  # seconds of a run

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stream import Block, Learner, Rows
 from stream.base import Predictions
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.quality import Quality
 
 __all__ = [

@@ -15,8 +15,10 @@ from stream.bayes import (
     MixedNB,
     MultinomialNB,
 )
-from stream.block import Block, Op, Rows
 from stream.compat import RiverClassifier
+from stream.data.block import Block, Op, Rows
+from stream.data.schema import Field, Label, Schema
+from stream.data.state import State
 from stream.errors import (
     InvalidRecordError,
     NotLearnedError,
@@ -27,8 +29,6 @@ from stream.errors import (
 )
 from stream.explain import Explanation, LinearView
 from stream.neighbors import KNNClassifier
-from stream.schema import Field, Label, Schema
-from stream.state import State
 
 __all__ = [
     "BernoulliNB",

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from stream.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
+from stream.data.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
+from stream.data.parameters import shown, whole
+from stream.data.schema import KINDS, Dictionary, Kind, Label, Schema, plain_label
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
 from stream.explain import Explanation, LinearView
-from stream.parameters import shown, whole
 from stream.predictions import Predictions
-from stream.schema import KINDS, Dictionary, Kind, Label, Schema, plain_label
-from stream.state import State
 
 __all__ = ["Learner", "Predictions"]
 

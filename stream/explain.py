@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stream.schema import Label
+from stream.data.schema import Label
 
 __all__ = ["PRIOR", "Explanation", "LinearView"]
 

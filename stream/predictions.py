@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats
-from stream.schema import Label
+from stream.data.block import Floats
+from stream.data.schema import Label
 
 __all__ = ["Predictions"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import fsum, inf, isnan, log
 from typing import Any
 
-from stream.schema import Label
+from stream.data.schema import Label
 from stream.text import tokens
 from tests.oracles_multinomial import softmax
 

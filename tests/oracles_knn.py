@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf, isnan, sqrt
 from typing import Any
 
-from stream.schema import Label
+from stream.data.schema import Label
 
 Record = tuple[dict[str, Any], Label, float]
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from math import exp, fsum, inf, log
 from typing import Any
 
-from stream.schema import Label
+from stream.data.schema import Label
 from stream.text import tokens
 
 

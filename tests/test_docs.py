@@ -13,9 +13,9 @@ import pytest
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import main
 from consumers.codecs.json import PredictionEncoder
+from stream.data.schema import Label
 from stream.evaluate.table import SCORES, formulas
 from stream.explain import Explanation
-from stream.schema import Label
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 """JSON to columns and back.
 
 Rule: the fast way decodes typed by msgspec; whatever it refuses goes the slow, obvious way
-(`slow`: the standard library, then the conversions of `stream.schema`), which alone decides
+(`slow`: the standard library, then the conversions of `stream.data.schema`), which alone decides
 whether a record is bad and why. So both ways agree, and NaN, which msgspec refuses, is missing.
 """
 
@@ -19,11 +19,11 @@ import numpy as np
 
 from consumers.base.errors import RecordError
 from consumers.codecs.json_document import LARGEST_RECORD, RULES, SHORT, parse, plain
-from stream import schema as kinds
-from stream.block import Rows
+from stream.data import schema as kinds
+from stream.data.block import Rows
+from stream.data.schema import Label, Schema
 from stream.errors import InvalidRecordError
 from stream.explain import Explanation
-from stream.schema import Label, Schema
 
 __all__ = [
     "LARGEST_RECORD",

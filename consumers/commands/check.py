@@ -81,8 +81,8 @@ def _check_model(config: Config, report: Report) -> None:
         explained,
         limited,
     )
+    from stream.data.schema import Schema
     from stream.errors import StreamError
-    from stream.schema import Schema
 
     try:
         learner = build(config.model)

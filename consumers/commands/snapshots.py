@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from consumers.shard.shard import Shard
     from consumers.shard.views import ShardView
     from consumers.snapshots.format import About
-    from stream.state import State
+    from stream.data.state import State
 
 __all__ = ["Action", "snapshots"]
 
@@ -237,7 +237,7 @@ def _loaded(config: Config, about: About, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError where it does not fit."""
     from consumers.base.errors import SnapshotError
     from consumers.shard.assembly import shard_of
-    from stream.schema import Field, Schema
+    from stream.data.schema import Field, Schema
 
     schema = config.declared_schema
     if about.entry is not None:

@@ -8,8 +8,8 @@ from typing import Self, cast
 from pydantic import Field, model_validator
 
 from consumers.config.sections import Section
+from stream.data.schema import Label
 from stream.decision import BayesDecision
-from stream.schema import Label
 
 __all__ = ["Decision"]
 

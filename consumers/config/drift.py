@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from consumers.config.sections import Section
 from consumers.config.units import finite
+from stream.data.schema import Schema
 from stream.drift import DETECTORS, DriftRule, MonitorRule
 from stream.drift.rule import LONGEST_KEPT, Action
-from stream.schema import Schema
 
 __all__ = ["Detector", "Drift"]
 

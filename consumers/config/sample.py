@@ -16,7 +16,7 @@ from typing import Any
 
 from consumers.base.errors import ConfigError
 from consumers.config.sections import LONGEST_NAME
-from stream.schema import Field, Kind, Schema
+from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
     "SAMPLE_SIZE",

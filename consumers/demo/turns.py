@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stream.schema import Label
+from stream.data.schema import Label
 
 __all__ = ["Said", "Turn", "Turns", "distance"]
 

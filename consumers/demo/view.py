@@ -18,8 +18,8 @@ from rich.text import Text
 from consumers.demo.chart import LINES, curve, lowest
 from consumers.demo.picture import Picture
 from consumers.demo.turns import Said, Turn
+from stream.data.schema import Label
 from stream.evaluate.quality import QualityView
-from stream.schema import Label
 
 __all__ = [
     "TITLE",

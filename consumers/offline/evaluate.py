@@ -21,9 +21,9 @@ from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
+from stream.data.schema import Schema
 from stream.evaluate.quality import QualityView, Scores
 from stream.evaluate.table import KINDS, columns
-from stream.schema import Schema
 
 __all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
 

@@ -23,7 +23,7 @@ from consumers.journal.records import (
 from consumers.shard.challengers import Lineup
 from consumers.shard.outcome import Shape
 from consumers.shard.shard import Outcome, Shard
-from stream.schema import Field
+from stream.data.schema import Field
 
 __all__ = [
     "Live",

@@ -33,9 +33,9 @@ from consumers.snapshots.locate import Origin, expired, identity_in, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
+from stream.data.schema import Field, Schema
 from stream.errors import StateError
 from stream.join.join import RULES
-from stream.schema import Field, Schema
 
 __all__ = [
     "CUT_OUT",

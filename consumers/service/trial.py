@@ -39,8 +39,8 @@ from consumers.shard.assembly import shard_of
 from consumers.shard.outcome import Skip
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import from_bytes, to_bytes
+from stream.data.schema import Field, Schema
 from stream.errors import StreamError
-from stream.schema import Field, Schema
 
 __all__ = ["Trials", "handed", "pieces"]
 

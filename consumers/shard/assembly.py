@@ -19,9 +19,9 @@ from consumers.shard.models import (
     spoken,
 )
 from consumers.shard.shard import Shard, Spec
+from stream.data.schema import Schema
 from stream.drift import DriftRule
 from stream.join.join import RULES
-from stream.schema import Schema
 
 __all__ = ["shard_of"]
 

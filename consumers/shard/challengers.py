@@ -19,7 +19,7 @@ from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
 from consumers.shard.models import challenging
 from stream.base import Learner
-from stream.schema import Schema
+from stream.data.schema import Schema
 
 __all__ = ["RIVER_ONLY", "Lineup", "challenger_block", "configured", "trusted"]
 

@@ -9,12 +9,12 @@ from typing import Any
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Partition
 from consumers.shard.views import LATEST, DriftAlarm, DriftView, MonitorView
-from stream.block import Floats, Rows
+from stream.data.block import Floats, Rows
+from stream.data.state import State
 from stream.drift import DriftRule
 from stream.drift.monitor import Alarm
 from stream.errors import SchemaError
 from stream.evaluate.progressive import Progressive
-from stream.state import State
 
 __all__ = ["Alarms"]
 

@@ -19,9 +19,9 @@ from consumers.config.bins import Bins
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
 from stream.base import Learner
+from stream.data.schema import Schema
 from stream.errors import SchemaError
 from stream.preprocessing import Discretized
-from stream.schema import Schema
 
 __all__ = [
     "build",

@@ -19,12 +19,12 @@ from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.codecs.json import PredictionEncoder
 from consumers.shard.views import DriftAlarm, Promoted
+from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join.join import DAY_MS, RULES, UNBOUNDED
-from stream.schema import Label, Schema
 
 __all__ = ["Early", "Outcome", "Shape", "Skip", "Spec", "given_back", "kept", "skipped"]
 

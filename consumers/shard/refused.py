@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from consumers.base.errors import RecordError
+from stream.data.schema import LONGEST_LABEL, Label
 from stream.errors import Reason
-from stream.schema import LONGEST_LABEL, Label
 
 __all__ = ["refusal"]
 

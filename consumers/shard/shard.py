@@ -27,8 +27,9 @@ from consumers.shard.outcome import Early, Outcome, Shape, Skip, Spec, given_bac
 from consumers.shard.refused import refusal
 from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from stream.base import Learner
-from stream.block import Rows
 from stream.compat import RiverClassifier
+from stream.data.block import Rows
+from stream.data.state import State
 from stream.decision import OverallRisk
 from stream.decision.risk import named
 from stream.errors import Reason
@@ -40,7 +41,6 @@ from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
 from stream.evaluate.roster import Contestant, Roster
 from stream.join.join import LabelJoin
-from stream.state import State
 
 __all__ = ["Before", "Outcome", "Shard", "Spec"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumers.base.records import Outgoing, Partition
+from stream.data.schema import Label
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
-from stream.schema import Label
 
 __all__ = [
     "LATEST",

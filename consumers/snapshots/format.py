@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from consumers.base.errors import SnapshotError
 from consumers.journal.records import Identity, Range
 from consumers.shard.outcome import Shape
-from stream.state import State
+from stream.data.state import State
 
 __all__ = ["START", "About", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]
 

@@ -29,7 +29,7 @@ from consumers.snapshots.format import (
 )
 from consumers.snapshots.places import Directory, Place, Remote
 from consumers.snapshots.retention import kept
-from stream.state import State
+from stream.data.state import State
 
 __all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from consumers.base.records import Batch
 from consumers.codecs.json import JsonObservations
 from consumers.shard.shard import Spec
-from stream.schema import Schema
+from stream.data.schema import Schema
 
 __all__ = ["LOOKED_AT", "AbsentFields"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from consumers.telemetry.metrics import MAX_CLASSES, METRICS
-from stream.schema import Label
+from stream.data.schema import Label
 
 __all__ = ["OTHER", "SPECS", "Sample", "class_names", "family", "united"]
 

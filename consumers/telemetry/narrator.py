@@ -14,8 +14,8 @@ from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.config.units import counted
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
+from stream.data.schema import Label
 from stream.decision.risk import named
-from stream.schema import Label
 
 __all__ = ["Narrator"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats, Rows
+from stream.data.block import Floats, Rows
 from stream.text import bucket, encode_many, tokens
 from stream.text.vocabulary import Vocabulary, token_counts
 

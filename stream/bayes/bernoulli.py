@@ -22,13 +22,13 @@ from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.room import rows_for
 from stream.bayes.token_sets import TokenSetPart
-from stream.block import Block, Floats, Rows
+from stream.data.block import Block, Floats, Rows
+from stream.data.parameters import number
+from stream.data.rows import conflicts
+from stream.data.schema import Dictionary, Kind, Label, Schema
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.explain import LinearView
-from stream.parameters import number
-from stream.rows import conflicts
-from stream.schema import Dictionary, Kind, Label, Schema
-from stream.state import State
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
 

@@ -22,10 +22,10 @@ from stream.bayes.classifier import check_half_life, check_priors, left_after
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.schema import Label, Schema
+from stream.data.state import State
 from stream.errors import StateError
-from stream.schema import Label, Schema
-from stream.state import State
 
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from stream.bayes.classifier import BayesClassifier
 from stream.bayes.columns import MAX_FEATURES, named, restored
-from stream.block import Block, Rows
+from stream.data.block import Block, Rows
+from stream.data.parameters import mapping, shown
+from stream.data.rows import Objects
+from stream.data.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
+from stream.data.state import State, pack, unpack
 from stream.errors import InvalidRecordError, SchemaError, StateError
-from stream.parameters import mapping, shown
-from stream.rows import Objects
-from stream.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
-from stream.state import State, pack, unpack
 
 __all__ = [
     "LARGEST_DOMAIN",

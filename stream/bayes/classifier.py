@@ -21,12 +21,12 @@ from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
 from stream.bayes.bags import named_buckets
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import PREDICT, Block, Floats, Rows
+from stream.data.block import PREDICT, Block, Floats, Rows
+from stream.data.parameters import mapping, number
+from stream.data.schema import Field, Kind, Label, Schema, plain_label
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.explain import PRIOR, Explanation
-from stream.parameters import mapping, number
-from stream.schema import Field, Kind, Label, Schema, plain_label
-from stream.state import State
 
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
 

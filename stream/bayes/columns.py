@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Block, Rows, learning
+from stream.data.block import Block, Rows, learning
+from stream.data.schema import Dictionary
+from stream.data.state import State
 from stream.errors import StateError
-from stream.schema import Dictionary
-from stream.state import State
 
 __all__ = ["MAX_FEATURES", "admit", "find", "named", "restored"]
 

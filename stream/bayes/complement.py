@@ -11,8 +11,8 @@ from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import check_half_life
 from stream.bayes.multinomial import TokenClassifier
 from stream.bayes.tokens import Vocabularies
-from stream.block import Floats
-from stream.parameters import flag, number, one_of, whole
+from stream.data.block import Floats
+from stream.data.parameters import flag, number, one_of, whole
 from stream.text import BUCKETS
 
 __all__ = ["ComplementNB"]

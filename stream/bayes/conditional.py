@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from stream.bayes.categories import LONGEST_VALUE
 from stream.bayes.covariance import Covariance, CovariancePart, Settings
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.data.schema import Schema
+from stream.data.state import State
 from stream.errors import StateError
-from stream.schema import Schema
-from stream.state import State
 
 __all__ = ["MAX_CELLS", "ConditionalPart"]
 

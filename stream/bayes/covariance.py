@@ -29,10 +29,10 @@ from stream.bayes.moments import (
 )
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.room import rows_for
-from stream.block import PREDICT, Block, Floats, Rows
+from stream.data.block import PREDICT, Block, Floats, Rows
+from stream.data.schema import LARGEST, Dictionary, Schema
+from stream.data.state import State
 from stream.errors import NotSupportedError, StateError
-from stream.schema import LARGEST, Dictionary, Schema
-from stream.state import State
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from stream.bayes.classifier import left_after
 from stream.bayes.columns import MAX_FEATURES
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.schema import Dictionary
+from stream.data.state import State
 from stream.errors import StateError
-from stream.schema import Dictionary
-from stream.state import State
 
 __all__ = ["Fields", "counted_fields", "present_in", "text_fields"]
 

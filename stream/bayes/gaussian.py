@@ -18,11 +18,11 @@ from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
 from stream.bayes.moments import too_far
 from stream.bayes.part import Amount, Part, Steps, Term
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.parameters import number, one_of
+from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
+from stream.data.state import State
 from stream.errors import StateError
-from stream.parameters import number, one_of
-from stream.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
-from stream.state import State
 
 __all__ = ["GaussianNB", "GaussianPart"]
 

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
-from stream import parameters
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
 from stream.bayes.covariance import Covariance, CovariancePart, Missing, Settings
 from stream.bayes.part import Part
-from stream.block import Floats
+from stream.data import parameters
+from stream.data.block import Floats
+from stream.data.schema import LARGEST, Kind, Label, number, plain_label
 from stream.errors import NotSupportedError, SchemaError
 from stream.explain import LinearView
-from stream.schema import LARGEST, Kind, Label, number, plain_label
 
 __all__ = ["GaussianBayes"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import LANES
 from stream.bayes.room import grown
-from stream.block import Floats
+from stream.data.block import Floats
 
 __all__ = ["Moments", "cells", "height", "packed", "rescaled", "room_for", "unpacked"]
 

@@ -12,11 +12,11 @@ from stream.bayes.gaussian import GaussianPart
 from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart
-from stream.block import Rows
+from stream.data.block import Rows
+from stream.data.parameters import names, number, one_of
+from stream.data.rows import conflicts
+from stream.data.schema import Label
 from stream.errors import InvalidRecordError
-from stream.parameters import names, number, one_of
-from stream.rows import conflicts
-from stream.schema import Label
 
 __all__ = ["MixedNB"]
 

@@ -12,11 +12,11 @@ from stream.bayes.covariance import CovariancePart, Missing, Settings
 from stream.bayes.joint import JointPart
 from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
-from stream.block import Rows
+from stream.data.block import Rows
+from stream.data.parameters import flag, number, one_of, whole
+from stream.data.rows import conflicts
+from stream.data.schema import HEAVIEST, Kind, Label
 from stream.errors import InvalidRecordError, SchemaError
-from stream.parameters import flag, number, one_of, whole
-from stream.rows import conflicts
-from stream.schema import HEAVIEST, Kind, Label
 
 __all__ = ["MixedBayes"]
 

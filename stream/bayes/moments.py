@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.classifier import left_after
-from stream.block import Floats
+from stream.data.block import Floats
 
 __all__ = [
     "Comoments",

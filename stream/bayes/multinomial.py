@@ -12,12 +12,12 @@ from stream.bayes._kernels import multinomial as kernels
 from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, check_priors
 from stream.bayes.part import Part
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
-from stream.block import Rows
+from stream.data.block import Rows
+from stream.data.parameters import number, one_of, whole
+from stream.data.rows import conflicts
+from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
 from stream.explain import LinearView
-from stream.parameters import number, one_of, whole
-from stream.rows import conflicts
-from stream.schema import Kind, Label
 from stream.text import BUCKETS
 
 __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]

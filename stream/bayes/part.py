@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from stream.base import MAX_CLASSES
 from stream.bayes.columns import MAX_FEATURES
-from stream.block import Block, Floats, Rows
+from stream.data.block import Block, Floats, Rows
+from stream.data.schema import Schema
+from stream.data.state import State
 from stream.errors import InvalidRecordError
-from stream.schema import Schema
-from stream.state import State
 
 __all__ = ["Amount", "Part", "Steps", "Term"]
 

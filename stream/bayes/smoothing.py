@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from stream.bayes.categories import Domains, canonical, check_domains
+from stream.data.parameters import mapping, number, one_of, shown
 from stream.errors import SchemaError
-from stream.parameters import mapping, number, one_of, shown
 
 __all__ = ["Estimate", "Shares", "check_estimate"]
 

@@ -15,10 +15,10 @@ from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.room import columns_for, grown, rows_for
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.schema import Schema
+from stream.data.state import State
 from stream.errors import StateError
-from stream.schema import Schema
-from stream.state import State
 from stream.text import BUCKETS, bucket
 
 __all__ = ["ABSENT", "TokenSetPart"]

@@ -25,10 +25,10 @@ from stream.bayes.classifier import left_after
 from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
 from stream.bayes.part import Amount, Part, Steps, Term
 from stream.bayes.room import columns_for, grown
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.schema import Schema
+from stream.data.state import State, pack, unpack
 from stream.errors import InvalidRecordError, StateError
-from stream.schema import Schema
-from stream.state import State, pack, unpack
 from stream.text import BUCKETS, bucket
 from stream.text.vocabulary import Vocabulary
 

@@ -20,8 +20,8 @@ from stream.checks import (
     weights,
 )
 from stream.checks.claims import Law
+from stream.data.parameters import shown
 from stream.errors import SchemaError
-from stream.parameters import shown
 
 __all__ = ["Law", "check_laws", "yield_laws"]
 

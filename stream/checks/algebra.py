@@ -12,8 +12,8 @@ import numpy as np
 from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import Records, records
+from stream.data.schema import Label
 from stream.errors import NotLearnedError, SchemaError, StreamError
-from stream.schema import Label
 
 __all__ = ["LAWS"]
 

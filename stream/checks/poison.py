@@ -11,7 +11,7 @@ import numpy as np
 from stream.base import Learner
 from stream.checks.claims import Law, claim
 from stream.checks.streams import CLASSES, delayed, records, run_blocks, takeable, takes_negatives
-from stream.schema import Label
+from stream.data.schema import Label
 
 __all__ = ["LAWS"]
 

@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 from stream.base import Learner
-from stream.block import PREDICT, Block
 from stream.checks.claims import Law, claim
 from stream.checks.streams import delayed, records, run_blocks, run_one_by_one, takeable
+from stream.data.block import PREDICT, Block
 
 __all__ = ["LAWS"]
 

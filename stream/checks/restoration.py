@@ -9,8 +9,8 @@ import numpy as np
 from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import delayed, records, run_blocks
+from stream.data.state import State
 from stream.errors import StateError
-from stream.state import State
 
 __all__ = ["LAWS"]
 

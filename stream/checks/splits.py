@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from stream.base import Learner
-from stream.block import Block, Rows
 from stream.checks.claims import Law, claim
 from stream.checks.streams import delayed, records, run_blocks, run_one_by_one
+from stream.data.block import Block, Rows
 
 __all__ = ["LAWS"]
 

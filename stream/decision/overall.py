@@ -9,11 +9,11 @@ from math import fsum
 
 import numpy as np
 
+from stream.data.parameters import shown, whole
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.decision.risk import BayesDecision, Decision, Decisions, named
 from stream.errors import SchemaError, StateError
-from stream.parameters import shown, whole
-from stream.schema import Label
-from stream.state import State
 
 __all__ = ["OverallRisk", "RiskScores"]
 

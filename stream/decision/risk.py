@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.parameters import mapping, number, shown
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.errors import SchemaError
-from stream.parameters import mapping, number, shown
-from stream.schema import Label
-from stream.state import State
 
 __all__ = ["BayesDecision", "Decision", "Decisions", "named"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from river.base import DriftDetector
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.parameters import number, whole
+from stream.data.state import State
 from stream.drift import _kernels as kernels
 from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, Window
 from stream.errors import StateError
-from stream.parameters import number, whole
-from stream.state import State
 
 __all__ = ["ADWIN"]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.state import State
 from stream.errors import StateError
-from stream.state import State
 
 __all__ = ["read", "write"]
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.parameters import flag, mapping, number, one_of, shown, whole
+from stream.data.state import State
 from stream.drift import _kernels as kernels
 from stream.drift.adwin import ADWIN
 from stream.drift.attributes import read, write
 from stream.errors import SchemaError
-from stream.parameters import flag, mapping, number, one_of, shown, whole
-from stream.state import State
 
 __all__ = ["DETECTORS", "Detector", "RiverDetector", "build", "compile_detectors"]
 

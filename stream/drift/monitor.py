@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.state import State
 from stream.drift.detectors import build
 from stream.drift.rule import ANEW, WORSE, DriftRule, MonitorRule
 from stream.errors import StateError
-from stream.state import State
 
 __all__ = ["RECENTLY", "Alarm", "Monitor", "Monitors", "Series"]
 

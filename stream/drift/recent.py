@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import LEARN, Block, Floats, Rows
-from stream.schema import Label
-from stream.state import State
-from stream.stored import loaded, stored
+from stream.data.block import LEARN, Block, Floats, Rows
+from stream.data.schema import Label
+from stream.data.state import State
+from stream.data.stored import loaded, stored
 
 __all__ = ["Recent"]
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from stream.data.parameters import one_of, shown, whole
 from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
-from stream.parameters import one_of, shown, whole
 
 __all__ = ["ACTING", "ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner
-from stream.block import Block, Rows
+from stream.data.block import Block, Rows
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.drift.monitor import Alarm, Monitors
 from stream.drift.recent import Recent
 from stream.drift.rule import Action, DriftRule
-from stream.schema import Label
-from stream.state import State
 
 __all__ = ["Drift"]
 

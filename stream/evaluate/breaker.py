@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stream.data.state import State
 from stream.errors import StateError
-from stream.state import State
 
 __all__ = ["Breaker"]
 

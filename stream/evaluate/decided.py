@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Block, Rows
+from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive

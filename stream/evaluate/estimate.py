@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
-from stream.block import LEARN, Block, Floats
+from stream.data.block import LEARN, Block, Floats
+from stream.data.state import State
 from stream.evaluate.pending import Waiting
 from stream.join.plan import Plan
-from stream.state import State
 
 __all__ = ["LAST", "AccuracyEstimate", "EstimateView"]
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stream.base import Predictions
+from stream.data.parameters import number, shown
+from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
 from stream.join.events import Events
-from stream.parameters import number, shown
-from stream.schema import HEAVIEST
 
 __all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
 

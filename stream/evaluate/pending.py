@@ -8,11 +8,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats, Rows
+from stream.data.block import Floats, Rows
+from stream.data.state import State
+from stream.data.stored import loaded, stored
 from stream.errors import StateError
 from stream.evaluate.quality import Beside
-from stream.state import State
-from stream.stored import loaded, stored
 
 __all__ = ["Waiting", "either"]
 

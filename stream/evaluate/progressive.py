@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
+from stream.data.parameters import shown, whole
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
 from stream.drift.watch import Drift
@@ -34,9 +37,6 @@ from stream.join.events import Event, Events, check, one_by_one
 from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan
-from stream.parameters import shown, whole
-from stream.schema import Label
-from stream.state import State
 
 __all__ = ["Events", "Features", "Progressive", "Result", "one_by_one", "progressive"]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
-from stream.block import PREDICT_THEN_LEARN, Floats
+from stream.data.block import PREDICT_THEN_LEARN, Floats
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.scores import BASELINES, BINS, Rows, Scores, Tally
-from stream.schema import Label
-from stream.state import State
 
 if TYPE_CHECKING:
     from river.metrics import ConfusionMatrix

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Predictions
+from stream.data.schema import Dictionary, Label
 from stream.drift.monitor import Alarm
 from stream.errors import Reason
 from stream.explain import Explanation
 from stream.join.plan import Refused
-from stream.schema import Dictionary, Label
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]
 

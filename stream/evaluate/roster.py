@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import Floats, Rows
+from stream.data.block import Floats, Rows
+from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
@@ -27,7 +28,6 @@ from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
 from stream.join.events import Events, one_by_one
 from stream.join.plan import Correction, Plan
-from stream.state import State
 
 __all__ = ["MODEL", "MOST", "Contestant", "Roster"]
 

@@ -14,10 +14,10 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.schema import Label
 from stream.evaluate.agreement import Agreement, agreement
 from stream.evaluate.ranking import Ranking, ranking
-from stream.schema import Label
 
 __all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "Rows", "Scores", "Tally"]
 

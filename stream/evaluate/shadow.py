@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Floats, Rows
+from stream.data.block import LEARN, PREDICT, Floats, Rows
+from stream.data.schema import Dictionary
+from stream.data.state import State
 from stream.evaluate.compare import brier
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.explained import Explaining
@@ -22,8 +24,6 @@ from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
 from stream.explain import Explanation
 from stream.join.plan import Correction, Plan
-from stream.schema import Dictionary
-from stream.state import State
 
 __all__ = ["Answers", "Asked", "Shadow"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from stream.data.parameters import shown
+from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
-from stream.parameters import shown
-from stream.schema import HEAVIEST
 
 __all__ = ["Event", "Events", "check", "one_by_one"]
 

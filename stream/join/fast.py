@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.join.events import Event
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan

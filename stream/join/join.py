@@ -31,14 +31,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.schema import Dictionary, Label, plain_label, text_bytes
+from stream.data.state import State
 from stream.join.label_delay import LabelAccounting
 from stream.join.labels import AcceptedLabels
 from stream.join.plan import Correction, Plan, Refused
 from stream.join.row_pool import Slots
 from stream.join.state import Early, Fifo, Held, Settled, Waiting, loaded, older, repeated, saved
-from stream.schema import Dictionary, Label, plain_label, text_bytes
-from stream.state import State
 
 __all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from stream.data.schema import Dictionary, Label, plain_label
 from stream.errors import InvalidRecordError, Reason
-from stream.schema import Dictionary, Label, plain_label
 
 __all__ = ["AcceptedLabels"]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.schema import Label
 from stream.errors import Reason
-from stream.schema import Label
 
 __all__ = ["Columns", "Correction", "Plan", "Refused", "Step"]
 

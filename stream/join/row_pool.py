@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.state import State
+from stream.data.state import State
 
 __all__ = ["Slots"]
 

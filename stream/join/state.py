@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.schema import Label
+from stream.data.state import State, pack, unpack
 from stream.errors import StateError
-from stream.schema import Label
-from stream.state import State, pack, unpack
 
 __all__ = ["Early", "Fifo", "Held", "Settled", "Waiting", "loaded", "older", "repeated", "saved"]
 

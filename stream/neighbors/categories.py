@@ -10,12 +10,12 @@ from hashlib import blake2b
 
 import numpy as np
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.rows import Objects
+from stream.data.schema import PER_NAME, text_bytes
+from stream.data.state import State, pack, unpack
 from stream.errors import StateError
 from stream.neighbors._kernels.window import Ints
-from stream.rows import Objects
-from stream.schema import PER_NAME, text_bytes
-from stream.state import State, pack, unpack
 
 __all__ = ["Categories"]
 

@@ -10,6 +10,7 @@ from math import inf, isfinite, lgamma, log
 
 import numpy as np
 
+from stream.data.parameters import number
 from stream.neighbors._kernels.search import (
     ALWAYS,
     CHEBYSHEV,
@@ -24,7 +25,6 @@ from stream.neighbors._kernels.search import (
     Rule,
 )
 from stream.neighbors._kernels.window import BY_RANGE, BY_STD, UNSCALED
-from stream.parameters import number
 
 __all__ = ["METRICS", "SCALES", "WEIGHTS", "exponent", "log_volume", "rule"]
 

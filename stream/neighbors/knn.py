@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.data.parameters import one_of, shown, whole
+from stream.data.rows import conflicts
+from stream.data.schema import HEAVIEST, Kind, Label, Schema
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.explain import Explanation
 from stream.neighbors._kernels import search as kernels
@@ -22,10 +26,6 @@ from stream.neighbors.categories import PER_CATEGORY
 from stream.neighbors.distances import METRICS, SCALES, WEIGHTS, exponent, log_volume, rule
 from stream.neighbors.memory import MAX_WINDOW, Memory
 from stream.neighbors.window import Id, Neighbor
-from stream.parameters import one_of, shown, whole
-from stream.rows import conflicts
-from stream.schema import HEAVIEST, Kind, Label, Schema
-from stream.state import State
 
 __all__ = ["KNNClassifier", "Neighbor"]
 

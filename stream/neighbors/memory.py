@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
-from stream.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning
+from stream.data.schema import LARGEST, Dictionary
+from stream.data.state import State
 from stream.errors import InvalidRecordError
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
 from stream.neighbors._kernels.window import Ints, Window
 from stream.neighbors.categories import Categories
 from stream.neighbors.window import SlidingWindow
-from stream.schema import LARGEST, Dictionary
-from stream.state import State
 
 __all__ = ["MAX_WINDOW", "Memory"]
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats
+from stream.data.block import Floats
+from stream.data.schema import HEAVIEST, LARGEST, Label
+from stream.data.state import State
 from stream.errors import StateError
 from stream.neighbors._kernels import window as kernels
 from stream.neighbors._kernels.window import LANES, Ints, Window
-from stream.schema import HEAVIEST, LARGEST, Label
-from stream.state import State
 
 __all__ = ["Id", "Neighbor", "SlidingWindow"]
 

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from stream import schema as kinds
-from stream.block import LEARN, PREDICT, Floats, Rows
+from stream.data import schema as kinds
+from stream.data.block import LEARN, PREDICT, Floats, Rows
+from stream.data.parameters import number
+from stream.data.schema import Label
+from stream.data.state import State
 from stream.errors import InvalidRecordError
-from stream.parameters import number
-from stream.schema import Label
-from stream.state import State
 
 __all__ = ["Binner", "Codes", "taught"]
 

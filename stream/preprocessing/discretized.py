@@ -12,15 +12,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream import schema as kinds
 from stream.base import Learner, Predictions
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
+from stream.data import schema as kinds
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
+from stream.data.parameters import shown
+from stream.data.schema import Dictionary, Field, Label, Schema
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.explain import Explanation, LinearView
-from stream.parameters import shown
 from stream.preprocessing.binner import Binner
-from stream.schema import Dictionary, Field, Label, Schema
-from stream.state import State
 
 __all__ = ["Discretized"]
 

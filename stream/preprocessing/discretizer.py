@@ -13,12 +13,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import LEARN, Floats
+from stream.data.block import LEARN, Floats
+from stream.data.parameters import mapping, number, one_of, shown, whole
+from stream.data.state import State
 from stream.errors import SchemaError, StateError
-from stream.parameters import mapping, number, one_of, shown, whole
 from stream.preprocessing.binner import Binner, Codes, taught
 from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
-from stream.state import State
 
 __all__ = ["MAX_FEATURES", "Discretizer"]
 

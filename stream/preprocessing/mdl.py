@@ -14,14 +14,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import LEARN, Floats
+from stream.data.block import LEARN, Floats
+from stream.data.parameters import whole
+from stream.data.schema import Dictionary, Label, plain_label
+from stream.data.state import State
 from stream.errors import InvalidRecordError, StateError
-from stream.parameters import whole
 from stream.preprocessing._kernels import histogram as kernels
 from stream.preprocessing._kernels.histogram import Histogram
 from stream.preprocessing.binner import Binner, Codes, taught
-from stream.schema import Dictionary, Label, plain_label
-from stream.state import State
 
 __all__ = ["FIRST_SEARCH", "INTERVALS", "MAX_BINNED", "MOST_CLASSES", "MDLDiscretizer"]
 

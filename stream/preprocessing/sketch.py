@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import LEARN, Floats
+from stream.data.block import LEARN, Floats
+from stream.data.parameters import number, whole
+from stream.data.schema import HEAVIEST
 from stream.errors import StateError
-from stream.parameters import number, whole
 from stream.preprocessing._kernels import quantiles as kernels
 from stream.preprocessing._kernels.quantiles import Summary
-from stream.schema import HEAVIEST
 
 __all__ = ["ENTRIES", "QuantileSketch", "Span"]
 

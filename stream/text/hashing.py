@@ -15,14 +15,14 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.parameters import shown
+from stream.data.schema import BUCKETS
 from stream.errors import SchemaError
-from stream.parameters import shown
 from stream.text import _kernels as kernels
 from stream.text.tokens import folding, tokens
 
-__all__ = ["BUCKETS", "MAX_TOKENS", "Bags", "bucket", "encode", "encode_many"]
+__all__ = ["MAX_TOKENS", "Bags", "bucket", "encode", "encode_many"]
 
-BUCKETS = 2**20
 TEXTS = {str, np.str_}
 MAX_TOKENS = 100_000
 CHARACTERS = 2**20  # read in one call, at 20 bytes of scratch each

@@ -21,8 +21,8 @@ from unicodedata import category, combining, normalize
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.parameters import shown
 from stream.errors import SchemaError
-from stream.parameters import shown
 
 __all__ = ["folding", "tokens"]
 

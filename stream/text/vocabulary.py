@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.schema import PER_NAME, Dictionary, text_bytes
+from stream.data.schema import PER_NAME, Dictionary, text_bytes
 from stream.text.hashing import MAX_TOKENS
 from stream.text.tokens import tokens
 

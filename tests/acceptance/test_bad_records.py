@@ -17,7 +17,7 @@ from river.datasets import Phishing
 from consumers.base.errors import DeadLetterReason
 from consumers.base.records import Outgoing
 from consumers.transports import open_log
-from stream.state import State
+from stream.data.state import State
 from tests.acceptance.conftest import Shell
 from tests.acceptance.service import Service
 from tests.stores import the_store

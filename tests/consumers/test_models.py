@@ -12,8 +12,8 @@ from consumers.base.errors import ConfigError
 from consumers.config.learner import OWN_MODELS, Challenger, Model
 from consumers.shard.challengers import challenger_block
 from consumers.shard.models import build, check_edges, correcting, family, unused
+from stream.data.schema import KINDS, Schema
 from stream.preprocessing import Discretized
-from stream.schema import KINDS, Schema
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from consumers.service.trial import _cut
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
 from stream import GaussianNB
-from stream.schema import Schema
+from stream.data.schema import Schema
 from tests.consumers.deadly import DEADLY
 from tests.consumers.feeds import NOW, config_text
 from tests.simulation.kills import OLD_NOTE

@@ -17,7 +17,7 @@ from consumers.journal.records import Entry
 from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
-from stream.state import State
+from stream.data.state import State
 from tests.consumers.conftest import MakeService, Service
 from tests.consumers.feeds import fill, phishing
 from tests.consumers.test_recovery import base_of, edited

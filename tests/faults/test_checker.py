@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consumers.snapshots.format import from_bytes, to_bytes
-from stream.state import State
+from stream.data.state import State
 from tests.faults import clean, states
 from tests.faults.clean import NAMES, RECORDS, Run, Topics
 from tests.faults.feed import OBSERVATIONS

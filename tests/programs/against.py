@@ -26,7 +26,7 @@ from stream import (
     NotLearnedError,
     NotSupportedError,
 )
-from stream.block import LEARN, PREDICT
+from stream.data.block import LEARN, PREDICT
 from tests.programs.counted import TableOracle, TokenOracle
 from tests.programs.exact import (
     Answer,

@@ -13,7 +13,7 @@ from math import nan
 from random import Random
 from typing import Any
 
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 
 __all__ = ["NUMBERS", "Step", "Stream", "Width", "stream_of"]
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from stream import Learner, State, StreamError
-from stream.block import LEARN, PREDICT, Block
+from stream.data.block import LEARN, PREDICT, Block
 from tests.programs.learners import choice
 from tests.programs.records import Step, Stream, stream_of
 

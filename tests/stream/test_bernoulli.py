@@ -16,8 +16,8 @@ from sklearn.naive_bayes import BernoulliNB as SklearnBernoulliNB
 from stream import NotLearnedError, NotSupportedError, Rows, SchemaError, State, StateError
 from stream.bayes.bernoulli import BernoulliNB
 from stream.bayes.token_sets import ABSENT, _indexed
-from stream.block import PREDICT_THEN_LEARN, Block
 from stream.checks import check_laws
+from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.text import MAX_TOKENS, bucket
 from tests.oracles_bernoulli import SlowBernoulliNB
 from tests.oracles_sklearn import named, token_matrix, worst_difference

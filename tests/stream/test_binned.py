@@ -16,13 +16,13 @@ from stream import (
     SchemaError,
 )
 from stream.bayes.categorical import CategoricalNB
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.checks import yield_laws
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
+from stream.data.schema import Schema
 from stream.errors import NotSupportedError
 from stream.evaluate.explained import Explaining, explained_many
 from stream.evaluate.progressive import progressive
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
-from stream.schema import Schema
 
 BINNED = {
     "quantile": Discretized(Discretizer(n_bins=3), CategoricalNB()),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from stream import Block, InvalidRecordError, Rows, Schema
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN, learning
-from stream.schema import binary, category, number, text
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, learning
+from stream.data.schema import binary, category, number, text
 
 SCHEMA = Schema.of(n="numeric", b="binary", c="categorical", t="text")
 

@@ -11,10 +11,10 @@ from sklearn.naive_bayes import CategoricalNB as Reference
 
 from stream import CategoricalNB
 from stream.bayes import categories
-from stream.block import LEARN, PREDICT, Block, Rows
 from stream.checks import yield_laws
+from stream.data.block import LEARN, PREDICT, Block, Rows
+from stream.data.schema import Schema
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
-from stream.schema import Schema
 from tests.oracles_categorical import CategoricalTwin
 
 DOMAINS = {"a": ["x", "y", "z", "never"], "b": ["x", "y"]}

@@ -10,7 +10,7 @@ from math import exp
 import pytest
 
 from stream import CategoricalBayes, CategoricalNB
-from stream.schema import Label
+from stream.data.schema import Label
 
 LENGTHS = [(5.2, "Very Short"), (6.1, "Short"), (7.0, "Long"), (7.9, "Very Long")]
 WIDTHS = [(2.8, "Short"), (3.6, "Medium"), (4.4, "Long")]

@@ -23,9 +23,9 @@ from stream import (
     StateError,
     StreamError,
 )
-from stream.block import PREDICT_THEN_LEARN
 from stream.checks import yield_laws
 from stream.compat import build_river
+from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.progressive import progressive
 
 PHISHING = [(dict(sorted(x.items())), y) for x, y in islice(datasets.Phishing(), 300)]

@@ -17,10 +17,10 @@ from stream import (
     StateError,
 )
 from stream.bayes.categorical import CategoricalNB
+from stream.data.state import State
 from stream.preprocessing import Discretized, Discretizer, QuantileSketch, Span
 from stream.preprocessing import discretizer as module
 from stream.preprocessing.sketch import ENTRIES
-from stream.state import State
 from tests import oracles_discretizer as oracles
 
 LENGTH, WIDTH = [4.3, 5.2, 6.1, 7.0, 7.9], [2.0, 2.8, 3.6, 4.4]

@@ -21,11 +21,11 @@ from stream import (
     SchemaError,
     StateError,
 )
+from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
-from stream.state import State
 
 SCHEMA = Schema.of(a="numeric", b="numeric", c="categorical", t="text")
 TURN = 300  # records until the classes change places

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from river import drift
 
+from stream.data.state import State
 from stream.drift import ADWIN, DETECTORS, RiverDetector, build
 from stream.errors import SchemaError, StateError
-from stream.state import State
 
 SEEDS = range(20)
 LENGTH = 100_000

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.data.state import State
 from stream.evaluate.estimate import LAST, AccuracyEstimate
 from stream.evaluate.progressive import Progressive
-from stream.state import State
 from tests.stream.test_progressive import Event, machine, run, scattered
 
 

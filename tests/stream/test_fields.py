@@ -20,7 +20,7 @@ from stream import (
     Schema,
 )
 from stream.bayes.fields import Fields
-from stream.block import LEARN
+from stream.data.block import LEARN
 
 KINDS: list[Learner] = [
     BernoulliNB(),

@@ -17,7 +17,7 @@ from stream import (
     SchemaError,
 )
 from stream.bayes.classifier import BayesClassifier
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 from tests import oracles
 
 

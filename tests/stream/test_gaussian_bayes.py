@@ -17,8 +17,8 @@ from sklearn.discriminant_analysis import (
 from stream import Block, GaussianNB, NotSupportedError, Rows, SchemaError
 from stream.bayes.covariance import MAX_JOINT_FEATURES
 from stream.bayes.gaussian_bayes import GaussianBayes
-from stream.block import PREDICT_THEN_LEARN
 from stream.checks import yield_laws
+from stream.data.block import PREDICT_THEN_LEARN
 from tests.oracles_covariance import CovarianceTwin
 
 KINDS = ("full", "pooled", "diagonal", "pooled_diagonal")

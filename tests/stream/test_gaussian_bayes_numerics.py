@@ -9,7 +9,7 @@ import pytest
 
 from stream import Block, Rows
 from stream.bayes.gaussian_bayes import GaussianBayes
-from stream.block import LEARN
+from stream.data.block import LEARN
 from tests.oracles_covariance import exact_determinant, two_pass
 
 RNG = np.random.default_rng(11)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream import Block, GaussianBayes, NotLearnedError
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 from tests.oracles_covariance import CovarianceTwin
 
 KINDS = ["full", "pooled", "diagonal", "pooled_diagonal"]

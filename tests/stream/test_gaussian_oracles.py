@@ -12,7 +12,7 @@ from stream import (
     GaussianNB,
     Rows,
 )
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 
 
 def table(dataset):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stream import CategoricalNB, GaussianNB, KNNClassifier, MixedBayes, MultinomialNB, Schema
+from stream.data.schema import Dictionary
 from stream.errors import SchemaError
-from stream.schema import Dictionary
 from tests.stream.growth import GROWERS, grown, grown_join, limited, program
 
 every = pytest.mark.parametrize("grower", GROWERS.values(), ids=GROWERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
-from stream.block import Rows
+from stream.data.block import Rows
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.progressive import Progressive
 from stream.join.events import Events, one_by_one

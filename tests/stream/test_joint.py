@@ -8,8 +8,8 @@ from math import fsum, log
 import pytest
 
 from stream import CategoricalBayes
-from stream.block import PREDICT_THEN_LEARN, Block
 from stream.checks import yield_laws
+from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.errors import NotLearnedError, SchemaError
 from tests.oracles_categorical import JointTwin
 from tests.stream.test_categorical import DOMAINS, EXACT, OF_SHARES, SHARES, stream

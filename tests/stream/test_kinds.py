@@ -10,8 +10,8 @@ import pytest
 
 import stream
 from consumers.config.learner import OWN_MODELS
-from stream.block import LEARN, PREDICT, Block, Rows
-from stream.schema import KINDS, Field, Kind, Schema
+from stream.data.block import LEARN, PREDICT, Block, Rows
+from stream.data.schema import KINDS, Field, Kind, Schema
 
 LEARNERS = sorted(set(OWN_MODELS) - {"auto"})
 # Of two classes, in the fields f and g: values that tell them apart however a learner reads them.

@@ -7,10 +7,10 @@ from math import gamma, inf, nan, pi
 import numpy as np
 import pytest
 
-from stream.block import LEARN, Block, Rows
+from stream.data.block import LEARN, Block, Rows
+from stream.data.schema import Schema
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
 from stream.neighbors import KNNClassifier, Neighbor
-from stream.schema import Schema
 
 
 def learned(pairs, **given) -> KNNClassifier:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from stream.block import Block
+from stream.data.block import Block
 from stream.neighbors import KNNClassifier
 from tests.oracles_knn import SlowKNN
 

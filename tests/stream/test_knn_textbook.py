@@ -6,7 +6,7 @@ from math import pi, sqrt
 
 import pytest
 
-from stream.block import LEARN, Block
+from stream.data.block import LEARN, Block
 from stream.neighbors import KNNClassifier
 
 X = {"length": 6.75, "width": 4.25}

@@ -8,10 +8,10 @@ from math import nan
 import numpy as np
 import pytest
 
-from stream.block import PREDICT_THEN_LEARN, Block
+from stream.data.block import PREDICT_THEN_LEARN, Block
+from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
 from stream.neighbors import KNNClassifier
-from stream.state import State
 
 
 def learned(pairs, **given) -> KNNClassifier:

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
-from stream.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.checks import yield_laws
 from stream.checks.__main__ import shipped
 from stream.checks.streams import Records, Step, run_blocks, run_one_by_one, takes_negatives
-from stream.schema import Label
+from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
+from stream.data.schema import Label
 
 OTHERS = {
     "sample": GaussianNB(variance="sample"),

@@ -18,8 +18,8 @@ from stream import (
     Schema,
     SchemaError,
 )
-from stream.block import PREDICT_THEN_LEARN
 from stream.checks import yield_laws
+from stream.data.block import PREDICT_THEN_LEARN
 
 BORROWERS = """
 1 yes Single 125 no

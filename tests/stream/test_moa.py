@@ -20,7 +20,7 @@ from river import datasets
 
 import stream
 from stream import Block, Learner, Rows
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 
 SHARED = Path(os.environ.get("HEADWATER_SHARED", Path(__file__).parents[3] / "shared")) / "data"
 REFERENCE = SHARED / "reference/moa_2024.07_interleaved.tsv"

@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from sklearn.naive_bayes import MultinomialNB as SklearnMultinomialNB
 
 from stream import Block, InvalidRecordError, MultinomialNB, Rows, SchemaError, State, StateError
-from stream.block import PREDICT_THEN_LEARN
 from stream.checks import yield_laws
+from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.progressive import progressive
 from stream.text import BUCKETS, MAX_TOKENS, bucket
 from tests.oracles_multinomial import SlowMultinomialNB

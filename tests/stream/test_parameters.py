@@ -13,9 +13,9 @@ import pytest
 import stream
 from stream import Learner, SchemaError
 from stream.checks.__main__ import shipped
+from stream.data.parameters import flag, names, number, one_of, whole
 from stream.decision import BayesDecision
 from stream.neighbors.memory import MAX_WINDOW
-from stream.parameters import flag, names, number, one_of, whole
 from stream.preprocessing import Discretizer, MDLDiscretizer
 
 HUGE = 10**400

@@ -25,7 +25,7 @@ from stream import (
     SchemaError,
     State,
 )
-from stream.block import PREDICT_THEN_LEARN
+from stream.data.block import PREDICT_THEN_LEARN
 from tests.programs.ways import infinite
 
 

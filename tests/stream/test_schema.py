@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stream import Field, InvalidRecordError, Schema, SchemaError
+from stream.data.schema import LARGEST, Dictionary, binary, category, number, plain_label, text
 from stream.errors import REASONS
-from stream.schema import LARGEST, Dictionary, binary, category, number, plain_label, text
 
 
 def reason_of(convert, value) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stream import GaussianNB, State, StateError
-from stream.state import pack, unpack
+from stream.data.state import pack, unpack
 
 BASE = State({"n": 2, "name": "x"}, {"a": np.array([1.0, 2.0]), "b": np.arange(4).reshape(2, 2)})
 

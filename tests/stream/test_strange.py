@@ -10,7 +10,7 @@ import pytest
 from river import active, naive_bayes
 
 from stream import Block, GaussianNB, KNNClassifier, MixedNB, RiverClassifier, Rows, State
-from stream.block import LEARN, PREDICT
+from stream.data.block import LEARN, PREDICT
 from stream.drift import DriftRule, MonitorRule
 from stream.errors import InvalidRecordError, SchemaError, StateError
 from stream.evaluate import progressive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumers.telemetry.absent import LOOKED_AT, AbsentFields
-from stream.schema import Schema
+from stream.data.schema import Schema
 from tests.consumers.feeds import batch, seen, spec, told
 
 FEW = 200

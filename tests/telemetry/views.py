@@ -19,12 +19,12 @@ from consumers.shard.views import (
     RiskView,
     ShardView,
 )
+from stream.data.schema import Label
 from stream.decision import RiskScores
 from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
-from stream.schema import Label
 
 RISK = RiskScores(12.0, 0.25, 0.75, 0.2)
 POSITIONS = {Partition("observations", 0): 70, Partition("observations", 1): 30}

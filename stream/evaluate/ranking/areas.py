@@ -11,7 +11,7 @@ from math import fsum
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.block import Floats
+from stream.data.block import Floats
 from stream.evaluate.ranking import _kernels as kernels
 
 __all__ = ["Ranking", "ranking"]

@@ -17,6 +17,7 @@ import numpy as np
 from stream.errors import InvalidRecordError, SchemaError
 
 __all__ = [
+    "BUCKETS",
     "HEAVIEST",
     "KINDS",
     "LARGEST",
@@ -43,6 +44,8 @@ LONGEST_LABEL = 512  # characters
 # Weighted squares of such numbers, 2**53 of them, stay below the largest double.
 LARGEST = 1e100
 HEAVIEST = 2.0**53
+# Text is counts of hashed tokens, by bucket: see `stream.text`.
+BUCKETS = 2**20
 
 # Bytes. What a name takes beside its characters: a Python object and its place in a dictionary.
 PER_NAME = 200

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.data.rows import Rows
+from stream.data.state import State, pack, unpack
 from stream.errors import StateError
-from stream.rows import Rows
-from stream.state import State, pack, unpack
 
 __all__ = ["loaded", "stored"]
 

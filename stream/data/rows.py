@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream import schema as kinds
+from stream.data import schema as kinds
+from stream.data.parameters import shown
+from stream.data.schema import BUCKETS, Schema
 from stream.errors import InvalidRecordError, SchemaError
-from stream.parameters import shown
-from stream.schema import Schema
-from stream.text.hashing import BUCKETS
 
 __all__ = ["Floats", "Objects", "Rows", "conflicts"]
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from stream.data.schema import LARGEST
 from stream.errors import SchemaError
-from stream.schema import LARGEST
 
 __all__ = ["flag", "mapping", "names", "number", "one_of", "shown", "whole"]
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream import schema as kinds
+from stream.data import schema as kinds
+from stream.data.parameters import number, shown
+from stream.data.rows import Floats, Rows
+from stream.data.schema import Label
 from stream.errors import InvalidRecordError, SchemaError
-from stream.parameters import number, shown
-from stream.rows import Floats, Rows
-from stream.schema import Label
 
 __all__ = ["LEARN", "PREDICT", "PREDICT_THEN_LEARN", "Block", "Floats", "Op", "Rows", "learning"]
 

@@ -1,0 +1,1 @@
+"""Records as columns: their schema, rows, blocks of steps, and exact states."""
