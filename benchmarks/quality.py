@@ -19,9 +19,9 @@ from numba import njit
 from benchmarks.performance import put
 from benchmarks.race import blocks, clock, normal
 from stream import Block, GaussianNB
-from stream.base import Predictions
 from stream.evaluate._kernels import losses
 from stream.evaluate.quality import FADING_FACTOR, Quality
+from stream.learner.base import Predictions
 
 RECORDS = 100_000
 

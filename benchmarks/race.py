@@ -13,9 +13,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from stream import Block, Learner, Rows
-from stream.base import Predictions
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.quality import Quality
+from stream.learner.base import Predictions
 
 __all__ = [
     "Line",

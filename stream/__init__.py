@@ -3,7 +3,6 @@
 Importing it compiles nothing and does no I/O.
 """
 
-from stream.base import Learner, Predictions
 from stream.bayes import (
     BernoulliNB,
     CategoricalBayes,
@@ -27,7 +26,8 @@ from stream.errors import (
     StateError,
     StreamError,
 )
-from stream.explain import Explanation, LinearView
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation, LinearView
 from stream.neighbors import KNNClassifier
 
 __all__ = [

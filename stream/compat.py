@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from river import base
 from river.__version__ import __version__ as river_version
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.data.parameters import flag, shown
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import SchemaError, StateError, StreamError
+from stream.learner.base import Learner, Predictions
 
 __all__ = ["RiverClassifier", "build_river"]
 

@@ -15,7 +15,7 @@ from consumers.cli import main
 from consumers.codecs.json import PredictionEncoder
 from stream.data.schema import Label
 from stream.evaluate.table import SCORES, formulas
-from stream.explain import Explanation
+from stream.learner.explain import Explanation
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]

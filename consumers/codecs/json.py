@@ -23,7 +23,7 @@ from stream.data import schema as kinds
 from stream.data.block import Rows
 from stream.data.schema import Label, Schema
 from stream.errors import InvalidRecordError
-from stream.explain import Explanation
+from stream.learner.explain import Explanation
 
 __all__ = [
     "LARGEST_RECORD",

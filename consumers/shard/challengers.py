@@ -18,8 +18,8 @@ from consumers.config import Config
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
 from consumers.shard.models import challenging
-from stream.base import Learner
 from stream.data.schema import Schema
+from stream.learner.base import Learner
 
 __all__ = ["RIVER_ONLY", "Lineup", "challenger_block", "configured", "trusted"]
 

@@ -18,9 +18,9 @@ from consumers.base.errors import ConfigError
 from consumers.config.bins import Bins
 from consumers.config.learner import Challenger, Model, Trained, spoken
 from consumers.config.load import message
-from stream.base import Learner
 from stream.data.schema import Schema
 from stream.errors import SchemaError
+from stream.learner.base import Learner
 from stream.preprocessing import Discretized
 
 __all__ = [

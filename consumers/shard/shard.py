@@ -26,7 +26,6 @@ from consumers.shard.drift import Alarms
 from consumers.shard.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
 from consumers.shard.refused import refusal
 from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
-from stream.base import Learner
 from stream.compat import RiverClassifier
 from stream.data.block import Rows
 from stream.data.state import State
@@ -41,6 +40,7 @@ from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
 from stream.evaluate.roster import Contestant, Roster
 from stream.join.join import LabelJoin
+from stream.learner.base import Learner
 
 __all__ = ["Before", "Outcome", "Shard", "Spec"]
 

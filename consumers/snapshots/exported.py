@@ -15,10 +15,10 @@ from consumers.journal.records import FIRST_JOIN_RULES
 from consumers.shard.challengers import RIVER_ONLY, Lineup
 from consumers.shard.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
-from stream.base import Learner
 from stream.data.schema import Field, Schema
 from stream.data.state import State
 from stream.errors import StateError
+from stream.learner.base import Learner
 
 __all__ = ["load_model"]
 

@@ -17,7 +17,7 @@ from consumers.shard.views import Said
 
 if TYPE_CHECKING:
     from consumers.shard.shard import Shard
-    from stream.explain import Explanation
+    from stream.learner.explain import Explanation
 
 __all__ = ["Answer", "Questions"]
 

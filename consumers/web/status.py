@@ -39,8 +39,8 @@ from consumers.web.document import (
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
-from stream.explain import Explanation
 from stream.join.label_delay import DELAY_BOUNDS_MS
+from stream.learner.explain import Explanation
 
 __all__ = ["CLASSES", "explained", "observed", "published", "status", "told", "without_bytes"]
 

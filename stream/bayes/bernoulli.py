@@ -28,7 +28,7 @@ from stream.data.rows import conflicts
 from stream.data.schema import Dictionary, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
-from stream.explain import LinearView
+from stream.learner.explain import LinearView
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
 

@@ -16,7 +16,6 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
 from stream.bayes.bags import named_buckets
@@ -26,7 +25,8 @@ from stream.data.parameters import mapping, number
 from stream.data.schema import Field, Kind, Label, Schema, plain_label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
-from stream.explain import PRIOR, Explanation
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import PRIOR, Explanation
 
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
 

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Predictions
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels import gaussian_undo
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
@@ -23,6 +22,7 @@ from stream.data.parameters import number, one_of
 from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import StateError
+from stream.learner.base import Predictions
 
 __all__ = ["GaussianNB", "GaussianPart"]
 

@@ -14,7 +14,7 @@ from stream.data import parameters
 from stream.data.block import Floats
 from stream.data.schema import LARGEST, Kind, Label, number, plain_label
 from stream.errors import NotSupportedError, SchemaError
-from stream.explain import LinearView
+from stream.learner.explain import LinearView
 
 __all__ = ["GaussianBayes"]
 

@@ -17,7 +17,7 @@ from stream.data.parameters import number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
-from stream.explain import LinearView
+from stream.learner.explain import LinearView
 from stream.text import BUCKETS
 
 __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]

@@ -12,12 +12,12 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import MAX_CLASSES
 from stream.bayes.columns import MAX_FEATURES
 from stream.data.block import Block, Floats, Rows
 from stream.data.schema import Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError
+from stream.learner.base import MAX_CLASSES
 
 __all__ = ["Amount", "Part", "Steps", "Term"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stream.base import Learner
 from stream.checks import (
     algebra,
     explanations,
@@ -22,6 +21,7 @@ from stream.checks import (
 from stream.checks.claims import Law
 from stream.data.parameters import shown
 from stream.errors import SchemaError
+from stream.learner.base import Learner
 
 __all__ = ["Law", "check_laws", "yield_laws"]
 

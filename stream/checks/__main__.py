@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from stream import bayes, neighbors
-from stream.base import Learner
 from stream.checks import FAMILIES
 from stream.checks.claims import Law
+from stream.learner.base import Learner
 
 __all__ = ["main", "shipped", "table"]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import Records, records
 from stream.data.schema import Label
 from stream.errors import NotLearnedError, SchemaError, StreamError
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stream.base import Learner
+from stream.learner.base import Learner
 
 __all__ = ["Law", "claim", "refuses"]
 

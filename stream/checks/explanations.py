@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import exp, inf, isclose, isfinite
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import Records, records
 from stream.errors import NotLearnedError
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

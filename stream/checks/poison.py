@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim
 from stream.checks.streams import CLASSES, delayed, records, run_blocks, takeable, takes_negatives
 from stream.data.schema import Label
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim
 from stream.checks.streams import delayed, records, run_blocks, run_one_by_one, takeable
 from stream.data.block import PREDICT, Block
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

@@ -6,10 +6,10 @@ from functools import partial
 from math import inf, nan
 from typing import Any
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import CLASSES, Records, records
 from stream.errors import InvalidRecordError
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

@@ -6,11 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import delayed, records, run_blocks
 from stream.data.state import State
 from stream.errors import StateError
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

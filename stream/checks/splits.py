@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim
 from stream.checks.streams import delayed, records, run_blocks, run_one_by_one
 from stream.data.block import Block, Rows
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

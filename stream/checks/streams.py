@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.base import Learner
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block
 from stream.data.schema import Label
 from stream.errors import InvalidRecordError
+from stream.learner.base import Learner
 
 __all__ = ["Records", "Step", "block_of", "delayed", "records", "run_blocks", "run_one_by_one"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.base import Learner
 from stream.checks.claims import Law, claim
 from stream.checks.streams import records
+from stream.learner.base import Learner
 
 __all__ = ["LAWS"]
 

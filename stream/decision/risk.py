@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Predictions
 from stream.data.block import Floats
 from stream.data.parameters import mapping, number, shown
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import SchemaError
+from stream.learner.base import Predictions
 
 __all__ = ["BayesDecision", "Decision", "Decisions", "named"]
 

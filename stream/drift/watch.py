@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner
 from stream.data.block import Block, Rows
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.drift.monitor import Alarm, Monitors
 from stream.drift.recent import Recent
 from stream.drift.rule import Action, DriftRule
+from stream.learner.base import Learner
 
 __all__ = ["Drift"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.breaker import Breaker
@@ -17,6 +16,7 @@ from stream.evaluate.progressive import Progressive
 from stream.evaluate.quality import LAST
 from stream.join.join import LabelJoin
 from stream.join.plan import Plan
+from stream.learner.base import Learner, Predictions
 
 __all__ = ["DecidedProgressive"]
 

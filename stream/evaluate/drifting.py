@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, Block, Floats
 from stream.data.schema import Dictionary
 from stream.drift.detectors import compile_detectors
@@ -22,6 +21,7 @@ from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import Drift
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.explained import Explaining, Said, said
+from stream.learner.base import Learner, Predictions
 
 __all__ = ["Asked", "compile_drift", "executed"]
 

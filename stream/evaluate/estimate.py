@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Predictions
 from stream.data.block import LEARN, Block, Floats
 from stream.data.state import State
 from stream.evaluate.pending import Waiting
 from stream.join.plan import Plan
+from stream.learner.base import Predictions
 
 __all__ = ["LAST", "AccuracyEstimate", "EstimateView"]
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, Block, Rows
 from stream.data.schema import Dictionary
 from stream.evaluate.result import by_code
-from stream.explain import Explanation
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation
 
 __all__ = ["Explaining", "Said", "explained_many", "said"]
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.base import Predictions
 from stream.data.parameters import number, shown
 from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
 from stream.join.events import Events
+from stream.learner.base import Predictions
 
 __all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
 from stream.data.parameters import shown, whole
 from stream.data.schema import Label
@@ -37,6 +36,7 @@ from stream.join.events import Event, Events, check, one_by_one
 from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
 from stream.join.plan import Correction, Plan
+from stream.learner.base import Learner, Predictions
 
 __all__ = ["Events", "Features", "Progressive", "Result", "one_by_one", "progressive"]
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Predictions
 from stream.data.block import PREDICT_THEN_LEARN, Floats
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.scores import BASELINES, BINS, Rows, Scores, Tally
+from stream.learner.base import Predictions
 
 if TYPE_CHECKING:
     from river.metrics import ConfusionMatrix

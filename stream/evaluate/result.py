@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Predictions
 from stream.data.schema import Dictionary, Label
 from stream.drift.monitor import Alarm
 from stream.errors import Reason
-from stream.explain import Explanation
 from stream.join.plan import Refused
+from stream.learner.base import Predictions
+from stream.learner.explain import Explanation
 
 __all__ = ["Promotion", "Result", "by_code", "joined"]
 

@@ -14,7 +14,6 @@ from math import inf, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
@@ -28,6 +27,7 @@ from stream.evaluate.result import Promotion, joined
 from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
 from stream.join.events import Events, one_by_one
 from stream.join.plan import Correction, Plan
+from stream.learner.base import Learner, Predictions
 
 __all__ = ["MODEL", "MOST", "Contestant", "Roster"]
 

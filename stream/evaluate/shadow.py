@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, Floats, Rows
 from stream.data.schema import Dictionary
 from stream.data.state import State
@@ -22,8 +21,9 @@ from stream.evaluate.explained import Explaining
 from stream.evaluate.pending import Waiting
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
-from stream.explain import Explanation
 from stream.join.plan import Correction, Plan
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation
 
 __all__ = ["Answers", "Asked", "Shadow"]
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.parameters import one_of, shown, whole
 from stream.data.rows import conflicts
 from stream.data.schema import HEAVIEST, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
-from stream.explain import Explanation
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation
 from stream.neighbors._kernels import search as kernels
 from stream.neighbors._kernels import window as window_kernels
 from stream.neighbors._kernels.search import COSINE, HAMMING, Query

@@ -12,14 +12,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.base import Learner, Predictions
 from stream.data import schema as kinds
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Rows
 from stream.data.parameters import shown
 from stream.data.schema import Dictionary, Field, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
-from stream.explain import Explanation, LinearView
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation, LinearView
 from stream.preprocessing.binner import Binner
 
 __all__ = ["Discretized"]

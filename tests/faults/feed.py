@@ -21,7 +21,7 @@ from typing import Any
 from kafka.partitioner.default import murmur2
 
 from stream import GaussianNB, MultinomialNB
-from stream.base import Learner
+from stream.learner.base import Learner
 from tests.faults.checker import Names
 from tests.faults.seen import Seen
 

@@ -13,8 +13,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from stream.base import Learner
 from stream.errors import NotLearnedError
+from stream.learner.base import Learner
 from tests.faults.checker import Entry, Place
 from tests.faults.seen import Seen
 

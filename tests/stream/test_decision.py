@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import GaussianNB, SchemaError, StateError
-from stream.base import Predictions
 from stream.data.block import PREDICT, Block
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
+from stream.learner.base import Predictions
 from tests.oracles_decision import conditional_risks, decide
 
 LOAN = {"lend": {"pays": 0.0, "defaults": 10.0}, "refuse": {"pays": 1.0, "defaults": 0.0}}

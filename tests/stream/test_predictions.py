@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.predictions import Predictions
+from stream.learner.predictions import Predictions
 
 rows = st.integers(0, 6).flatmap(
     lambda classes: st.lists(

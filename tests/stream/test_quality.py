@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from river import metrics
 
-from stream.base import Predictions
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.data.state import State
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.quality import FADING_FACTOR, LAST, MOST, Beside, Quality, windows
+from stream.learner.base import Predictions
 from tests import oracles
 from tests.oracles_scores import TABLE, Twin, bins, difference, unseen_log_loss
 

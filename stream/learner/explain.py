@@ -28,7 +28,7 @@ class Explanation:
 
     Examples
     --------
-    >>> from stream.explain import Explanation
+    >>> from stream.learner.explain import Explanation
     >>> e = Explanation("spam", "ham", 1.5, {"(prior)": -0.5, "free": 2.0})
     >>> e.top(1)
     [('free', 2.0)]

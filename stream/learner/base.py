@@ -21,8 +21,8 @@ from stream.data.parameters import shown, whole
 from stream.data.schema import KINDS, Dictionary, Kind, Label, Schema, plain_label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
-from stream.explain import Explanation, LinearView
-from stream.predictions import Predictions
+from stream.learner.explain import Explanation, LinearView
+from stream.learner.predictions import Predictions
 
 __all__ = ["Learner", "Predictions"]
 

@@ -1,0 +1,1 @@
+"""What a learner is, what it predicts, and how it explains that."""
