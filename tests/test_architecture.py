@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # One line a few rooms reads better than a room a line: hence the splits.
 STREAM = """
-errors data text learner bayes neighbors preprocessing decision join drift evaluate compat
+errors data text learner bayes neighbors preprocessing decision join drift evaluate contest compat
 checks
 """.split()  # noqa: SIM905
 CONSUMERS = """

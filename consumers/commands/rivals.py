@@ -28,7 +28,7 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
     from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
     from consumers.shard.challengers import Lineup, challenger_block
-    from stream.evaluate.roster import MOST
+    from stream.contest.champion import MOST
 
     first, *others = [load(path) for path in paths]
     if len(others) > MOST:

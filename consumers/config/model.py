@@ -26,9 +26,9 @@ from consumers.config.sections import (
     Snapshots,
 )
 from consumers.config.telemetry import Telemetry
+from stream.contest.champion import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
-from stream.evaluate.roster import MOST
 
 __all__ = ["Config"]
 

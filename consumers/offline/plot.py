@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from consumers.base.errors import ConfigError
 from consumers.shard.views import ShardView
-from stream.evaluate.compare import ComparisonView
+from stream.contest.compare import ComparisonView
 from stream.evaluate.quality import QualityView, Scores, spoken
 
 __all__ = [

@@ -10,7 +10,7 @@ from numba.core.event import Event, Listener, install_listener
 from consumers.config import Config
 from consumers.shard.models import build, explainable
 from stream.bayes import GaussianNB
-from stream.evaluate.compare import compile_comparison
+from stream.contest.compare import compile_comparison
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 

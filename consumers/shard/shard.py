@@ -27,18 +27,18 @@ from consumers.shard.outcome import Early, Outcome, Shape, Skip, Spec, given_bac
 from consumers.shard.refused import refusal
 from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from stream.compat import RiverClassifier
+from stream.contest.champion import Contestant, Roster
+from stream.contest.compare import Comparison
 from stream.data.block import Rows
 from stream.data.state import State
 from stream.decision import OverallRisk
 from stream.decision.risk import named
 from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.compare import Comparison
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
-from stream.evaluate.roster import Contestant, Roster
 from stream.join.join import LabelJoin
 from stream.learner.base import Learner
 

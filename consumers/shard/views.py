@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from consumers.base.records import Outgoing, Partition
+from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import RiskScores
-from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 

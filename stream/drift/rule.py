@@ -43,7 +43,7 @@ class MonitorRule:
         ``"alert"``: the alarm is told, and that is all. ``"forget"``: the model begins anew with
         the last records it learned, see `DriftRule`. ``"reset"``: it begins anew with nothing.
         ``"challenger"``: of several models the one that did best of late becomes champion, see
-        `stream.evaluate.roster`.
+        `stream.contest.champion`.
 
     Raises
     ------

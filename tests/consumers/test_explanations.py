@@ -12,8 +12,8 @@ from consumers.base.records import Record
 from consumers.config import parse
 from consumers.shard.challengers import Lineup
 from consumers.shard.models import build, explained
+from stream.contest.champion import MODEL
 from stream.drift import DriftRule, MonitorRule
-from stream.evaluate.roster import MODEL
 from tests.consumers.feeds import NOW, batch, seen, shard, told
 
 

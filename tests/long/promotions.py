@@ -18,8 +18,8 @@ from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from stream.evaluate.compare import LEVEL, Comparison
-from stream.evaluate.compare import _kernels as kernels
+from stream.contest.compare import LEVEL, Comparison
+from stream.contest.compare import _kernels as kernels
 
 __all__ = ["NULLS", "drawn", "false_promotions", "missed"]
 

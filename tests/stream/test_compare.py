@@ -7,10 +7,10 @@ from math import inf
 import numpy as np
 import pytest
 
+from stream.contest.compare import LEVEL, Comparison
+from stream.contest.compare.paired import brier
 from stream.data.state import State
 from stream.errors import StateError
-from stream.evaluate.compare import LEVEL, Comparison
-from stream.evaluate.compare.paired import brier
 from tests import oracles_compare as oracles
 from tests.long.promotions import NULLS, false_promotions, missed
 

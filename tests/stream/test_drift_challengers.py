@@ -12,10 +12,10 @@ from stream import (
     KNNClassifier,
     Rows,
 )
+from stream.contest.champion import MODEL, Roster
 from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.progressive import Progressive
-from stream.evaluate.roster import MODEL, Roster
 from tests.stream.test_drift import SCHEMA, Event, given, known, machine, run, turning
 
 

@@ -18,11 +18,11 @@ from stream import (
     MultinomialNB,
     Rows,
 )
+from stream.contest.champion import MODEL, Roster
 from stream.decision import BayesDecision
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.evaluate.result import joined
-from stream.evaluate.roster import MODEL, Roster
 from stream.join.join import LabelJoin
 from tests.stream.test_progressive import SCHEMA, Event, scattered
 

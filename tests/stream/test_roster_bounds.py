@@ -8,8 +8,8 @@ from stream import (
     GaussianBayes,
     GaussianNB,
 )
+from stream.contest.champion import MODEL
 from stream.errors import SchemaError, StateError
-from stream.evaluate.roster import MODEL
 from tests.stream.test_roster import roster, run, uneven, whole
 
 

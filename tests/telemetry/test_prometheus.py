@@ -23,8 +23,8 @@ from consumers.shard.views import Committed, RiskView, ShardView
 from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.prometheus import Telemetry
 from consumers.web.page import Page, PageCollector
+from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
-from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
 from stream.join.label_delay import OUTCOMES

@@ -19,9 +19,9 @@ from consumers.shard.views import (
     RiskView,
     ShardView,
 )
+from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import RiskScores
-from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally

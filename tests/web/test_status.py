@@ -25,8 +25,8 @@ from consumers.shard.views import (
 from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
-from stream.evaluate.compare import ComparisonView
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally

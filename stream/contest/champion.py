@@ -14,17 +14,17 @@ from math import inf, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.contest.compare import Comparison, Lately
+from stream.contest.shadow import Answers, Asked, Earlier, Shadow
 from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
-from stream.evaluate.compare import Comparison, Lately
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
-from stream.evaluate.shadow import Answers, Asked, Earlier, Shadow
 from stream.join.events import Events, one_by_one
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner, Predictions

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.contest.compare import _kernels as kernels
+from stream.contest.compare.lately import Lately
 from stream.data.block import Floats
 from stream.data.state import State
 from stream.errors import StateError
-from stream.evaluate.compare import _kernels as kernels
-from stream.evaluate.compare.lately import Lately
 
 __all__ = ["LEVEL", "Comparison", "ComparisonView", "brier", "compile_comparison"]
 

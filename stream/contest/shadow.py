@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
 from stream.data.schema import Dictionary
 from stream.data.state import State
-from stream.evaluate.compare import brier
 from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.explained import Explaining
 from stream.evaluate.pending import Waiting

@@ -1,7 +1,7 @@
 """Whether one model is better than another, looked at as often as one likes."""
 
-from stream.evaluate.compare.lately import Lately
-from stream.evaluate.compare.paired import (
+from stream.contest.compare.lately import Lately
+from stream.contest.compare.paired import (
     LEVEL,
     Comparison,
     ComparisonView,

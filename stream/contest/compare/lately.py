@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.contest.compare import _kernels as kernels
 from stream.data.block import Floats
 from stream.data.state import State
 from stream.errors import StateError
-from stream.evaluate.compare import _kernels as kernels
 
 __all__ = ["Lately"]
 

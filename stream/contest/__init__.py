@@ -1,0 +1,1 @@
+"""A champion and its challengers: who predicts, and the evidence between them."""
