@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -16,15 +17,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# One line a few rooms reads better than a room a line: hence the splits.
-STREAM = """
-errors data text learner bayes neighbors preprocessing decision join drift evaluate contest compat
-checks
-""".split()  # noqa: SIM905
-CONSUMERS = """
-base config codecs shard transports journal snapshots telemetry web service cluster timetravel
-offline report demo commands cli __main__
-""".split()  # noqa: SIM905
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
@@ -41,6 +33,32 @@ IMPORT_SECONDS = 1.5
 FILES = sorted(p for package in ("stream", "consumers") for p in (ROOT / package).rglob("*.py"))
 PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
 KERNELS = [p for p in FILES if "_kernels" in p.with_suffix("").parts]
+
+
+def drawn() -> dict[str, set[str]]:
+    """The tree in docs/ARCHITECTURE.md: each folder, in its order, to the files it names there."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    found: dict[str, set[str]] = {}
+    above: list[str] = []
+    for line in re.search(r"```\n(stream/.*?)```", text, re.DOTALL)[1].splitlines():
+        indent, opens = re.match(r"( *)(\w+/|\w+\.py)?", line).groups()
+        depth = len(indent) // 2
+        if opens and depth < 3:
+            above[depth:] = [opens.removesuffix("/")] if opens.endswith("/") else []
+            found.setdefault("/".join(above), set())
+        found["/".join(above)] |= set(re.findall(r"\b(\w+\.py)\b", line))
+    return found
+
+
+def rooms_of(package: str) -> list[str]:
+    """Its rooms in dependency order: the folders and files at the top of the tree."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
+    block = re.search(rf"^{package}/.*?(?=^\w|^```)", text, re.DOTALL | re.MULTILINE)[0]
+    return re.findall(r"^  (\w+)(?:/|\.py) ", block, re.MULTILINE)
+
+
+STREAM = rooms_of("stream")
+CONSUMERS = [*rooms_of("consumers"), "__main__"]
 
 
 def name(path: Path) -> str:
@@ -114,6 +132,18 @@ def undocumented(module: ast.Module) -> list[str]:
     kinds = (ast.ClassDef, ast.FunctionDef)
     public = [n for n in module.body if isinstance(n, kinds) and not n.name.startswith("_")]
     return [node.name for node in public if ast.get_docstring(node) is None]
+
+
+def test_tree_of_the_architecture_names_every_file_in_its_room() -> None:
+    """And no other: whoever looks for a file by the tree finds it."""
+    real: dict[str, set[str]] = {}
+    for path in FILES:
+        room = real.setdefault(str(path.parent.relative_to(ROOT)), set())
+        room |= {path.name} - {"__init__.py", "__main__.py"}
+    real = {room: names for room, names in real.items() if "_kernels" not in room}
+    real = {room: names - {"_kernels.py"} for room, names in real.items()}
+
+    assert drawn() == real
 
 
 @each(FILES)
