@@ -339,9 +339,10 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 - `outcome` is one of {outcomes}.
 - `reason` is one of {reasons}.
 - `window` is `all`, `last_1000` (the last 1,000 scored predictions; `[telemetry] window` says how
-  many) or `fading` (each prediction weighs 0.1 % less than the one after it). Areas under curves
-  and some baselines are of the last ones only. `baseline` is `majority`, `no_change` or `prior`;
-  `average` is `macro`. What each score says, and what it cannot: [quality.md](quality.md).
+  many) or `fading` (each prediction weighs 0.1 % less than the one after it). Scores that
+  need every single prediction, and some baselines, have `last_1000` only. `baseline` is `majority`,
+  `no_change` or `prior`; `average` is `macro`. What each score says, and what it
+  cannot: [quality.md](quality.md).
 - `place` is `local` or `copy` (`[snapshots] copy_to`).
 - `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
   keep their names, all others are `__other__`. A class that is itself called `__other__` appears
