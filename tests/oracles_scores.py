@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from river.stream import simulate_qa
 from sklearn import metrics
 from sklearn.calibration import calibration_curve
+from sklearn.utils.class_weight import compute_sample_weight
 
 from stream.evaluate.scores import Scores
 
@@ -127,6 +128,12 @@ def above(of: Frozen, w: Weights, which: int) -> float:
 
 def log_loss(of: Frozen, w: Weights, proba: NDArray[Any]) -> float:
     """scikit-learn's, which clips at 2⁻⁵² as we do."""
+    return float(metrics.log_loss(of.true, proba, labels=range(proba.shape[1]), sample_weight=w))
+
+
+def balanced_log_loss(of: Frozen, proba: NDArray[Any]) -> float:
+    """scikit-learn's log loss with its own balanced weights."""
+    w = compute_sample_weight("balanced", of.true)
     return float(metrics.log_loss(of.true, proba, labels=range(proba.shape[1]), sample_weight=w))
 
 
@@ -278,7 +285,17 @@ TABLE: dict[str, tuple[Value, Oracle, str]] = {
 }
 
 # Of the last N predictions only.
-RANKS: dict[str, tuple[Value, Oracle, str]] = {
+LAST_ONLY: dict[str, tuple[Value, Oracle, str]] = {
+    "balanced log loss": (
+        lambda s: s.balanced_log_loss,
+        lambda f, w: balanced_log_loss(f, f.proba),
+        SKLEARN,
+    ),
+    "balanced log loss of the prior": (
+        lambda s: s.prior_balanced_log_loss,
+        lambda f, w: balanced_log_loss(f, f.prior),
+        SKLEARN,
+    ),
     "ROC AUC": (
         lambda s: s.roc_auc,
         lambda f, w: mean(one_against_rest(f, metrics.roc_auc_score)),

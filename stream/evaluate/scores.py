@@ -43,6 +43,8 @@ class Tally:
     true, posterior
         int64, (n,), and float64, (n, R): true classes and posteriors over the first R classes, for
         what needs each of them; None where the window does not keep them.
+    losses
+        float64, (2, n): their log losses, the model's and the prior's; None likewise.
     """
 
     sums: tuple[float, float, float, float, float]
@@ -51,11 +53,12 @@ class Tally:
     calibration: Floats
     true: NDArray[np.int64] | None = None
     posterior: Floats | None = None
+    losses: Floats | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):
             return NotImplemented
-        arrays = ("confusion", "baselines", "calibration", "true", "posterior")
+        arrays = ("confusion", "baselines", "calibration", "true", "posterior", "losses")
         same = (np.array_equal(getattr(self, name), getattr(other, name)) for name in arrays)
         return self.sums == other.sums and all(same)
 
@@ -181,6 +184,16 @@ class Scores:
         return self._mean(4)
 
     @cached_property
+    def balanced_log_loss(self) -> float | None:
+        """Mean over the true classes of a class's own mean log loss, however rare it is."""
+        return self._balanced(0)
+
+    @cached_property
+    def prior_balanced_log_loss(self) -> float | None:
+        """The same of the prior."""
+        return self._balanced(1)
+
+    @cached_property
     def agreement(self) -> Agreement | None:
         """What the confusion of true and said classes tells."""
         if self.tally is None:
@@ -289,6 +302,14 @@ class Scores:
     def _mean(self, which: int) -> float | None:
         return None if self.tally is None else self.tally.sums[which] / self.scored
 
+    def _balanced(self, which: int) -> float | None:
+        if self.tally is None or self.tally.true is None or self.tally.losses is None:
+            return None
+        order = np.argsort(self.tally.true, kind="stable")
+        true, losses = self.tally.true[order], self.tally.losses[which, order]
+        parts = np.split(losses, np.flatnonzero(np.diff(true)) + 1)
+        return _mean([fsum(part.tolist()) / part.size for part in parts])
+
     def _above(self, baseline: str) -> float | None:
         if self.tally is None:
             return None
@@ -346,7 +367,9 @@ class Rows:
         calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
         loss, brier, prior_loss, prior_brier = (fsum(self.told[k].tolist()) for k in (0, 2, 3, 4))
         sums = (float(true.size), loss, brier, prior_loss, prior_brier)
-        return Tally(sums, confusion, baselines, calibration, true, self.posterior)
+        return Tally(
+            sums, confusion, baselines, calibration, true, self.posterior, self.told[[0, 3]]
+        )
 
 
 def _sums(counts: Floats) -> list[float]:

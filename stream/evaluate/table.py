@@ -293,6 +293,31 @@ SCORES: tuple[ScoreSpec, ...] = (
         first=True,
     ),
     ScoreSpec(
+        id="balanced_log_loss",
+        title="balanced log loss",
+        column="bal. log loss",
+        long="log loss, mean over classes",
+        of="probabilities",
+        unit="number",
+        value=lambda s: s.balanced_log_loss,
+        metric="headwater_balanced_log_loss",
+        help="Log loss over the last records in which every class has the same weight.",
+        formula="mean over the true classes of the mean of −ln p<sub>true</sub> over the last "
+        "records of the class",
+        limits="a class with a single record has the same weight as the others; if the model had "
+        "not learned it yet, that record costs 36 nats divided by the number of classes",
+        panel="log loss",
+        legend="balanced",
+        baselines=BaselineSpec(
+            lambda s: {"prior": s.prior_balanced_log_loss},
+            "headwater_baseline_balanced_log_loss",
+            "Balanced log loss of the prior over the last records.",
+            "balanced",
+            last_only=True,
+        ),
+        last_only=True,
+    ),
+    ScoreSpec(
         id="brier",
         title="Brier score",
         column="Brier",

@@ -20,7 +20,7 @@ from stream import GaussianNB, KNNClassifier, Learner
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate import QualityView, progressive
 from stream.evaluate.quality import FADING_FACTOR
-from tests.oracles_scores import FORMULA, RANKS, TABLE, Twin, difference, watched
+from tests.oracles_scores import FORMULA, LAST_ONLY, TABLE, Twin, difference, watched
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/quality.md"
 MARK = "<!-- written by python -m tests.long.metrics --write -->"
@@ -58,11 +58,11 @@ def measured(run: Run) -> tuple[QualityView, Twin]:
 def lines() -> Iterator[tuple[str, str, str, float]]:
     """Score, what it was of the last run's last window, whose oracle, largest difference."""
     found = [(run, *measured(run)) for run in RUNS]
-    for name, (ours, oracle, whose) in {**TABLE, **RANKS}.items():
+    for name, (ours, oracle, whose) in {**TABLE, **LAST_ONLY}.items():
         worst, value = 0.0, None
         for run, view, twin in found:
             for window, scores in view.scores.items():
-                if name in RANKS and window != view.last:
+                if name in LAST_ONLY and window != view.last:
                     continue
                 of, w = twin.window(window, run.window, FADING_FACTOR)
                 value = ours(scores)

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from river import datasets, metrics, utils
 from sklearn import metrics as sklearn
+from sklearn.utils.class_weight import compute_sample_weight
 
 from stream import GaussianNB
 from stream.evaluate.agreement import agreement
 from stream.evaluate.progressive import progressive
-from stream.evaluate.quality import FADING_FACTOR, WINDOWS, QualityView
+from stream.evaluate.quality import FADING_FACTOR, WINDOWS, Quality, QualityView
 from stream.evaluate.ranking import ranking
-from stream.evaluate.scores import BINS, Scores, Tally
-from tests.oracles_scores import RANKS, TABLE, Twin, curve, difference, watched
+from stream.evaluate.scores import BINS, Rows, Scores, Tally
+from tests.oracles_scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
 
 STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
     "Phishing": (datasets.Phishing, 0),
@@ -51,15 +52,17 @@ def test_scores_are_those_of_the_oracle(stream, window) -> None:
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_areas_under_curves_are_those_of_scikit_learn(stream) -> None:
+def test_scores_of_single_predictions_are_those_of_scikit_learn(stream) -> None:
     """Exact over the last 1,000, of saturated posteriors too; the other windows have none."""
     view, twin = scored(stream)
     of, w = twin.window("last_1000", 1000, 1.0)
     scores = view.scores["last_1000"]
 
-    for name, (ours, oracle, _) in RANKS.items():
+    for name, (ours, oracle, _) in LAST_ONLY.items():
         assert difference(ours(scores), oracle(of, w)) < 1e-9, name
     assert view.scores["all"].roc_auc is view.scores["fading"].pr_auc is None
+    assert view.scores["all"].balanced_log_loss is None
+    assert view.scores["fading"].prior_balanced_log_loss is None
 
 
 @pytest.mark.parametrize("window", ["all", "last_1000"])
@@ -268,3 +271,79 @@ def test_baseline_that_is_never_wrong_leaves_no_room_above() -> None:
 
     assert scores.accuracy == 1.0
     assert (scores.kappa_m, scores.kappa_t) == (None, None)
+
+
+def rows_of(true: list[int], proba: list[list[float]]) -> Rows:
+    """Predictions with these posteriors, beside a prior that gives every class the same."""
+    p = np.array(proba)
+    codes = np.array([true, p.argmax(axis=1).tolist(), [0] * len(true), [0] * len(true)], np.int32)
+    told = np.zeros((5, len(true)))
+    told[0] = -np.log(np.maximum(p[np.arange(len(true)), true], 2.0**-52))
+    told[3] = np.log(p.shape[1])
+    return Rows(codes, told, p, p.shape[1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_balanced_log_loss_has_the_same_bits_in_any_order(seed) -> None:
+    """The ring of the last predictions begins anywhere."""
+    rng = np.random.default_rng(seed)
+    true, proba = rng.integers(0, 4, 50).tolist(), rng.dirichlet([0.3] * 4, 50).tolist()
+    order = rng.permutation(50).tolist()
+    one = rows_of(true, proba).scores(tuple("abcd"))
+    other = rows_of([true[i] for i in order], [proba[i] for i in order]).scores(tuple("abcd"))
+
+    assert one.balanced_log_loss == other.balanced_log_loss
+    truth = sklearn.log_loss(
+        true, proba, labels=range(4), sample_weight=compute_sample_weight("balanced", true)
+    )
+    assert one.balanced_log_loss == pytest.approx(truth, rel=1e-12)
+    assert one.prior_balanced_log_loss == pytest.approx(np.log(4))
+
+
+def test_balanced_log_loss_of_equally_frequent_classes_is_the_log_loss() -> None:
+    """A repeated class changes the one and not the other."""
+    proba = [[0.9, 0.1], [0.3, 0.7]]
+    even = rows_of([0, 1], proba).scores(("a", "b"))
+    uneven = rows_of([0, 0, 0, 1], [proba[0]] * 3 + [proba[1]]).scores(("a", "b"))
+
+    assert even.balanced_log_loss == pytest.approx(even.log_loss)
+    assert uneven.balanced_log_loss == pytest.approx(even.log_loss)
+    assert uneven.log_loss != pytest.approx(even.log_loss)
+
+
+def test_class_the_model_had_not_learned_costs_36_nats_divided_by_the_classes() -> None:
+    """A class that comes late is in the mean with its first record; one that is absent is not."""
+    known = [0.5, 0.5, 0.0, 0.0]
+    scores = rows_of([0] * 98 + [1, 2], [known] * 100).scores(tuple("abcd"))
+
+    expected = (2 * np.log(2) + 52 * np.log(2)) / 3
+    assert scores.balanced_log_loss == pytest.approx(expected)
+    assert scores.balanced_log_loss > 10 * scores.log_loss
+
+
+def test_balanced_log_loss_is_at_most_52_bits() -> None:
+    """Whatever the probabilities are."""
+    scores = rows_of([0, 1, 1], [[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]).scores(("a", "b"))
+
+    assert scores.balanced_log_loss == pytest.approx(52 * np.log(2))
+
+
+def test_state_saved_before_the_score_existed_has_it_at_once() -> None:
+    """It is computed from what was saved always: the state has no array more than before."""
+    quality = Quality(300)
+    rng = np.random.default_rng(1)
+    true, proba = rng.integers(0, 3, 200), rng.dirichlet([1.0] * 3, 200)
+    op, y = np.full(200, 2, np.int8), true.astype(np.int32)
+    beside = quality.baselines(op, y, np.arange(3), 3, 200)
+    quality.score(true, proba.argmax(axis=1), proba, beside)
+    state = quality.to_state()
+    restored = Quality(300)
+    restored.load_state(state)
+    found = restored.view(list("abc")).scores["last_300"].balanced_log_loss
+
+    before = "counts memory confusion baselines calibration sums codes told posterior"
+    assert list(state.arrays) == before.split()
+    assert found == quality.view(list("abc")).scores["last_300"].balanced_log_loss
+    w = compute_sample_weight("balanced", true)
+    assert found == pytest.approx(sklearn.log_loss(true, proba, sample_weight=w), rel=1e-12)
+    assert restored.to_state() == state

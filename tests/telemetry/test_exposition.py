@@ -42,7 +42,7 @@ def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     }
     scored = [s for n, s in found if "confusion" in n or "accuracy" in n or "log_loss" in n]
     mine = [labels for labels in scored if labels["model"] == "mail"]
-    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2
+    assert len(mine) == 4 + 3 + 3 + 3 + 6 + 2 + 3 + 1 + 2 + 2
     assert {labels["model"] for labels in scored} == {"mail", "tree"}
 
 

@@ -74,7 +74,9 @@ def ranked_by(roc_auc: float) -> QualityView:
     p = np.concatenate((mine, rest)) / 20
     scores = quality().scores["all"]
     assert scores.tally is not None
-    tally = replace(scores.tally, true=np.repeat([1, 0], 10), posterior=np.column_stack((1 - p, p)))
+    posterior, losses = np.column_stack((1 - p, p)), np.zeros((2, 20))
+    true = np.repeat([1, 0], 10)
+    tally = replace(scores.tally, true=true, posterior=posterior, losses=losses)
     return replace(quality(), scores=dict.fromkeys(WINDOWS, replace(scores, count=lambda: tally)))
 
 
@@ -142,6 +144,7 @@ def test_every_score_of_the_view_has_its_series() -> None:
         "matthews_correlation": found.mcc,
         "brier_score": scores.brier,
         "calibration_error_ratio": scores.calibration_error,
+        "balanced_log_loss": scores.balanced_log_loss,
         "roc_auc_ratio": scores.roc_auc,
         "pr_auc_ratio": scores.pr_auc,
     }
@@ -149,6 +152,7 @@ def test_every_score_of_the_view_has_its_series() -> None:
         ("f1_ratio", "average", "macro"): found.f1["macro"],
         ("baseline_log_loss", "baseline", "prior"): scores.prior_log_loss,
         ("baseline_brier_score", "baseline", "prior"): scores.prior_brier,
+        ("baseline_balanced_log_loss", "baseline", "prior"): scores.prior_balanced_log_loss,
         ("baseline_balanced_accuracy_ratio", "baseline", "majority"): beside.balanced_accuracy,
         ("baseline_f1_ratio", "baseline", "majority"): beside.f1["macro"],
     }

@@ -54,7 +54,8 @@ def counted(confusion: NDArray[np.float64]) -> Tally:
     calibration[8] = (15 - right, 0.8 * (15 - right)), (right, 0.8 * right)
     posterior = np.array([[0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
     sums = (15.0, 12.0, 3.0, 15.0, 7.5)
-    return Tally(sums, confusion, baselines, calibration, np.array([0, 1, 0]), posterior)
+    true, losses = np.array([0, 1, 0]), np.array([[0.2, 0.4, 0.9], [0.7, 0.7, 0.7]])
+    return Tally(sums, confusion, baselines, calibration, true, posterior, losses)
 
 
 def labelling(**changed: Any) -> LabelView:
