@@ -13,7 +13,7 @@ import pytest
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Partition
-from consumers.cluster import group as ownership
+from consumers.cluster import group
 from consumers.cluster.group import Shared
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
@@ -126,7 +126,7 @@ def test_a_shard_that_was_fenced_is_taken_again_if_it_still_is_ours(
     host, url, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody ran it by hand: he is overtaken once the group had time to say otherwise."""
-    monkeypatch.setattr(ownership, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(group, "GRACE_SECONDS", 0.3)
     one = host()
     one.group.given = frozenset({0})
     until(lambda: one.state == "live" and said(url) == 300)
@@ -217,11 +217,11 @@ def lived(
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr(ownership, "_Run", Run)
-    monkeypatch.setattr(ownership, "time", clock)
-    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(group, "_Run", Run)
+    monkeypatch.setattr(group, "time", clock)
+    monkeypatch.setattr(group, "LOOK_SECONDS", 0)
     monkeypatch.setattr(
-        ownership,
+        group,
         "Follower",
         lambda *_: SimpleNamespace(follow=lambda _: SimpleNamespace(seq=1), close=lambda: None),
     )

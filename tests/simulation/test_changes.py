@@ -11,8 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from consumers.journal import records as journal
-from consumers.service import crash_guard as poison
-from consumers.service import recovery
+from consumers.service import crash_guard, recovery
 from consumers.service.crash_guard import CrashGuard
 from tests.simulation.changes import ChangingWorld, undisturbed, wrong
 
@@ -68,7 +67,7 @@ MUTANTS = {
     "traces": [patch.object(recovery, "check_first_start", lambda *_: None)],
     "trial": [
         patch.object(CrashGuard, "_condemned", condemned),
-        patch.object(poison, "STARTS", 1),
+        patch.object(crash_guard, "STARTS", 1),
     ],
 }
 

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from consumers.service import crash_guard as poison
+from consumers.service import crash_guard
 from consumers.service.crash_guard import CrashGuard
 from tests.simulation.kills import life, wrong
 
@@ -58,6 +58,6 @@ MUTANTS = {
 def test_guard_without_its_rules_is_found_out(mutant) -> None:
     """The same lives show it."""
     changes = MUTANTS[mutant]
-    target = CrashGuard if "_condemned" in changes else poison
+    target = CrashGuard if "_condemned" in changes else crash_guard
     with patch.multiple(target, **changes):
         assert found(500)
