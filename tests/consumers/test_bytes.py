@@ -15,7 +15,7 @@ from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.journal.merge import Merge
 from tests.consumers import feeds
 from tests.faults.cuts import program
-from tests.oracles_merge import merge_heads
+from tests.oracles.merge import merge_heads
 
 LABELS = frozenset({"answers"})
 INPUTS = [Partition("events", 0), Partition("events", 1), Partition("events", 2)]

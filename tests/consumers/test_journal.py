@@ -14,7 +14,7 @@ from consumers.base.records import Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
 from consumers.journal.records import Check, Entry, Identity, Range, entry_of
-from tests.oracles_merge import merge_heads
+from tests.oracles.merge import merge_heads
 
 LABELS = frozenset({"answers"})
 P0, P1 = Partition("events", 0), Partition("events", 1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tests.faults.seen import Log, Seen
-from tests.oracles_merge import merge_heads
+from tests.oracles.merge import merge_heads
 
 __all__ = ["Entry", "Names", "Place", "check", "cut_out"]
 

@@ -20,7 +20,7 @@ from stream import GaussianNB, KNNClassifier, Learner
 from stream.decision import BayesDecision, OverallRisk
 from stream.evaluate import QualityView, progressive
 from stream.evaluate.quality import FADING_FACTOR
-from tests.oracles_scores import FORMULA, LAST_ONLY, TABLE, Twin, difference, watched
+from tests.oracles.scores import FORMULA, LAST_ONLY, TABLE, Twin, difference, watched
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/quality.md"
 MARK = "<!-- written by python -m tests.long.metrics --write -->"

@@ -19,8 +19,8 @@ from stream.bayes.token_sets import ABSENT, _indexed
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.text import MAX_TOKENS, bucket
-from tests.oracles_bernoulli import SlowBernoulliNB
-from tests.oracles_sklearn import named, token_matrix, worst_difference
+from tests.oracles.bernoulli import SlowBernoulliNB
+from tests.oracles.sklearn import named, token_matrix, worst_difference
 
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)
 RECORD = st.fixed_dictionaries(

@@ -15,7 +15,7 @@ from stream.checks import yield_laws
 from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.data.schema import Schema
 from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
-from tests.oracles_categorical import CategoricalTwin
+from tests.oracles.categorical import CategoricalTwin
 
 DOMAINS = {"a": ["x", "y", "z", "never"], "b": ["x", "y"]}
 SHARES = {"a": {"x": 0.5, "y": 0.25, "z": 0.25}, "b": {"x": 0.875, "y": 0.125}}

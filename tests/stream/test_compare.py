@@ -11,8 +11,8 @@ from stream.contest.compare import LEVEL, Comparison
 from stream.contest.compare.paired import brier
 from stream.data.state import State
 from stream.errors import StateError
-from tests import oracles_compare as oracles
 from tests.long.promotions import NULLS, false_promotions, missed
+from tests.oracles import compare as oracles
 
 
 def compared(wins: int, losses: int, seed: int = 0) -> Comparison:

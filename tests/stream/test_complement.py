@@ -15,8 +15,8 @@ from sklearn.naive_bayes import ComplementNB as SklearnComplementNB
 from stream import InvalidRecordError, SchemaError
 from stream.bayes.complement import ComplementNB
 from stream.checks import check_laws
-from tests.oracles_multinomial import SlowComplementNB
-from tests.oracles_sklearn import named, token_matrix, worst_difference
+from tests.oracles.multinomial import SlowComplementNB
+from tests.oracles.sklearn import named, token_matrix, worst_difference
 
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)
 RECORD = st.fixed_dictionaries(

@@ -18,7 +18,7 @@ from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 from stream.learner.base import Predictions
-from tests.oracles_decision import conditional_risks, decide
+from tests.oracles.decision import conditional_risks, decide
 
 LOAN = {"lend": {"pays": 0.0, "defaults": 10.0}, "refuse": {"pays": 1.0, "defaults": 0.0}}
 MEDICAL = {

@@ -18,7 +18,7 @@ from stream import (
 )
 from stream.bayes.classifier import BayesClassifier
 from stream.data.block import PREDICT_THEN_LEARN
-from tests import oracles
+from tests.oracles.gaussian import GaussianTwin, Welford
 
 
 def stream_of(n: int, seed: int):
@@ -49,7 +49,7 @@ def stream_of(n: int, seed: int):
 )
 def test_learner_equals_its_plain_python_twin(parameters, twin) -> None:
     """Moments are the twin's bits; posteriors agree to the rounding of exp and log."""
-    model, oracle = GaussianNB(**parameters), oracles.GaussianTwin(**twin)
+    model, oracle = GaussianNB(**parameters), GaussianTwin(**twin)
     for x, y, w in stream_of(150, seed=0):
         assert model.predict_proba_one(x) == pytest.approx(
             oracle.posterior(x), rel=1e-9, abs=1e-300
@@ -63,13 +63,13 @@ def test_learner_equals_its_plain_python_twin(parameters, twin) -> None:
         assert arrays["anchor"][j] == oracle.anchor[name]
         assert moments(arrays, "total_", j) == oracle.total[name]
         for c, y in enumerate(model.classes):
-            assert moments(arrays, "", (c, j)) == oracle.inside[y].get(name, oracles.Welford())
+            assert moments(arrays, "", (c, j)) == oracle.inside[y].get(name, Welford())
 
 
 @pytest.mark.parametrize("magnitude", [1e-90, 1e-40, 1.0, 1e30, 1e90])
 def test_densities_of_any_magnitude_are_the_twins(magnitude) -> None:
     """Products of variances that leave the range of a double, alone and beside ordinary ones."""
-    model, oracle = GaussianNB(), oracles.GaussianTwin()
+    model, oracle = GaussianNB(), GaussianTwin()
     rng = np.random.default_rng(3)
     for i in range(40):
         x = {f"x{j}": float(magnitude * rng.normal(i % 2)) for j in range(9)}
@@ -124,9 +124,9 @@ def arrays_of(model: GaussianNB):
     return {k.rpartition("/")[2]: v for k, v in model.to_state().arrays.items()}
 
 
-def moments(arrays, prefix: str, at) -> oracles.Welford:
+def moments(arrays, prefix: str, at) -> Welford:
     """What the learner's state holds at `at`."""
-    return oracles.Welford(*(float(arrays[prefix + k][at]) for k in ("n", "mean", "m2")))
+    return Welford(*(float(arrays[prefix + k][at]) for k in ("n", "mean", "m2")))
 
 
 def exact(values: list[float], ddof: int) -> tuple[Fraction, Fraction]:

@@ -19,7 +19,7 @@ from stream.bayes.covariance import MAX_JOINT_FEATURES
 from stream.bayes.gaussian_bayes import GaussianBayes
 from stream.checks import yield_laws
 from stream.data.block import PREDICT_THEN_LEARN
-from tests.oracles_covariance import CovarianceTwin
+from tests.oracles.covariance import CovarianceTwin
 
 KINDS = ("full", "pooled", "diagonal", "pooled_diagonal")
 NAMES = ["a", "b", "c", "d"]

@@ -7,7 +7,7 @@ import pytest
 
 from stream import NotLearnedError, NotSupportedError
 from stream.bayes.gaussian_bayes import GaussianBayes
-from tests.oracles_covariance import two_pass
+from tests.oracles.covariance import two_pass
 
 NAMES = ["a", "b", "c", "d", "e"]
 JOINT = ("full", "pooled")

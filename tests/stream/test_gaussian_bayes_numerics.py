@@ -10,7 +10,7 @@ import pytest
 from stream import Block, Rows
 from stream.bayes.gaussian_bayes import GaussianBayes
 from stream.data.block import LEARN
-from tests.oracles_covariance import exact_determinant, two_pass
+from tests.oracles.covariance import exact_determinant, two_pass
 
 RNG = np.random.default_rng(11)
 NOISE = RNG.normal(size=(2000, 3)) @ RNG.normal(size=(3, 3))

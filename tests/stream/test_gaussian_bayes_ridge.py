@@ -9,7 +9,7 @@ import pytest
 
 from stream import Block, GaussianBayes, NotLearnedError
 from stream.data.block import PREDICT_THEN_LEARN
-from tests.oracles_covariance import CovarianceTwin
+from tests.oracles.covariance import CovarianceTwin
 
 KINDS = ["full", "pooled", "diagonal", "pooled_diagonal"]
 JOINT = pytest.mark.parametrize("covariance", KINDS[:2])

@@ -19,7 +19,7 @@ from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 from stream.join.plan import Plan
-from tests.oracles_join import JoinTwin, record_of
+from tests.oracles.join import JoinTwin, record_of
 from tests.stream.test_join import OPS
 
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])

@@ -11,7 +11,7 @@ from stream import CategoricalBayes
 from stream.checks import yield_laws
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.errors import NotLearnedError, SchemaError
-from tests.oracles_categorical import JointTwin
+from tests.oracles.categorical import JointTwin
 from tests.stream.test_categorical import DOMAINS, EXACT, OF_SHARES, SHARES, stream
 
 PARAMETERS = {

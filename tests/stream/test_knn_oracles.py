@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from stream.data.block import Block
 from stream.neighbors import KNNClassifier
-from tests.oracles_knn import SlowKNN
+from tests.oracles.knn import SlowKNN
 
 METRICS = ("auto", "euclidean", "heom", "manhattan", "chebyshev", "minkowski", "cosine", "hamming")
 

@@ -18,7 +18,7 @@ from stream.evaluate.progressive import progressive
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
 from stream.preprocessing._kernels import histogram as kernels
 from stream.preprocessing.mdl import FIRST_SEARCH, INTERVALS, MAX_BINNED, MOST_CLASSES, _empty
-from tests.oracles_discretizer import MDLTwin, mdl_cuts
+from tests.oracles.discretizer import MDLTwin, mdl_cuts
 
 PUBLISHED = {  # of Iris, as R's discretization::mdlp gives them
     "sepal_length": [5.55, 6.15],

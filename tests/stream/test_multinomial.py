@@ -18,8 +18,8 @@ from stream.checks import yield_laws
 from stream.data.block import PREDICT_THEN_LEARN
 from stream.evaluate.progressive import progressive
 from stream.text import BUCKETS, MAX_TOKENS, bucket
-from tests.oracles_multinomial import SlowMultinomialNB
-from tests.oracles_sklearn import named, token_matrix, worst_difference
+from tests.oracles.multinomial import SlowMultinomialNB
+from tests.oracles.sklearn import named, token_matrix, worst_difference
 
 ZERO = MultinomialNB(alpha=0)
 WORDS = st.lists(st.sampled_from(["free", "money", "call", "home", "£", "now"]), max_size=6)

@@ -12,7 +12,7 @@ from river import datasets
 from stream import GaussianNB
 from stream.errors import InvalidRecordError
 from stream.evaluate import progressive
-from tests.oracles_scores import TABLE, difference, watched
+from tests.oracles.scores import TABLE, difference, watched
 
 START = datetime(2026, 1, 1)
 

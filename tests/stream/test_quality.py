@@ -15,8 +15,8 @@ from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.quality import FADING_FACTOR, LAST, MOST, Beside, Quality, windows
 from stream.learner.base import Predictions
-from tests import oracles
-from tests.oracles_scores import TABLE, Twin, bins, difference, unseen_log_loss
+from tests.oracles.baselines import baselines
+from tests.oracles.scores import TABLE, Twin, bins, difference, unseen_log_loss
 
 CLASSES = ["a", "b", "c", "d"]
 
@@ -197,7 +197,7 @@ def test_baselines_say_what_was_known_before_each_step() -> None:
         if o != 0:
             events.append(("learn", c))
             counts = counts + np.eye(4)[c]
-    expected = [[-1 if v is None else v for v in pair] for pair in oracles.baselines(events)]
+    expected = [[-1 if v is None else v for v in pair] for pair in baselines(events)]
     label = np.arange(4)
     for cuts in ([], [1, 50, 50, 120], list(range(1, 200))):
         quality, got = Quality(), []

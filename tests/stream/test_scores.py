@@ -19,7 +19,7 @@ from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import FADING_FACTOR, WINDOWS, Quality, QualityView
 from stream.evaluate.ranking import ranking
 from stream.evaluate.scores import BINS, Rows, Scores, Tally
-from tests.oracles_scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
+from tests.oracles.scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
 
 STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
     "Phishing": (datasets.Phishing, 0),

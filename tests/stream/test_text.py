@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stream.text import BUCKETS, MAX_TOKENS, bucket, encode, encode_many, hashing, tokens
 from stream.text.tokens import folding
-from tests.oracles_text import joining, slow_encode
+from tests.oracles.text import joining, slow_encode
 
 # What makes a text hard to read a character at a time, beside what does not.
 AWKWARD = "Aa1_ \t\n\u00a0!?£€é\u0301İıΣσςßŽǅ\u0345ﬁ字가\u1161\u11a8😀\ud800\u2126\u212a"

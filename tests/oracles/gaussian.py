@@ -1,12 +1,12 @@
-"""Slow obvious twins of what is compiled: plain Python floats, one record at a time.
+"""The slow obvious twin of GaussianNB: plain Python floats, one record at a time.
 
 Rule: written from the formula, not from the kernel, and never imported by what they check.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from math import exp, inf, log, pi
 
@@ -86,22 +86,3 @@ def normal(v: float, mean: float, var: float) -> float:
     if var <= 0:
         return 0.0 if v == mean else -inf
     return -0.5 * (log(2 * pi) + log(var) + (v - mean) ** 2 / var)
-
-
-def baselines(
-    events: Sequence[tuple[str, Hashable]],
-) -> list[tuple[Hashable | None, Hashable | None]]:
-    """Majority (the first to reach its count) and last label at each ("ask", …); ("learn", y)."""
-    counts: Counter[Hashable] = Counter()
-    majority: Hashable | None = None
-    last: Hashable | None = None
-    out = []
-    for what, y in events:
-        if what == "ask":
-            out.append((majority, last))
-            continue
-        counts[y] += 1
-        last = y
-        if majority is None or counts[y] > counts[majority]:
-            majority = y
-    return out

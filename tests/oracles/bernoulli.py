@@ -8,7 +8,7 @@ from typing import Any
 
 from stream.data.schema import Label
 from stream.text import tokens
-from tests.oracles_multinomial import softmax
+from tests.oracles.multinomial import softmax
 
 
 def values(x: dict[str, Any], binarize: float) -> dict[str, bool]:
