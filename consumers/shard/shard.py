@@ -416,10 +416,12 @@ class Shard:
         )
 
     def _label_view(self, champion: Progressive) -> LabelView:
-        join, account = self._machine.join, self._machine.join.account
+        join, label_delays = self._machine.join, self._machine.join.label_delays
         estimate = champion.estimate.view()
-        delays = tuple(account.delays)
-        return LabelView(delays, account.delay_ms, account.coverage, join.waited, estimate)
+        delays = tuple(label_delays.delays)
+        return LabelView(
+            delays, label_delays.delay_ms, label_delays.coverage, join.waited, estimate
+        )
 
     def _challenger_view(self, of: Contestant) -> ChallengerView:
         return ChallengerView(

@@ -173,7 +173,7 @@ class LabelView:
     Parameters
     ----------
     delays
-        Labels by delay, see `stream.join.label_delay.LabelAccounting`.
+        Labels by delay, see `stream.join.label_delay.LabelDelays`.
     delay_ms
         Sum of the delays.
     coverage

@@ -180,9 +180,9 @@ class Progressive:
                 break
             learn = breaker is None or not breaker.open
             if row < 0:
-                join.answer(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
+                join.on_label(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
             else:
-                join.observe(
+                join.on_observation(
                     plan,
                     event=event,
                     row=row,
@@ -213,7 +213,7 @@ class Progressive:
             if self.drift is not None:
                 self.drift.corrected(due.age, self.join.labels.codes[due.new], due.new_w)
         else:
-            self.join.conflicted()
+            self.join.conflicted(due)
 
     def relearn(self, due: Correction) -> bool:
         """Unlearn the old label and learn the new one, as old as it was; whether that was done."""

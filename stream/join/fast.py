@@ -1,8 +1,8 @@
-"""The label join's common events in one loop; every other one is handed on.
+"""The three common transitions of the label join in one loop; every other event is passed on.
 
-Common are an observation of whose id nothing is known, and the first label of one that waits or has
-its label inside, if it is of a class that was learned before: nearly all there are. What becomes of
-them is what `LabelJoin.observe` and `answer` make of them, twice as fast.
+Common are an observation of an unknown id, with or without a label inside, and the label of a
+waiting one (`transitions.COMMON`), if the label was learned before: nearly all there are. Their
+effects are those of `LabelJoin.on_observation` and `on_label`, in half the time.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ def uncommon(
 def _common(
     join: LabelJoin, plan: Plan, events: Iterator[Event], sizes: Sequence[int]
 ) -> Event | None:
-    """Plan events up to the first that is not common, and give that one; None: there is none."""
-    waiting, settled, early, slots = join._waiting, join._settled, join._early, join._slots
+    """Plan events up to the first that is not common, and return that; None: there is none."""
+    held = join.state
+    waiting, settled, early, rows = held.waiting, held.settled, held.early, held.rows
     order = settled.order
     step, kept, began = plan.steps.append, plan.kept, plan.began
     codes, values, bound = join.labels.codes, join.labels.values, join.max_pending
     kind = type(values[0]) if values else None
-    now, sweep, first = join.time, join._oldest + join.horizon, join._learned
+    now, sweep, first = held.time, held.oldest + join.horizon, held.learned
     learned, known = first, len(settled)
     delays: list[int] = []
-    weigh, most = join.weigh, join.max_bytes
+    weigh, most = held.weigh, join.max_bytes
     label: Any  # what no learned label is goes no further
-    # Unpacked at once, so that `zip` need not make a tuple anew for each.
-    for number, id_, row, label, w, time, dead in events:  # noqa: B007  told where it ends
+    for number, id_, row, label, w, time, dead in events:  # noqa: B007  returned where it ends
         if time > sweep or dead:
             break
         if time > now:
@@ -79,10 +79,10 @@ def _common(
         if label is None:
             size = sizes[row]
             more = weigh(id_)
-            if len(waiting) >= bound or join._texts + more + slots.bytes + size > most:
+            if len(waiting) >= bound or held.text_bytes + more + rows.bytes + size > most:
                 break
-            join._texts += more
-            slot = slots.take(size)
+            held.text_bytes += more
+            slot = rows.take(size)
             step((PREDICT, row, -1, None, 1.0))
             kept[slot] = row
             began.add(slot)
@@ -91,7 +91,7 @@ def _common(
         if type(label) is not kind or label not in codes:
             break
         more = weigh(id_) + (weigh(label) if kind is str else 0)
-        if join._texts + more + slots.bytes > most:
+        if held.text_bytes + more + rows.bytes > most:
             break
         if row >= 0:
             step((PREDICT_THEN_LEARN, row, -1, label, w))
@@ -105,20 +105,20 @@ def _common(
                 plan.ended.append(slot)
                 plan.freed.append(slot)
                 step((LEARN, -1, slot, label, w))
-            slots.give(slot)
+            rows.give(slot)
             delays.append(now - since)
-            join._texts -= weigh(id_)
+            held.text_bytes -= weigh(id_)
         if len(settled) >= bound:
-            _forget_oldest(join)
-        join._texts += more
-        join._settled_bytes += more
+            held.remove_settled()  # without corrections its row is not kept
+        held.text_bytes += more
+        held.settled_bytes += more
         learned += 1
         settled[id_] = (label, now, -1, w, learned)
         order.append(id_)
     else:
         number = NONE
-    join.time, join._learned = now, learned
-    join.account.labels_came(delays)
+    held.time, held.learned = now, learned
+    held.label_delays.labels_came(delays)
     _count(join, learned - first, known + learned - first - len(settled))
     return None if number == NONE else (number, id_, row, label, w, time, dead)
 
@@ -127,13 +127,3 @@ def _count(join: LabelJoin, joined: int, forgotten: int) -> None:
     for outcome, count in (("joined", joined), ("forgotten", forgotten)):
         if count:
             join.outcomes[outcome] += count
-
-
-def _forget_oldest(join: LabelJoin) -> None:
-    """The oldest settled id goes; its row was not kept."""
-    settled = join._settled
-    id_ = settled.order.popleft()
-    label = settled.pop(id_)[0]
-    less = join.weigh(id_) + (join.weigh(label) if type(label) is str else 0)
-    join._texts -= less
-    join._settled_bytes -= less

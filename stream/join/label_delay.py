@@ -1,7 +1,7 @@
-"""Label accounting: which predictions got their label, and how late in stream time.
+"""Label delay: which predictions got their label, and how late in stream time.
 
-Rule: whole numbers only, so that any split of the stream gives the same account, and all of it is
-in the state of the join, so that it goes on after a restart.
+Rule: whole numbers only, so that any split of the stream gives the same counts, and all of them are
+in the state of the join, so that they go on after a restart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from stream.errors import StateError
 
-__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "LabelAccounting"]
+__all__ = ["ARRIVED", "DELAY_BOUNDS_MS", "OUTCOMES", "LabelDelays"]
 
 OUTCOMES = (
     "joined",  # learned, with its observation
@@ -31,7 +31,7 @@ OUTCOMES = (
     "duplicate_observation",  # an id seen before: predicted, not learned again
 )
 
-# A label came. The others tell what became of an observation, or of a label kept before.
+# A label came. The others tell what became of an observation, or of an early label.
 ARRIVED = frozenset(OUTCOMES[:8])
 
 DELAY_BOUNDS_MS = (
@@ -50,7 +50,7 @@ DELAY_BOUNDS_MS = (
 )
 
 
-class LabelAccounting:
+class LabelDelays:
     """Counts predictions by whether their label came, and label delays by bucket.
 
     Attributes
@@ -72,12 +72,12 @@ class LabelAccounting:
 
     Examples
     --------
-    >>> account = LabelAccounting()
-    >>> account.coverage is None
+    >>> delays = LabelDelays()
+    >>> delays.coverage is None
     True
-    >>> account.label_came(1_500)
-    >>> account.gave_up()
-    >>> account.labelled, account.coverage, account.delays[2]
+    >>> delays.label_came(1_500)
+    >>> delays.gave_up()
+    >>> delays.labelled, delays.coverage, delays.delays[2]
     (1, 0.5, 1)
     """
 
@@ -100,7 +100,8 @@ class LabelAccounting:
 
     def label_came(self, delay_ms: int) -> None:
         """Count a prediction that got its label."""
-        self.labels_came((delay_ms,))
+        self.delays[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
+        self.delay_ms += delay_ms
 
     def labels_came(self, delays_ms: Sequence[int]) -> None:
         """Count such predictions, one a delay."""
@@ -114,7 +115,7 @@ class LabelAccounting:
         self.unlabelled += 1
 
     def to_header(self) -> dict[str, Any]:
-        """The account as JSON values."""
+        """The counts as JSON values."""
         return {
             "delays": list(self.delays),
             "delay_ms": self.delay_ms,

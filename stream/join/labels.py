@@ -1,7 +1,7 @@
 """Which labels are accepted: of one kind, and no class beyond the bound.
 
-The first accepted label fixes the kind. A label that is kept until its observation comes is
-promised: it holds its place among the classes, so that it can be learned when the time comes.
+The first label that is learned fixes the kind. By rules 1 a label that is kept until its
+observation comes is promised a place among the classes, so that it can be learned then.
 """
 
 from __future__ import annotations
@@ -46,22 +46,30 @@ class AcceptedLabels:
         return list(self._promised)
 
     def knows(self, value: object) -> bool:
-        """Whether it is a label that was learned, of its very kind: then nothing refuses it."""
+        """Whether it equals a learned label, and is of its type; then it is never refused."""
         values = self.learned.values
         return bool(values) and type(value) is type(values[0]) and value in self.learned.codes
 
     def promise(self, label: Label) -> None:
-        """Hold a place for it."""
+        """Keep a place among the classes for it."""
         self._promised[label] += 1
 
     def release(self, label: Label) -> None:
-        """One promise of it less."""
+        """Take one promise of it back."""
         self._promised[label] -= 1
         if not self._promised[label]:
             del self._promised[label]
 
+    def accepted(self, value: object) -> Label | None:
+        """The label if it may be learned, now or later; None where it is refused."""
+        if self.knows(value):
+            return value  # type: ignore[return-value]
+        return plain_label(value) if self.refusal(value) is None else None
+
     def refusal(self, value: object) -> Reason | None:
         """Why a label may be learned neither now nor later; None where it may."""
+        if self.knows(value):
+            return None
         try:
             label = plain_label(value)
         except InvalidRecordError as error:
@@ -74,10 +82,15 @@ class AcceptedLabels:
         if label in self.learned or label in self._promised:
             return None
         unlearned = sum(1 for p in self._promised if p not in self.learned)
-        if len(self.learned) + unlearned >= self.learned.bound:
+        return "max_classes" if len(self.learned) + unlearned >= self.learned.bound else None
+
+    def refuse(self, value: object) -> Reason:
+        """Why a label is refused; counted where there are too many classes."""
+        reason = self.refusal(value)
+        assert reason is not None  # noqa: S101  the caller has found that it is
+        if reason == "max_classes":
             self.learned.overflow += 1
-            return "max_classes"
-        return None
+        return reason
 
     def load(self, learned: Iterable[Label], overflow: int) -> None:
         """Become these, with nothing promised."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream.data.schema import Label
 from stream.errors import Reason
 
-__all__ = ["Columns", "Correction", "Plan", "Refused", "Step"]
+__all__ = ["Correction", "Plan", "Refused", "Step", "StepColumns"]
 
 # What is done (an `Op`); its row of this call, or where that is -1 the slot of a row that was kept
 # (of a row of this call that is kept too, its slot, else -1); label and weight where it learns.
@@ -25,7 +25,7 @@ __all__ = ["Columns", "Correction", "Plan", "Refused", "Step"]
 Step: TypeAlias = tuple[int, int, int, Label | None, float]
 
 
-class Columns(NamedTuple):
+class StepColumns(NamedTuple):
     """The steps of a plan as columns."""
 
     op: NDArray[np.int8]
@@ -120,10 +120,10 @@ class Plan:
     events: list[int] = field(default_factory=list)
     correction: Correction | None = None
 
-    def columns(self) -> Columns:
+    def columns(self) -> StepColumns:
         """Op, row, slot, label and weight of its steps."""
         steps, n = self.steps, len(self.steps)
-        return Columns(
+        return StepColumns(
             np.fromiter(map(itemgetter(0), steps), np.int8, n),
             np.fromiter(map(itemgetter(1), steps), np.int64, n),
             np.fromiter(map(itemgetter(2), steps), np.int64, n),

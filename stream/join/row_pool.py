@@ -1,7 +1,7 @@
-"""Where rows are kept while they wait: slots, handed out and taken back, and what lies in them.
+"""The row pool: which slots of the store behind hold a row that is kept, and how large it is.
 
-A slot that is free is handed out again, the last one first, so that the store behind never grows
-beyond the most that was kept at one time; what bytes lay in it are let go at the end of the call.
+A free slot is used again, the one that was freed last first, so the store never grows beyond the
+most rows that were kept at one time.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 
 from stream.data.state import State
 
-__all__ = ["Slots"]
+__all__ = ["RowPool"]
 
 
-class Slots:
+class RowPool:
     """Slots 0, 1, 2, …
 
     Attributes
     ----------
     count : int
-        One more than the largest ever handed out: the size of the store behind.
+        One more than the largest slot ever taken: the size of the store behind.
     bytes : int
-        What is kept in them, as their takers said.
+        Bytes of all rows, as given to `take`.
 
     Examples
     --------
-    >>> slots = Slots()
-    >>> slots.take(10), slots.take(5), slots.bytes
+    >>> rows = RowPool()
+    >>> rows.take(10), rows.take(5), rows.bytes
     (0, 1, 15)
-    >>> slots.give(0)
-    >>> slots.bytes, slots.take(0), slots.count
+    >>> rows.give(0)
+    >>> rows.bytes, rows.take(0), rows.count
     (5, 0, 2)
     """
 
@@ -38,10 +38,10 @@ class Slots:
         self.count = 0
         self.bytes = 0
         self._free: list[int] = []
-        self._sizes: dict[int, int] = {}  # of those that hold any bytes
+        self._sizes: dict[int, int] = {}  # of the slots that hold any bytes
 
     def take(self, size: int) -> int:
-        """A free slot, for so many bytes."""
+        """A free slot, for a row of so many bytes."""
         if self._free:
             slot = self._free.pop()
         else:
@@ -53,22 +53,22 @@ class Slots:
         return slot
 
     def give(self, slot: int) -> None:
-        """It is free again."""
+        """The slot is free again."""
         self._free.append(slot)
         if slot in self._sizes:
             self.bytes -= self._sizes.pop(slot)
 
     def size(self, slot: int) -> int:
-        """The bytes that are kept in it; 0 for slot -1, which is none."""
+        """The bytes of its row; 0 for slot -1, which stands for no row."""
         return self._sizes.get(slot, 0)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """What is free, and slot and size of those that hold bytes."""
-        held = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)
-        return {"free": np.array(self._free, dtype=np.int64), "sizes": held}
+        """The free slots, and slot and size of those that hold bytes."""
+        sizes = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)
+        return {"free": np.array(self._free, dtype=np.int64), "sizes": sizes}
 
     def load(self, count: int, state: State) -> None:
-        """Become what had this count and these arrays.
+        """Become the pool that had this count and these arrays.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Slots:
         """
         self.count = count
         self._free = state.array("free", np.int64, 1).tolist()
-        # Saved before sizes were: what lay there then counts for nothing.
-        held = state.array("sizes", np.int64, 2).tolist() if "sizes" in state.arrays else []
-        self._sizes = dict(held)
+        # Saved before there were sizes: its rows count 0 bytes.
+        sizes = state.array("sizes", np.int64, 2).tolist() if "sizes" in state.arrays else []
+        self._sizes = dict(sizes)
         self.bytes = sum(self._sizes.values())

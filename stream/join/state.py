@@ -1,45 +1,53 @@
-"""What the label join holds under an id: an observation that waits, an early label, a settled id.
+"""The join state: all that the delayed-label join holds, its size in bytes, and its saved form.
 
-Each is held in a dict of its own, ordered by when it came: times never fall along it.
+Waiting rows, early labels and settled ids each lie in a dict of their own, ordered by when they
+came: times never fall along it. An id is in one of them at most. What happens to an id, and why, is
+in `transitions.py`; here a change of state is a pair of calls that keep the byte counts true.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.schema import Label
+from stream.data.schema import Label, text_bytes
 from stream.data.state import State, pack, unpack
 from stream.errors import StateError
+from stream.join.label_delay import LabelDelays
+from stream.join.labels import AcceptedLabels
+from stream.join.row_pool import RowPool
+from stream.join.transitions import IdState
 
-__all__ = ["Early", "Fifo", "Held", "Settled", "Waiting", "loaded", "older", "repeated", "saved"]
+__all__ = ["EarlyLabel", "Fifo", "JoinState", "SettledId", "WaitingRow"]
 
 V = TypeVar("V")
-
 
 # Tuples of Python's own, for two are made a record and a hundred thousand are kept: a class of
 # them takes five times as long to make, and the garbage collector looks at each again and again.
 # The second of each is the stream time at which it came.
-Waiting: TypeAlias = tuple[int, int]  # an observation: the slot of its row
+WaitingRow: TypeAlias = tuple[int, int]  # its slot in the row pool
 # A label whose observation has not come: with its weight, and its record where it may be refused.
-Early: TypeAlias = tuple[Label, int, float, bytes]
-# An id of which nothing more is awaited: its label (None: it went before one came), the slot of its
-# row (-1: not kept), its weight, and how many records were learned up to and with it.
-Settled: TypeAlias = tuple[Label | None, int, int, float, int]
-Held: TypeAlias = Waiting | Early | Settled
-KEPT = (("slot", np.int64), ("w", np.float64), ("learned", np.int64))  # of what is settled
+EarlyLabel: TypeAlias = tuple[Label, int, float, bytes]
+# An id of which nothing more is awaited: its label (None: it was given up before one came), the
+# slot of its row (-1: not kept), its weight, and how many records were learned up to and with it.
+SettledId: TypeAlias = tuple[Label | None, int, int, float, int]
+Kept: TypeAlias = WaitingRow | EarlyLabel | SettledId
+# Columns of settled ids that are saved if their rows are kept.
+SETTLED_COLUMNS = (("slot", np.int64), ("w", np.float64), ("learned", np.int64))
+
+UNKNOWN, WAITING, EARLY, UNFIT, LABELLED, CORRECTABLE, UNLABELLED = IdState
 
 
 class Fifo(dict[str, V]):
-    """A dict of which nothing but its oldest key goes.
+    """A dict of which only the oldest key is removed.
 
     To find the first key of a plain one costs a scan over those deleted before it; an
-    `OrderedDict`, of which any key may go, takes twice as long to add a key and let one go.
+    `OrderedDict`, of which any key can be removed, takes twice as long to add and remove a key.
 
     Attributes
     ----------
@@ -48,9 +56,9 @@ class Fifo(dict[str, V]):
 
     Examples
     --------
-    >>> held = Fifo({"a": 1})
-    >>> held.put("b", 2)
-    >>> held.pop_oldest(), held.oldest, list(held.order)
+    >>> ids = Fifo({"a": 1})
+    >>> ids.put("b", 2)
+    >>> ids.pop_oldest(), ids.oldest, list(ids.order)
     (1, 2, ['b'])
     """
 
@@ -69,78 +77,278 @@ class Fifo(dict[str, V]):
         self.order.append(id_)
 
     def pop_oldest(self) -> V:
-        """The value of the oldest key, which goes."""
+        """Remove the oldest key and return its value."""
         return self.pop(self.order.popleft())
 
 
-def repeated(first: Label | None, label: object) -> str:
-    """The outcome of another label for an id whose first one was `first`.
+class JoinState:
+    """What is held under ids, and what was counted.
 
-    Examples
-    --------
-    >>> repeated(None, "a"), repeated("a", "a"), repeated(1, True)
-    ('late', 'duplicate', 'conflicting')
+    Parameters
+    ----------
+    max_classes
+        How many different labels are accepted.
+    rules
+        See `LabelJoin`.
+
+    Attributes
+    ----------
+    waiting : OrderedDict
+        Id to the row that waits for its label.
+    early : OrderedDict
+        Id to the label that waits for its observation.
+    settled : Fifo
+        Id to what is known of it. Only the oldest is removed; of a plain dict it would be hard to
+        find.
+    rows : RowPool
+        The slots of the rows that are kept.
+    labels : AcceptedLabels
+        The labels learned, and what a label is refused for.
+    outcomes : Counter
+        What became of labels and observations, by `OUTCOMES`.
+    label_delays : LabelDelays
+        Which predictions got their label, and how late.
+    time : int
+        Stream time: the latest of any event.
+    oldest : int
+        Nothing held is older: most events need no search for what has expired.
+    learned : int
+        Records learned so far.
+    weigh : callable
+        The bytes that a text counts towards `max_bytes`.
+    text_bytes, early_bytes, settled_bytes : int
+        Bytes of all ids, labels and records; of early labels; of settled ids with their rows.
     """
-    if first is None:
-        return "late"
-    return "duplicate" if type(label) is type(first) and label == first else "conflicting"
+
+    def __init__(self, max_classes: int, rules: int) -> None:
+        self.rules = rules
+        self.weigh = _weigher(rules)
+        self.waiting: OrderedDict[str, WaitingRow] = OrderedDict()
+        self.early: OrderedDict[str, EarlyLabel] = OrderedDict()
+        self.settled: Fifo[SettledId] = Fifo()
+        self.rows = RowPool()
+        self.labels = AcceptedLabels(max_classes)
+        self.outcomes: Counter[str] = Counter()
+        self.label_delays = LabelDelays()
+        self.time = self.oldest = self.learned = 0
+        self.text_bytes = self.early_bytes = self.settled_bytes = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all ids, labels, rows and records, by the rule of `max_bytes`."""
+        return self.text_bytes + self.rows.bytes
+
+    def of(self, id_: str) -> IdState:
+        """The state of an id."""
+        if id_ in self.waiting:
+            return WAITING
+        settled = self.settled.get(id_)
+        if settled is not None:
+            if settled[0] is None:
+                return UNLABELLED
+            return LABELLED if settled[2] < 0 else CORRECTABLE
+        early = self.early.get(id_)
+        if early is None:
+            return UNKNOWN
+        if self.rules == 1:  # its label has a place among the classes
+            return EARLY
+        return EARLY if self.labels.refusal(early[0]) is None else UNFIT
+
+    def weight(self, id_: str, label: Label | None = None) -> int:
+        """The bytes that an id, and a label with it, count towards `max_bytes`."""
+        weigh = self.weigh
+        return weigh(id_) + weigh(label) if type(label) is str else weigh(id_)
+
+    def add_row(self, id_: str, slot: int) -> None:
+        """The observation of an unknown id waits from now on."""
+        self.waiting[id_] = (slot, self.time)
+        self.text_bytes += self.weigh(id_)
+
+    def remove_row(self, id_: str) -> WaitingRow:
+        """It waits no longer; the slot of its row is still taken."""
+        row = self.waiting.pop(id_)
+        self.text_bytes -= self.weigh(id_)
+        return row
+
+    def add_label(self, id_: str, label: Label, w: float, origin: bytes) -> None:
+        """The label of an unknown id is early."""
+        self.early[id_] = (label, self.time, w, origin)
+        if self.rules == 1:
+            self.labels.promise(label)
+        size = self.weight(id_, label) + len(origin)
+        self.text_bytes += size
+        self.early_bytes += size
+
+    def remove_label(self, id_: str) -> EarlyLabel:
+        """The early label is held no longer."""
+        early = self.early.pop(id_)
+        label, _, _, origin = early
+        if self.rules == 1:
+            self.labels.release(label)
+        size = self.weight(id_, label) + len(origin)
+        self.text_bytes -= size
+        self.early_bytes -= size
+        return early
+
+    def settle(self, id_: str, settled: SettledId) -> None:
+        """An unknown id is settled; its row, if kept, has its slot already."""
+        label, _, slot, _, _ = settled
+        self.settled.put(id_, settled)
+        size = self.weight(id_, label)
+        self.text_bytes += size
+        if slot >= 0:
+            size += self.rows.size(slot)
+        self.settled_bytes += size
+
+    def keep_settled_row(self, id_: str, slot: int, size: int) -> None:
+        """The row of a settled id was given this slot."""
+        label, time, _, w, learned = self.settled[id_]
+        self.settled[id_] = (label, time, slot, w, learned)
+        self.settled_bytes += size
+
+    def relabel(self, id_: str, label: Label, w: float) -> None:
+        """Another label stands for a settled id, as old as the first one."""
+        old, time, slot, _, learned = self.settled[id_]
+        self.settled[id_] = (label, time, slot, w, learned)
+        longer = self.weight("", label) - self.weight("", old)
+        self.text_bytes += longer
+        self.settled_bytes += longer
+
+    def remove_settled(self) -> SettledId:
+        """The oldest settled id is held no longer; the slot of its row is still taken."""
+        id_ = self.settled.order.popleft()
+        settled = self.settled.pop(id_)
+        label, _, slot, _, _ = settled
+        size = self.weight(id_, label)
+        self.text_bytes -= size
+        self.settled_bytes -= size if slot < 0 else size + self.rows.size(slot)
+        return settled
+
+    def count_bytes(self) -> tuple[int, int, int]:
+        """`text_bytes`, `early_bytes` and `settled_bytes`, counted from what is held."""
+        rows = sum(map(self.weigh, self.waiting))
+        early = sum(self.weight(i, y) + len(raw) for i, (y, _, _, raw) in self.early.items())
+        settled = sum(self.weight(i, s[0]) for i, s in self.settled.items())
+        kept = sum(self.rows.size(s[2]) for s in self.settled.values())
+        return rows + early + settled, early, settled + kept
+
+    def before(self, limit: int) -> tuple[list[str], list[str]]:
+        """Ids of early labels and of waiting rows that came before this time, oldest first."""
+        return _before(self.early.items(), limit), _before(self.waiting.items(), limit)
+
+    def find_oldest(self) -> None:
+        """Set `oldest` from what is held."""
+        ends: tuple[Mapping[str, Kept], ...] = (self.early, self.waiting)
+        first = [self.settled.oldest, *(next(iter(kept.values()), None) for kept in ends)]
+        self.oldest = min((kept[1] for kept in first if kept is not None), default=self.time)
+
+    def to_state(self, *, corrections: bool) -> State:
+        """The whole state. O(ids held)."""
+        header = {
+            "labels": list(self.labels.learned),
+            "overflow": self.labels.learned.overflow,
+            "outcomes": dict(self.outcomes),
+            "account": self.label_delays.to_header(),
+            "time": self.time,
+            "slots": self.rows.count,
+            "early_labels": [label for label, *_ in self.early.values()],
+            "settled_labels": [label for label, *_ in self.settled.values()],
+            "promised": self.labels.promised,
+        }
+        if corrections:  # otherwise nothing is saved of settled ids but their labels
+            header["learned"] = self.learned
+        if self.rules > 1:
+            header["rules"] = self.rules
+        return State(header, self.rows.arrays() | self._arrays(rows_of_settled=corrections))
+
+    def load_state(self, state: State, *, corrections: bool) -> None:
+        """Become what `to_state` saved.
+
+        Raises
+        ------
+        StateError
+            It is damaged.
+        """
+        header = state.header
+        self.rules = header.get("rules", 1)  # saved before they had a number
+        self.weigh = _weigher(self.rules)
+        self.labels.load(header["labels"], header["overflow"])
+        self.outcomes = Counter(header["outcomes"])
+        self.label_delays = LabelDelays()
+        if "account" in header:  # saved before there was one: it begins here
+            self.label_delays.load_header(header["account"])
+        self.time, self.oldest = header["time"], 0
+        self.rows.load(header["slots"], state)
+        self.learned = header["learned"] if corrections else 0
+        self._load_arrays(state, header["early_labels"], header["settled_labels"], corrections)
+        promised = (label for label, *_ in self.early.values() if self.rules == 1)
+        self.labels.load_promised(header["promised"], promised)
+        self.text_bytes, self.early_bytes, self.settled_bytes = self.count_bytes()
+
+    def _arrays(self, *, rows_of_settled: bool) -> dict[str, NDArray[Any]]:
+        """All but the labels; of settled ids only what is kept with their rows."""
+        arrays: dict[str, NDArray[Any]] = {}
+        every: dict[str, Mapping[str, Kept]] = {
+            "waiting": self.waiting,
+            "early": self.early,
+            "settled": self.settled,
+        }
+        for name, ids in every.items():
+            arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
+            arrays[f"{name}_time"] = np.array([kept[1] for kept in ids.values()], dtype=np.int64)
+        slots = [slot for slot, _ in self.waiting.values()]
+        arrays["waiting_slot"] = np.array(slots, dtype=np.int64)
+        weights = [w for _, _, w, _ in self.early.values()]
+        arrays["early_w"] = np.array(weights, dtype=np.float64)
+        if self.rules > 1:
+            records = [origin for *_, origin in self.early.values()]
+            arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
+            arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
+        for place, (name, dtype) in enumerate(SETTLED_COLUMNS if rows_of_settled else (), 2):
+            column = [settled[place] for settled in self.settled.values()]
+            arrays[f"settled_{name}"] = np.array(column, dtype=dtype)
+        return arrays
+
+    def _load_arrays(
+        self,
+        state: State,
+        early: Iterable[Label],
+        settled: Iterable[Label | None],
+        rows_of_settled: bool,
+    ) -> None:
+        ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
+        times = {name: state.array(f"{name}_time", np.int64, 1).tolist() for name in ids}
+        slots = state.array("waiting_slot", np.int64, 1).tolist()
+        weights = state.array("early_w", np.float64, 1).tolist()
+        saved = "early_origin_sizes" in state.arrays
+        origins = _origins(state) if saved else [b""] * len(weights)
+        kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
+        if rows_of_settled:
+            columns = SETTLED_COLUMNS
+            kept = [state.array(f"settled_{name}", dtype, 1).tolist() for name, dtype in columns]
+        waiting = zip(slots, times["waiting"], strict=True)
+        labels = zip(early, times["early"], weights, origins, strict=True)
+        self.waiting = OrderedDict(zip(ids["waiting"], waiting, strict=True))
+        self.early = OrderedDict(zip(ids["early"], labels, strict=True))
+        columns_of = zip(settled, times["settled"], *kept, strict=False)
+        self.settled = Fifo(zip(ids["settled"], columns_of, strict=True))
 
 
-def older(items: Iterable[tuple[str, Held]], limit: int) -> list[str]:
-    """Ids at the front whose time is before `limit`."""
+def _nothing(text: str) -> int:
+    return 0
+
+
+def _weigher(rules: int) -> Callable[[str], int]:
+    return text_bytes if rules > 1 else _nothing
+
+
+def _before(items: Iterable[tuple[str, Kept]], limit: int) -> list[str]:
     out = []
-    for id_, value in items:
-        if value[1] >= limit:
+    for id_, kept in items:
+        if kept[1] >= limit:
             break
         out.append(id_)
     return out
-
-
-def saved(
-    waiting: Mapping[str, Waiting],
-    early: Mapping[str, Early],
-    settled: Mapping[str, Settled],
-    *,
-    rows_of_settled: bool,
-    origins: bool,
-) -> dict[str, NDArray[Any]]:
-    """All but the labels as arrays; of what is settled only what is kept with its row, of early
-    labels their records where `origins` are kept."""
-    arrays: dict[str, NDArray[Any]] = {}
-    every: dict[str, Mapping[str, Held]] = {"waiting": waiting, "early": early, "settled": settled}
-    for name, ids in every.items():
-        arrays |= {f"{name}_{k}": v for k, v in pack(ids).items()}
-        arrays[f"{name}_time"] = np.array([held[1] for held in ids.values()], dtype=np.int64)
-    arrays["waiting_slot"] = np.array([slot for slot, _ in waiting.values()], dtype=np.int64)
-    arrays["early_w"] = np.array([w for _, _, w, _ in early.values()], dtype=np.float64)
-    if origins:
-        records = [origin for *_, origin in early.values()]
-        arrays["early_origin_sizes"] = np.array([len(r) for r in records], dtype=np.int64)
-        arrays["early_origin_bytes"] = np.frombuffer(b"".join(records), dtype=np.uint8)
-    for place, (name, dtype) in enumerate(KEPT if rows_of_settled else (), 2):
-        arrays[f"settled_{name}"] = np.array([s[place] for s in settled.values()], dtype=dtype)
-    return arrays
-
-
-def loaded(
-    state: State, early: Iterable[Label], settled: Iterable[Label | None], *, rows_of_settled: bool
-) -> tuple[OrderedDict[str, Waiting], OrderedDict[str, Early], Fifo[Settled]]:
-    """What `saved` made arrays of, with these labels. StateError: it is damaged."""
-    ids = {name: _ids(state, name) for name in ("waiting", "early", "settled")}
-    times = {n: state.array(f"{n}_time", np.int64, 1).tolist() for n in ids}
-    slots = state.array("waiting_slot", np.int64, 1).tolist()
-    weights = state.array("early_w", np.float64, 1).tolist()
-    origins = _origins(state) if "early_origin_sizes" in state.arrays else [b""] * len(weights)
-    kept: list[Iterable[Any]] = [repeat(-1), repeat(0.0), repeat(0)]
-    if rows_of_settled:
-        kept = [state.array(f"settled_{k}", dtype, 1).tolist() for k, dtype in KEPT]
-    return (
-        OrderedDict(_keyed(ids["waiting"], zip(slots, times["waiting"], strict=True))),
-        OrderedDict(
-            _keyed(ids["early"], zip(early, times["early"], weights, origins, strict=True))
-        ),
-        Fifo(_keyed(ids["settled"], zip(settled, times["settled"], *kept, strict=False))),
-    )
 
 
 def _origins(state: State) -> list[bytes]:
@@ -158,7 +366,3 @@ def _ids(state: State, name: str) -> list[str]:
     if len(ids) != len(arrays["lengths"]):
         raise StateError(f"the ids of {name!r} are damaged")
     return ids
-
-
-def _keyed(ids: list[str], values: Iterable[V]) -> Iterable[tuple[str, V]]:
-    return zip(ids, values, strict=True)

@@ -328,9 +328,9 @@ MUTANTS = (
     ),
     Mutant(
         "an early label fixes and fills nothing",
-        "stream/join/join.py",
-        "        if self.rules == 1:\n            self._accepted.promise(label)\n",
-        "        self._accepted.promise(label)\n",
+        "stream/join/state.py",
+        "        if self.rules == 1:\n            self.labels.promise(label)\n",
+        "        self.labels.promise(label)\n",
         (
             "tests/stream/test_join.py::test_early_label_fixes_no_kind",
             "tests/stream/test_join.py::test_early_label_fills_no_class",
@@ -338,10 +338,9 @@ MUTANTS = (
     ),
     Mutant(
         "an early label is judged when it meets its observation",
-        "stream/join/join.py",
-        "        if self.rules > 1 and self._refuse_early(plan, event, id_):\n"
-        "            return inside, w\n",
-        "",
+        "stream/join/state.py",
+        "        return EARLY if self.labels.refusal(early[0]) is None else UNFIT\n",
+        "        return EARLY\n",
         (
             "tests/consumers/test_early_labels.py::"
             "test_early_label_that_does_not_fit_is_a_dead_letter_of_its_own_bytes",

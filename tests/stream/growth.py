@@ -138,17 +138,17 @@ def grown_join(seed: int, events: int, rules: int = 2) -> tuple[int, int]:
                 label = 7
             size, what = rng.choice([0, 100, 5_000]), rng.random()
             if what < 0.4:
-                join.answer(plan, event=0, id=id_, label=label, w=1.0, time=at)
+                join.on_label(plan, event=0, id=id_, label=label, w=1.0, time=at)
             else:
                 inside = label if what < 0.6 else None
-                join.observe(plan, event=0, row=0, id=id_, time=at, label=inside, size=size)
+                join.on_observation(plan, event=0, row=0, id=id_, time=at, label=inside, size=size)
             if plan.correction is not None:
-                join.conflicted()
+                join.conflicted(plan.correction)
             for slot in plan.freed:
                 rows.pop(slot, None)
             rows.update((slot, bytes(size)) for slot in plan.kept)
         taken = tracemalloc.get_traced_memory()[0] - before
-        held = join.pending + join.early + len(join._settled)
+        held = join.pending + join.early + len(join.state.settled)
         return taken, max_bytes + PER_ID * held + 50_000
     finally:
         tracemalloc.stop()

@@ -20,14 +20,14 @@ class Feed:
         self.events = 0
 
     def observe(self, id_: str, time: int = 0, label: object = None, w: float = 1.0) -> Feed:
-        self.join.observe(
+        self.join.on_observation(
             self.plan, event=self.events, row=self.events, id=id_, time=time, label=label, w=w
         )
         self.events += 1
         return self
 
     def answer(self, id_: str, label: object, time: int = 0, w: float = 1.0) -> Feed:
-        self.join.answer(self.plan, event=self.events, id=id_, label=label, w=w, time=time)
+        self.join.on_label(self.plan, event=self.events, id=id_, label=label, w=w, time=time)
         self.events += 1
         return self
 
@@ -179,7 +179,7 @@ def test_corrected_label_is_the_one_that_stands() -> None:
 def test_label_that_cannot_be_taken_back_goes_on_standing() -> None:
     """Counted as conflicting, as without corrections."""
     feed = Feed(corrections=True).observe("a", label="yes").answer("a", "no")
-    feed.join.conflicted()
+    feed.join.conflicted(feed.plan.correction)
     feed.plan.correction = None
     feed.answer("a", "yes")
 
@@ -208,9 +208,9 @@ def test_label_held_back_settles_its_id_and_learns_nothing() -> None:
     """While the breaker is open: waiting, inside and for a correction; predictions go on."""
     feed = Feed(corrections=True).observe("a").observe("x", label="yes")
     hold = {"event": 9, "time": 0, "w": 1.0, "learn": False}
-    feed.join.answer(feed.plan, id="a", label="yes", **hold)
-    feed.join.observe(feed.plan, id="b", row=9, label="no", **hold)
-    feed.join.answer(feed.plan, id="x", label="no", **hold)
+    feed.join.on_label(feed.plan, id="a", label="yes", **hold)
+    feed.join.on_observation(feed.plan, id="b", row=9, label="no", **hold)
+    feed.join.on_label(feed.plan, id="x", label="no", **hold)
     feed.answer("a", "yes").observe("b")
 
     assert feed.outcomes == {
@@ -317,7 +317,7 @@ def test_record_of_an_early_label_is_kept_only_while_it_may_be_refused() -> None
     """A class that was learned stays one: of it the label is enough."""
     feed = Feed().observe("a", label="x").answer("b", "x").answer("c", "y")
 
-    kept = {id_: origin for id_, (*_, origin) in feed.join._early.items()}
+    kept = {id_: origin for id_, (*_, origin) in feed.join.state.early.items()}
     assert kept == {"b": b"", "c": b"record 2"}
 
 
@@ -326,10 +326,10 @@ def test_early_labels_take_a_quarter_of_the_bytes_at_most() -> None:
     feed = Feed(max_bytes=100)
     for n in range(5):
         feed.answer(f"{n}", "y")  # 1 + 1 + 8 for the record
-    assert (feed.join.early, feed.join.held_bytes) == (2, 20)
+    assert (feed.join.early, feed.join.state.total_bytes) == (2, 20)
     feed.answer("é" * 10, "y")
 
-    assert (feed.join.early, feed.join.held_bytes) == (0, 0)
+    assert (feed.join.early, feed.join.state.total_bytes) == (0, 0)
     assert feed.outcomes == {"early": 6, "early_evicted": 6}
 
 
@@ -341,8 +341,8 @@ def test_ids_and_labels_of_settled_records_are_counted() -> None:
     for n in range(12):
         feed.observe(f"w{n:08}")  # 9 bytes each
 
-    assert feed.join.held_bytes <= 100
-    assert len(feed.join._settled) >= 2
+    assert feed.join.state.total_bytes <= 100
+    assert len(feed.join.state.settled) >= 2
     assert feed.outcomes["forgotten"] >= 4
 
 
@@ -395,7 +395,7 @@ def test_stream_time_never_goes_back() -> None:
     """A record with an older timestamp is held from now on, not from then."""
     feed = Feed(horizon=100).observe("a", time=1000).observe("b", time=0).observe("c", time=1100)
 
-    assert (feed.join.pending, feed.join.time) == (3, 1100)
+    assert (feed.join.pending, feed.join.state.time) == (3, 1100)
 
 
 def test_saved_state_does_not_change_with_the_join() -> None:
@@ -417,12 +417,12 @@ def test_large_rows_make_room_for_one_another(rules, before, after) -> None:
     which counted no ids, it waited alone."""
     feed, join = Feed(), LabelJoin(max_bytes=10, rules=rules)
     for at, (id_, size) in enumerate([("a", 4), ("b", 0), ("c", 6), ("d", 5), ("e", 50)]):
-        join.observe(feed.plan, event=at, row=at, id=id_, time=at, size=size)
+        join.on_observation(feed.plan, event=at, row=at, id=id_, time=at, size=size)
         if id_ == "d":
             then = join.pending, join.outcomes["evicted"]
     again = LabelJoin(max_bytes=10, rules=rules)
     again.load_state(join.to_state())
-    again.observe(feed.plan, event=5, row=5, id="f", time=5, size=1)
+    again.on_observation(feed.plan, event=5, row=5, id="f", time=5, size=1)
 
     # d: a and b go, the oldest, and c, for d has no room beside it.
     assert then == before

@@ -75,12 +75,10 @@ class Calls:
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
         self.rejected |= plan.rejected
         self.refused += map(tuple, plan.refused)
-        bytes_then = (self.join._texts, self.join._early_bytes, self.join._settled_bytes)
-        self.join._weigh()
-        weighed = (self.join._texts, self.join._early_bytes, self.join._settled_bytes)
-        assert bytes_then == weighed
+        held = self.join.state
+        assert held.count_bytes() == (held.text_bytes, held.early_bytes, held.settled_bytes)
         assert set(plan.kept) <= set(self.join.kept_slots().tolist())
-        assert list(self.join._settled.order) == list(self.join._settled)
+        assert list(held.settled.order) == list(held.settled)
         self.waiting = (self.waiting - set(plan.ended)) | plan.began
         assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
         due = plan.correction
@@ -91,18 +89,20 @@ class Calls:
                 self.steps.append(("learn", self.owner[due.slot], due.new, due.new_w))
                 self.join.corrected(due)
             else:
-                self.join.conflicted()
+                self.join.conflicted(due)
         self.plan, self.first = Plan(origin=record_of), self.number
 
     def event(self, at: int, time: int, event) -> None:
         what, id_, label, _, w, learn = event
         if what == "answer":
-            self.join.answer(self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn)
+            self.join.on_label(
+                self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn
+            )
             if self.plan.correction is not None:
                 self.end()
             return
         row, inside = self.number - self.first, label if what == "inside" else None
-        self.join.observe(
+        self.join.on_observation(
             self.plan,
             event=at,
             row=row,
@@ -166,18 +166,18 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
     assert whole.rejected == twin.rejected
     assert whole.refused == twin.refused
     assert whole.ages == twin.ages
-    assert bound["rules"] == 1 or whole.join.held_bytes <= bound["max_bytes"] + 4
+    assert bound["rules"] == 1 or whole.join.state.total_bytes <= bound["max_bytes"] + 4
     assert whole.join.outcomes == twin.outcomes
     assert set(whole.join.outcomes) <= set(OUTCOMES)
     assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
     assert whole.join.pending == len(twin.waiting)
-    account = whole.join.account
+    delays = whole.join.label_delays
     bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
     upto = [sum(delay <= bound for delay in twin.delays) for bound in bounds_ms]
-    assert list(accumulate(account.delays)) == upto
-    assert (account.delay_ms, account.unlabelled) == (sum(twin.delays), twin.given_up)
+    assert list(accumulate(delays.delays)) == upto
+    assert (delays.delay_ms, delays.unlabelled) == (sum(twin.delays), twin.given_up)
     predictions = sum(what.startswith("predict") for what, *_ in whole.steps)
-    assert predictions == account.labelled + account.unlabelled + whole.join.pending
+    assert predictions == delays.labelled + delays.unlabelled + whole.join.pending
     kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
     assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
     assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
@@ -285,8 +285,8 @@ def test_most_events_are_common() -> None:
     ):
         seen.append(number)
         if number == 0:
-            join.observe(plan, event=0, row=row, id=id_, time=time)
+            join.on_observation(plan, event=0, row=row, id=id_, time=time)
         elif number > 0:
-            join.answer(plan, event=number, id=id_, label=label, w=w, time=time)
+            join.on_label(plan, event=number, id=id_, label=label, w=w, time=time)
     assert seen == [1, -1]  # the first of its class, and the end
     assert len(plan.steps) == 100

@@ -1,0 +1,271 @@
+"""The rules of the delayed-label join: state of an id × event → transition, as one table.
+
+An observation and its label arrive apart: in either order, late, twice, or never. The join holds
+what it knows under the observation's id, which is compared as text. Every id is in one state:
+
+- UNKNOWN: nothing is held under it.
+- WAITING: its observation was predicted. Its row is kept until its label comes.
+- EARLY: its label came first. The label is kept until its observation comes.
+- UNFIT: as EARLY, but the label can no longer be learned, because labels that met their
+  observations since then fixed another kind or filled `max_classes`.
+- LABELLED: its label came, and its row is not kept.
+- CORRECTABLE: its label was learned, and its row is kept so that another label can replace it.
+- UNLABELLED: its observation was given up before a label came.
+
+The last three are *settled*: the id is kept only to recognize what comes again. Events come from
+three sides: the stream (an observation, with or without a label inside, or a label on its own), the
+bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT_CORRECTED`,
+`WITHDRAWN`). The rules, each with its reason:
+
+1. The first label wins, because a prediction is scored once, against what was known first. An equal
+   label is a duplicate, another one conflicts. Only a CORRECTABLE id takes another label.
+2. An observation is predicted each time it comes, because somebody waits for the answer; but an id
+   is learned once, because a redelivered record is no new evidence.
+3. A label is learned on the row as it was encoded when it was predicted. That row is kept.
+4. A label inside an observation is judged first: if it cannot be learned, the whole record is a
+   dead letter and the state of its id does not change, so that the record can be sent again.
+5. A label on its own is first compared with the label of a settled id, and judged only where it
+   may be learned, so that whatever comes late is counted as late, not as a dead letter.
+6. Only a label that met its observation fixes the kind of labels or takes one of `max_classes`. An
+   early label may be junk for an id that never comes. It is judged again when its observation, or
+   another label of its id, comes. If it is UNFIT then, it is refused, and the id is UNKNOWN.
+7. While labels are held back (the dead-letter breaker is open), an id is settled as if its label
+   had been learned, but nothing is learned and no row is kept.
+8. All three kinds of what is held are bounded by count, by bytes and by age. The oldest goes first
+   (`EXPIRY`, `OVERFLOW`). An observation that goes settles its id, so that its label is counted as
+   late; an early label or a settled id that goes leaves the id UNKNOWN.
+
+`table` gives the transitions that hold with and without corrections and while labels are held back.
+`LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
+that are not in the table cannot occur. `COMMON` names the three transitions that `fast.py` runs in
+one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple, TypeAlias
+
+__all__ = ["COMMON", "IdEvent", "IdState", "JoinAction", "Table", "Transition", "table"]
+
+
+class IdState(IntEnum):
+    """What is held under an id."""
+
+    UNKNOWN = 0
+    WAITING = 1
+    EARLY = 2
+    UNFIT = 3
+    LABELLED = 4
+    CORRECTABLE = 5
+    UNLABELLED = 6
+
+
+class IdEvent(IntEnum):
+    """What happens to an id."""
+
+    OBSERVATION = 0  # without a label
+    OBSERVATION_LABEL = 1  # with a label inside; if an early one is held, the two differ
+    OBSERVATION_SAME = 2  # with a label inside that equals the early one
+    OBSERVATION_REFUSED = 3  # with a label inside that cannot be learned
+    LABEL = 4  # on its own; if one is held under the id, the two differ
+    LABEL_SAME = 5  # equal to the one that is held under the id
+    LABEL_REFUSED = 6  # it cannot be learned, and does not equal the one that is held
+    EXPIRY = 7  # it was held for longer than the horizon
+    OVERFLOW = 8  # it is the oldest where a bound is reached
+    WITHDRAWN = 9  # the record of its early label was refused in a span that a rollback cut out
+    CORRECTED = 10  # the learner replaced its label by another one
+    NOT_CORRECTED = 11  # the learner could not take the label back
+
+
+class JoinAction(Enum):
+    """What the join does: one method of `LabelJoin` each."""
+
+    COUNT = "count"  # nothing else
+    PREDICT = "predict"  # predict the row; no label will come for this prediction
+    WAIT = "wait"  # predict the row, and keep it until its label comes
+    LEARN_INSIDE = "learn_inside"  # predict the row, then learn it with the label inside
+    LEARN_EARLY = "learn_early"  # predict the row, then learn it with the early label
+    LEARN_KEPT = "learn_kept"  # learn the row that was kept with the label that came
+    HOLD_INSIDE = "hold_inside"  # the same three, but the label is held back:
+    HOLD_EARLY = "hold_early"  # the row is predicted as before,
+    HOLD_KEPT = "hold_kept"  # and nothing is learned
+    KEEP_LABEL = "keep_label"  # keep the label until its observation comes
+    KEEP_FIRST = "keep_first"  # the early label that is held stays
+    REJECT = "reject"  # the record is a dead letter
+    REFUSE_EARLY = "refuse_early"  # the record of the early label is a dead letter
+    DROP_LABEL = "drop_label"  # the early label goes
+    GIVE_UP = "give_up"  # the row that waits goes, and its prediction gets no label
+    FORGET = "forget"  # the settled id goes, and its row if it was kept
+    CORRECT = "correct"  # end the plan with a correction, because only the learner knows whether
+    # the old label can be taken back
+    RELABEL = "relabel"  # the new label stands, as old as the first one
+
+
+class Transition(NamedTuple):
+    """What one event does to an id in one state.
+
+    Parameters
+    ----------
+    then
+        The state that follows. Bounds may take the id away at once: see `EXPIRY` and `OVERFLOW`.
+    actions
+        In order.
+    outcomes
+        Keys of `OUTCOMES` that are counted.
+    """
+
+    then: IdState
+    actions: tuple[JoinAction, ...]
+    outcomes: tuple[str, ...] = ()
+
+
+Table: TypeAlias = Mapping[IdState, Mapping[IdEvent, Transition]]
+
+UNKNOWN, WAITING, EARLY, UNFIT, LABELLED, CORRECTABLE, UNLABELLED = IdState
+A = JoinAction
+
+
+def _to(then: IdState, *actions: JoinAction, count: str = "") -> Transition:
+    return Transition(then, actions, tuple(count.split()))
+
+
+def _again(state: IdState) -> dict[IdEvent, Transition]:
+    """An observation of a known id: rules 2 and 4."""
+    return {
+        IdEvent.OBSERVATION: _to(state, A.PREDICT, count="duplicate_observation"),
+        IdEvent.OBSERVATION_LABEL: _to(state, A.PREDICT, count="duplicate_observation"),
+        IdEvent.OBSERVATION_REFUSED: _to(state, A.REJECT, count="rejected"),
+    }
+
+
+# How what is held goes: rule 8.
+ROW_GOES = {
+    IdEvent.EXPIRY: _to(UNLABELLED, A.GIVE_UP, count="expired"),
+    IdEvent.OVERFLOW: _to(UNLABELLED, A.GIVE_UP, count="evicted"),
+}
+LABEL_GOES = {
+    IdEvent.EXPIRY: _to(UNKNOWN, A.DROP_LABEL, count="early_expired"),
+    IdEvent.OVERFLOW: _to(UNKNOWN, A.DROP_LABEL, count="early_evicted"),
+    IdEvent.WITHDRAWN: _to(UNKNOWN, A.DROP_LABEL, count="rejected"),
+}
+SETTLED_GOES = {
+    IdEvent.EXPIRY: _to(UNKNOWN, A.FORGET),  # nothing is lost: its horizon has passed
+    IdEvent.OVERFLOW: _to(UNKNOWN, A.FORGET, count="forgotten"),
+}
+
+# What holds without corrections, while labels are learned. `table` makes the others of it.
+PLAIN: Final[Table] = {
+    UNKNOWN: {
+        IdEvent.OBSERVATION: _to(WAITING, A.WAIT),
+        IdEvent.OBSERVATION_LABEL: _to(LABELLED, A.LEARN_INSIDE, count="joined"),
+        IdEvent.OBSERVATION_REFUSED: _to(UNKNOWN, A.REJECT, count="rejected"),
+        IdEvent.LABEL: _to(EARLY, A.KEEP_LABEL, count="early"),
+        IdEvent.LABEL_REFUSED: _to(UNKNOWN, A.REJECT, count="rejected"),
+    },
+    WAITING: {
+        **_again(WAITING),
+        IdEvent.LABEL: _to(LABELLED, A.LEARN_KEPT, count="joined"),
+        IdEvent.LABEL_REFUSED: _to(WAITING, A.REJECT, count="rejected"),
+        **ROW_GOES,
+    },
+    EARLY: {
+        IdEvent.OBSERVATION: _to(LABELLED, A.LEARN_EARLY, count="joined"),
+        IdEvent.OBSERVATION_LABEL: _to(LABELLED, A.LEARN_EARLY, count="conflicting joined"),
+        IdEvent.OBSERVATION_SAME: _to(LABELLED, A.LEARN_EARLY, count="duplicate joined"),
+        IdEvent.OBSERVATION_REFUSED: _to(EARLY, A.REJECT, count="rejected"),
+        IdEvent.LABEL: _to(EARLY, A.KEEP_FIRST, count="conflicting"),
+        IdEvent.LABEL_SAME: _to(EARLY, A.KEEP_FIRST, count="duplicate"),
+        IdEvent.LABEL_REFUSED: _to(EARLY, A.REJECT, count="rejected"),
+        **LABEL_GOES,
+    },
+    UNFIT: {  # the early label is refused; then as UNKNOWN
+        IdEvent.OBSERVATION: _to(WAITING, A.REFUSE_EARLY, A.WAIT, count="rejected"),
+        IdEvent.OBSERVATION_LABEL: _to(
+            LABELLED, A.REFUSE_EARLY, A.LEARN_INSIDE, count="rejected joined"
+        ),
+        IdEvent.OBSERVATION_REFUSED: _to(UNFIT, A.REJECT, count="rejected"),
+        IdEvent.LABEL: _to(EARLY, A.REFUSE_EARLY, A.KEEP_LABEL, count="rejected early"),
+        IdEvent.LABEL_REFUSED: _to(UNFIT, A.REJECT, count="rejected"),
+        **LABEL_GOES,
+    },
+    LABELLED: {
+        **_again(LABELLED),
+        IdEvent.LABEL: _to(LABELLED, A.COUNT, count="conflicting"),
+        IdEvent.LABEL_SAME: _to(LABELLED, A.COUNT, count="duplicate"),
+        IdEvent.LABEL_REFUSED: _to(LABELLED, A.COUNT, count="conflicting"),
+        **SETTLED_GOES,
+    },
+    CORRECTABLE: {
+        **_again(CORRECTABLE),
+        IdEvent.LABEL: _to(CORRECTABLE, A.CORRECT),
+        IdEvent.LABEL_SAME: _to(CORRECTABLE, A.COUNT, count="duplicate"),
+        IdEvent.LABEL_REFUSED: _to(CORRECTABLE, A.REJECT, count="rejected"),
+        IdEvent.CORRECTED: _to(CORRECTABLE, A.RELABEL, count="corrected"),
+        IdEvent.NOT_CORRECTED: _to(CORRECTABLE, A.COUNT, count="conflicting"),
+        **SETTLED_GOES,
+    },
+    UNLABELLED: {
+        **_again(UNLABELLED),
+        IdEvent.LABEL: _to(UNLABELLED, A.COUNT, count="late"),
+        IdEvent.LABEL_REFUSED: _to(UNLABELLED, A.COUNT, count="late"),
+        **SETTLED_GOES,
+    },
+}
+
+LEARNS = {A.LEARN_INSIDE, A.LEARN_EARLY, A.LEARN_KEPT}
+HELD_BACK = {
+    A.LEARN_INSIDE: A.HOLD_INSIDE,
+    A.LEARN_EARLY: A.HOLD_EARLY,
+    A.LEARN_KEPT: A.HOLD_KEPT,
+    A.CORRECT: A.COUNT,
+}
+
+# What `fast.py` runs in one loop, if the label was learned before and no bound but that of settled
+# ids is reached.
+COMMON: Final = frozenset(
+    {
+        (UNKNOWN, IdEvent.OBSERVATION),
+        (UNKNOWN, IdEvent.OBSERVATION_LABEL),
+        (WAITING, IdEvent.LABEL),
+    }
+)
+
+
+def table(*, corrections: bool = False, held_back: bool = False) -> Table:
+    """The transitions that hold with or without corrections, and while labels are held back.
+
+    Examples
+    --------
+    >>> table()[IdState.WAITING][IdEvent.LABEL].then.name
+    'LABELLED'
+    >>> table(corrections=True)[IdState.WAITING][IdEvent.LABEL].then.name
+    'CORRECTABLE'
+    >>> table(held_back=True)[IdState.WAITING][IdEvent.LABEL].outcomes
+    ('held_back',)
+    """
+    change = _held_back if held_back else _with_corrections if corrections else None
+    if change is None:
+        return PLAIN
+    return {
+        state: {event: change(transition) for event, transition in row.items()}
+        for state, row in PLAIN.items()
+    }
+
+
+def _with_corrections(transition: Transition) -> Transition:
+    """What is learned can be corrected."""
+    learns = LEARNS.intersection(transition.actions)
+    return transition._replace(then=CORRECTABLE) if learns else transition
+
+
+def _held_back(transition: Transition) -> Transition:
+    """Rule 7. What is not learned cannot be corrected."""
+    if not HELD_BACK.keys() & set(transition.actions):
+        return transition
+    outcomes = [outcome for outcome in transition.outcomes if outcome != "joined"]
+    return transition._replace(
+        actions=tuple(HELD_BACK.get(action, action) for action in transition.actions),
+        outcomes=(*outcomes, "held_back"),
+    )
