@@ -1,49 +1,80 @@
-"""Series of the models that learn beside the champion, read from the committed view."""
+"""Metrics of the models that learn beside the champion."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client.metrics_core import Metric
+from consumers.shard.views import ChallengerView
+from consumers.telemetry.spec import Look, Read, Sample, Spec, of_shard
+from stream.contest.compare import ComparisonView
 
-from consumers.shard.views import ShardView
-from consumers.telemetry.families import family
-
-__all__ = ["challengers"]
+__all__ = ["CHALLENGER_METRICS"]
 
 
-def challengers(view: ShardView) -> Iterator[Metric]:
-    """Who is champion, and how the others stand against it."""
-    shard = str(view.shard)
-    of = {(shard, challenger.name): challenger for challenger in view.challengers}
-    others = ((one, 0) for one in of)
-    yield family("headwater_champion", [((shard, view.champion[0]), 1), *others])
-    yield family("headwater_promotions_total", [((shard,), view.promotions)])
-    against = {one: challenger.comparison for one, challenger in of.items()}
-    yield family(
-        "headwater_challenger_e_value", ((one, found.e_value) for one, found in against.items())
+def _champion(look: Look) -> Iterator[Sample]:
+    yield look.champion, 1
+    yield from (((*look.shard, challenger.name), 0) for challenger in look.view.challengers)
+
+
+def _each(of: Callable[[ChallengerView], Iterable[Sample]]) -> Read:
+    """Samples of each challenger, with the labels besides shard and model."""
+    return lambda look: (
+        ((*look.shard, challenger.name, *labels), value)
+        for challenger in look.view.challengers
+        for labels, value in of(challenger)
     )
-    yield family(
+
+
+def _difference(found: ComparisonView) -> list[Sample]:
+    bounds = {"lower": found.lower, "mean": found.difference, "upper": found.upper}
+    return [((bound,), value) for bound, value in bounds.items()]
+
+
+def _discordant(found: ComparisonView) -> list[Sample]:
+    return [(("challenger",), found.won), (("champion",), found.lost)]
+
+
+CHALLENGER_METRICS = (
+    Spec(
+        "headwater_champion",
+        "gauge",
+        ("shard", "model"),
+        "1 for the model whose predictions are written, 0 for its challengers.",
+        _champion,
+    ),
+    Spec(
+        "headwater_promotions_total",
+        "counter",
+        ("shard",),
+        "Challengers that became champion by the rule of [promotion].",
+        of_shard(lambda view: view.promotions),
+    ),
+    Spec(
+        "headwater_challenger_e_value",
+        "gauge",
+        ("shard", "model"),
+        "Evidence that a challenger is right more often than the champion; 1 is none.",
+        _each(lambda one: [((), one.comparison.e_value)]),
+    ),
+    Spec(
         "headwater_challenger_brier_difference",
-        (
-            ((*one, bound), value)
-            for one, found in against.items()
-            for bound, value in zip(
-                ("lower", "mean", "upper"),
-                (found.lower, found.difference, found.upper),
-                strict=True,
-            )
-        ),
-    )
-    yield family(
+        "gauge",
+        ("shard", "model", "bound"),
+        "Mean of the champion's Brier score less the challenger's, and its 95 % interval.",
+        _each(lambda one: _difference(one.comparison)),
+    ),
+    Spec(
         "headwater_challenger_discordant_total",
-        (
-            ((*one, right), count)
-            for one, found in against.items()
-            for right, count in (("challenger", found.won), ("champion", found.lost))
-        ),
-    )
-    yield family(
+        "counter",
+        ("shard", "model", "right"),
+        "Records on which only the challenger was right, or only the champion, since it is one.",
+        _each(lambda one: _discordant(one.comparison)),
+    ),
+    Spec(
         "headwater_challenger_skipped_total",
-        (((*one, what), n) for one, c in of.items() for what, n in c.skipped.items()),
-    )
+        "counter",
+        ("shard", "model", "what"),
+        "Records that a challenger could not take, and corrected labels it could not follow.",
+        _each(lambda one: [((what,), n) for what, n in one.skipped.items()]),
+    ),
+)

@@ -1,31 +1,62 @@
-"""What watches for drift, as metrics: alarms of each detector, and how often the model began anew.
+"""Metrics of what watches for drift: alarms of each detector, and how often the model began anew.
 
 Always of [model], which is what is watched, whoever is champion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from prometheus_client.metrics_core import Metric
-
-from consumers.shard.views import ShardView
-from consumers.telemetry.families import class_names, family
+from consumers.shard.views import MonitorView
+from consumers.telemetry.class_names import class_names
+from consumers.telemetry.spec import Look, Read, Sample, Spec
 from stream.drift.rule import ACTING
 
-__all__ = ["drift"]
+__all__ = ["DRIFT_METRICS"]
 
 
-def drift(view: ShardView) -> Iterator[Metric]:
-    """One family a metric."""
-    told = view.drift
-    monitors = () if told is None else told.monitors
-    of = () if told is None else (str(view.shard), told.model)
-    watched = list(dict.fromkeys(m.on for m in monitors))
-    on = dict(zip(watched, class_names(watched, len(watched)), strict=True))
-    alarms = (((*of, m.detector, on[m.on]), m.alarms) for m in monitors)
-    yield family("headwater_drift_alarms_total", alarms)
-    detected = (((*of, m.detector, on[m.on]), int(m.detected)) for m in monitors)
-    yield family("headwater_drift_detected", detected)
-    actions = {} if told is None else dict.fromkeys(ACTING, 0) | dict(told.actions)
-    yield family("headwater_drift_actions_total", (((*of, a), n) for a, n in actions.items()))
+def _each(value: Callable[[MonitorView], int]) -> Read:
+    """A number of each detector."""
+
+    def read(look: Look) -> Iterator[Sample]:
+        drift = look.view.drift
+        if drift is not None:
+            watched = list(dict.fromkeys(monitor.on for monitor in drift.monitors))
+            on = dict(zip(watched, class_names(watched, len(watched)), strict=True))
+            for monitor in drift.monitors:
+                at = (*look.shard, drift.model, monitor.detector, on[monitor.on])
+                yield at, value(monitor)
+
+    return read
+
+
+def _actions(look: Look) -> Iterator[Sample]:
+    drift = look.view.drift
+    if drift is not None:
+        for action, times in (dict.fromkeys(ACTING, 0) | dict(drift.actions)).items():
+            yield (*look.shard, drift.model, action), times
+
+
+DRIFT_METRICS = (
+    Spec(
+        "headwater_drift_alarms_total",
+        "counter",
+        ("shard", "model", "detector", "on"),
+        "Alarms of drift, by detector and by what it watches.",
+        _each(lambda monitor: monitor.alarms),
+    ),
+    Spec(
+        "headwater_drift_detected",
+        "gauge",
+        ("shard", "model", "detector", "on"),
+        "1 for the 1,000 values that follow an alarm of the detector, else 0.",
+        _each(lambda monitor: int(monitor.detected)),
+    ),
+    Spec(
+        "headwater_drift_actions_total",
+        "counter",
+        ("shard", "model", "action"),
+        "How often an alarm made the model begin anew or changed the champion, by action.",
+        _actions,
+    ),
+)

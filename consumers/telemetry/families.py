@@ -1,32 +1,66 @@
-"""Families of samples, of which an exposition may hold one a name, and names as their labels."""
+"""Families of samples, of which an exposition may hold one a name."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
 
-from consumers.telemetry.metrics import MAX_CLASSES, METRICS
-from stream.data.schema import Label
+from consumers.telemetry.metrics import METRICS
+from consumers.telemetry.spec import Counts, Sample, Spec
 
-__all__ = ["OTHER", "SPECS", "Sample", "class_names", "family", "united"]
+__all__ = ["family", "named", "united"]
 
-Sample = tuple[tuple[str, ...], float | None]  # label values, value
-SPECS = {spec.name: spec for spec in METRICS}
-OTHER = "__other__"
-MAX_NAME = 100  # characters of a class name: a label may be as long as a record
+_SPECS = {spec.name: spec for spec in METRICS}
 
 
-def family(name: str, samples: Iterable[Sample]) -> Metric:
-    """A family with those of the samples that have a value."""
-    spec = SPECS[name]
-    of = CounterMetricFamily if spec.type == "counter" else GaugeMetricFamily
-    found = of(name, spec.help, labels=spec.labels)
-    for labels, value in samples:
-        if value is not None and not math.isnan(value):
-            found.add_metric(labels, value)
-    return found
+def named(name: str, samples: Iterable[Sample]) -> Metric:
+    """A family by its name, with those of the samples that have a value."""
+    return family(_SPECS[name], samples)
+
+
+def family(
+    spec: Spec, samples: Iterable[Sample], exemplars: Mapping[str, Exemplar] | None = None
+) -> Metric:
+    """A family with those of the samples that have a value.
+
+    Parameters
+    ----------
+    exemplars
+        Of a counter: value of the last label to its exemplar.
+    """
+    if spec.type == "histogram":
+        histogram = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
+        for labels, value in samples:
+            if isinstance(value, Counts):
+                bounds = [*map(floatToGoString, value.bounds), "+Inf"]
+                upto = zip(bounds, accumulate(value.counts), strict=True)
+                histogram.add_metric(labels, list(upto), sum_value=value.total)
+        return histogram
+    numbers = (
+        (labels, value)
+        for labels, value in samples
+        if not (value is None or isinstance(value, Counts) or math.isnan(value))
+    )
+    if spec.type == "counter":
+        counter = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)
+        for labels, value in numbers:
+            exemplar = exemplars.get(labels[-1]) if exemplars else None
+            counter.add_metric(labels, value, exemplar=exemplar)
+        return counter
+    gauge = GaugeMetricFamily(spec.name, spec.help, labels=spec.labels)
+    for labels, value in numbers:
+        gauge.add_metric(labels, value)
+    return gauge
 
 
 def united(metrics: Iterable[Metric]) -> Iterator[Metric]:
@@ -40,27 +74,3 @@ def united(metrics: Iterable[Metric]) -> Iterator[Metric]:
                 s for s in metric.samples if (s.name, tuple(sorted(s.labels.items()))) not in have
             ]
     yield from families.values()
-
-
-def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
-    """Label values for the first `max_classes` classes learned; they keep them for ever.
-
-    Booleans are `true` and `false`. A text that is too long is cut, one that is empty (to
-    Prometheus: no label) or taken already gets underscores in front.
-
-    Examples
-    --------
-    >>> class_names([True, False])
-    ['true', 'false']
-    >>> class_names(["ham", "__other__", "spam"], max_classes=2)
-    ['ham', '___other__']
-    """
-    names: dict[str, None] = {}
-    for label in labels[:max_classes]:
-        text = str(label).lower() if isinstance(label, bool) else str(label)
-        # JSON may hold half a surrogate pair, which no exposition can encode.
-        text = text[:MAX_NAME].encode("utf-8", "backslashreplace").decode()
-        while text in names or text in ("", OTHER):
-            text = "_" + text
-        names[text] = None
-    return list(names)

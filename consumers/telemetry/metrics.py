@@ -1,17 +1,119 @@
-"""Every metric there is: name, type, labels, meaning. `docs/metrics.md` is `page()`, tested."""
+"""Every metric there is: name, type, labels, meaning, and how it is read from the committed view.
+
+Rule: one entry a metric. An entry that reads the view is all there is to it; metrics without a
+reader are of the process (`Telemetry`, `PageCollector`). `docs/metrics.md` is `page()`, tested.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
 from consumers.base.errors import DEAD_LETTER_REASONS
+from consumers.shard.views import LabelView, RiskView
+from consumers.telemetry.challengers import CHALLENGER_METRICS
+from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
+from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.scores import SCORE_METRICS
-from consumers.telemetry.spec import Spec
+from consumers.telemetry.spec import Counts, Look, Read, Sample, Spec, by_key, of_shard
+from stream.decision import RiskScores
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
-__all__ = ["BUCKETS", "EXEMPLAR_TOPIC", "MAX_CLASSES", "METRICS", "Spec", "page"]
+__all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "page"]
 
-MAX_CLASSES = 20  # classes with series of their own, unless told otherwise
+EXEMPLARS_OF = "headwater_dead_letters_total"  # by the last label, the reason
 EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numbers included
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def _of_labels(value: Callable[[LabelView], float | Counts | None]) -> Read:
+    """A number of predictions and their labels."""
+
+    def read(look: Look) -> list[Sample] | None:
+        labels = look.view.labelling
+        return None if labels is None else [(look.shard, value(labels))]
+
+    return read
+
+
+def _delays(labels: LabelView) -> Counts:
+    bounds = [bound / 1000 for bound in DELAY_BOUNDS_MS]
+    return Counts(bounds, labels.delays, labels.delay_ms / 1000)
+
+
+def _estimate(look: Look) -> list[Sample] | None:
+    labels = look.view.labelling
+    return None if labels is None else [(look.champion, labels.estimate.accuracy)]
+
+
+def _estimate_errors(look: Look) -> list[Sample] | None:
+    labels = look.view.labelling
+    if labels is None:
+        return None
+    return [((*look.champion, window), error) for window, error in labels.estimate.errors.items()]
+
+
+def _offsets(look: Look) -> Iterator[Sample]:
+    for partition, offset in look.view.positions.items():
+        yield (*look.shard, partition.topic, str(partition.number)), offset
+
+
+def _unscored(look: Look) -> Iterator[Sample]:
+    return ((model, quality.unscored) for model, quality in look.models())
+
+
+def _confusion(look: Look) -> Iterator[Sample]:
+    """Of the champion; of challengers where that is configured."""
+    for model, quality in look.models():
+        if model != look.champion and not look.confusions:
+            continue
+        names = class_names(quality.classes, look.max_classes)
+        if len(quality.classes) > len(names):
+            names.append(OTHER)
+        counts = _fold(quality.confusion, len(names)).tolist()
+        for t, true in enumerate(names):
+            for p, predicted in enumerate(names):
+                yield (*model, true, predicted), counts[t][p]
+
+
+def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The counts as (size, size): what lies beyond is summed up in the last row and column.
+
+    The confusion may be smaller than the classes: one that was learned but never scored.
+    """
+    folded = np.zeros((size, size), dtype=np.int64)
+    if size:
+        to = np.minimum(np.arange(len(confusion)), size - 1)
+        np.add.at(folded, (to[:, None], to[None, :]), confusion)
+    return folded
+
+
+def _counted(value: Callable[[RiskView], int]) -> Read:
+    """A count of decisions; absent where none are made."""
+
+    def read(look: Look) -> list[Sample] | None:
+        risk = look.view.risk
+        return None if risk is None else [(look.champion, value(risk))]
+
+    return read
+
+
+def _of_decisions(value: Callable[[RiskScores], float | None]) -> Read:
+    """A score of decisions in each window; absent where none are made."""
+
+    def read(look: Look) -> list[Sample] | None:
+        risk = look.view.risk
+        if risk is None:
+            return None
+        return [((*look.champion, window), value(found)) for window, found in risk.windows.items()]
+
+    return read
 
 
 METRICS = (
@@ -20,45 +122,70 @@ METRICS = (
         "counter",
         ("shard",),
         "Records consumed: observations and labels, dead letters among them.",
+        of_shard(lambda view: view.records),
     ),
-    Spec("headwater_observations_total", "counter", ("shard",), "Observations consumed."),
+    Spec(
+        "headwater_observations_total",
+        "counter",
+        ("shard",),
+        "Observations consumed.",
+        of_shard(lambda view: view.observations),
+    ),
     Spec(
         "headwater_labels_total",
         "counter",
         ("shard", "outcome"),
         "What became of labels and of the observations that waited for one, by outcome.",
+        by_key(lambda view: view.labels, OUTCOMES),
     ),
-    Spec("headwater_predictions_total", "counter", ("shard",), "Predictions published."),
-    Spec("headwater_learned_total", "counter", ("shard",), "Records the model learned from."),
+    Spec(
+        "headwater_predictions_total",
+        "counter",
+        ("shard",),
+        "Predictions published.",
+        of_shard(lambda view: view.predictions),
+    ),
+    Spec(
+        "headwater_learned_total",
+        "counter",
+        ("shard",),
+        "Records the model learned from.",
+        of_shard(lambda view: view.learned),
+    ),
     Spec(
         "headwater_dead_letters_total",
         "counter",
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
+        by_key(lambda view: view.dead_letters, DEAD_LETTER_REASONS),
     ),
     Spec(
         "headwater_overflow_total",
         "counter",
         ("shard", "bound"),
         "What was refused or dropped because a bound was reached, by bound.",
+        by_key(lambda view: view.overflows),
     ),
     Spec(
         "headwater_pending_labels",
         "gauge",
         ("shard",),
         "Observations that were predicted and wait for their label.",
+        of_shard(lambda view: view.pending),
     ),
     Spec(
         "headwater_pending_oldest_seconds",
         "gauge",
         ("shard",),
         "How long the oldest of them has waited, in stream time; absent while none waits.",
+        _of_labels(lambda labels: _seconds(labels.waited_ms)),
     ),
     Spec(
         "headwater_label_coverage_ratio",
         "gauge",
         ("shard",),
         "Labelled share of the predictions that wait for a label no longer.",
+        _of_labels(lambda labels: labels.coverage),
     ),
     Spec(
         "headwater_label_delay_seconds",
@@ -66,6 +193,7 @@ METRICS = (
         ("shard",),
         "Stream time from an observation to its label; 0 where the label was there first. "
         "Counts each prediction whose label came in time.",
+        _of_labels(_delays),
     ),
     Spec(
         "headwater_pending_accuracy_estimate_ratio",
@@ -73,6 +201,7 @@ METRICS = (
         ("shard", "model"),
         "ESTIMATE, not a measurement: mean probability of the predicted class over predictions "
         "that wait for a label, the accuracy they have if the model is calibrated.",
+        _estimate,
     ),
     Spec(
         "headwater_pending_accuracy_estimate_error_ratio",
@@ -80,36 +209,42 @@ METRICS = (
         ("shard", "model", "window"),
         "What the same estimate said of predictions that waited and were labelled since, less "
         "their true accuracy; 0 where it can be trusted.",
+        _estimate_errors,
     ),
     Spec(
         "headwater_breaker_open",
         "gauge",
         ("shard",),
         "1 while nothing is learned because too many of the last 1,000 records were dead letters.",
+        of_shard(lambda view: int(view.held_back)),
     ),
     Spec(
         "headwater_recent_dead_letters",
         "gauge",
         ("shard",),
         "Dead letters among the last 1,000 observations and labels.",
+        of_shard(lambda view: view.recent_dead_letters),
     ),
     Spec(
         "headwater_early_labels",
         "gauge",
         ("shard",),
         "Labels that came before their observation and wait for it.",
+        of_shard(lambda view: view.early),
     ),
     Spec(
         "headwater_last_record_timestamp_seconds",
         "gauge",
         ("shard",),
         "Timestamp of the newest record consumed (stream time), in seconds since the epoch.",
+        of_shard(lambda view: _seconds(view.stream_time)),
     ),
     Spec(
         "headwater_committed_offset",
         "gauge",
         ("shard", "topic", "partition"),
         "Offset of the next record to consume, as committed.",
+        _offsets,
     ),
     Spec(
         "headwater_input_lag_records",
@@ -143,12 +278,14 @@ METRICS = (
         "counter",
         ("shard", "model"),
         "Labelled predictions that named no class, for none was known yet; in no score.",
+        _unscored,
     ),
     Spec(
         "headwater_confusion_total",
         "counter",
         ("shard", "model", "true", "predicted"),
         "Scored predictions, by the true class and the predicted one.",
+        _confusion,
     ),
     *SCORE_METRICS,
     Spec(
@@ -156,79 +293,31 @@ METRICS = (
         "gauge",
         ("shard", "model", "window"),
         "Overall risk: mean loss of the decisions whose true class came, each as it was made.",
+        _of_decisions(lambda scores: scores.risk),
     ),
     Spec(
         "headwater_decision_coverage_ratio",
         "gauge",
         ("shard", "model", "window"),
         "Share of them on which something was decided, because abstaining did not cost less.",
+        _of_decisions(lambda scores: scores.coverage),
     ),
     Spec(
         "headwater_decision_scored_total",
         "counter",
         ("shard", "model"),
         "Decisions whose true class came: those that the overall risk is the mean of.",
+        _counted(lambda risk: risk.scored),
     ),
     Spec(
         "headwater_decision_rejected_total",
         "counter",
         ("shard", "model"),
         "Observations on which nothing was decided because abstaining cost less.",
+        _counted(lambda risk: risk.rejected),
     ),
-    Spec(
-        "headwater_champion",
-        "gauge",
-        ("shard", "model"),
-        "1 for the model whose predictions are written, 0 for its challengers.",
-    ),
-    Spec(
-        "headwater_promotions_total",
-        "counter",
-        ("shard",),
-        "Challengers that became champion by the rule of [promotion].",
-    ),
-    Spec(
-        "headwater_challenger_e_value",
-        "gauge",
-        ("shard", "model"),
-        "Evidence that a challenger is right more often than the champion; 1 is none.",
-    ),
-    Spec(
-        "headwater_challenger_brier_difference",
-        "gauge",
-        ("shard", "model", "bound"),
-        "Mean of the champion's Brier score less the challenger's, and its 95 % interval.",
-    ),
-    Spec(
-        "headwater_challenger_discordant_total",
-        "counter",
-        ("shard", "model", "right"),
-        "Records on which only the challenger was right, or only the champion, since it is one.",
-    ),
-    Spec(
-        "headwater_challenger_skipped_total",
-        "counter",
-        ("shard", "model", "what"),
-        "Records that a challenger could not take, and corrected labels it could not follow.",
-    ),
-    Spec(
-        "headwater_drift_alarms_total",
-        "counter",
-        ("shard", "model", "detector", "on"),
-        "Alarms of drift, by detector and by what it watches.",
-    ),
-    Spec(
-        "headwater_drift_detected",
-        "gauge",
-        ("shard", "model", "detector", "on"),
-        "1 for the 1,000 values that follow an alarm of the detector, else 0.",
-    ),
-    Spec(
-        "headwater_drift_actions_total",
-        "counter",
-        ("shard", "model", "action"),
-        "How often an alarm made the model begin anew or changed the champion, by action.",
-    ),
+    *CHALLENGER_METRICS,
+    *DRIFT_METRICS,
     Spec(
         "headwater_commit_seconds",
         "histogram",

@@ -15,7 +15,7 @@ import numpy as np
 from consumers.base.records import Outgoing
 from consumers.base.secrets import redacted
 from consumers.shard.views import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
-from consumers.telemetry.prometheus import class_names
+from consumers.telemetry.class_names import class_names
 from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (
     Alarm,

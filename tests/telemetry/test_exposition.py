@@ -16,10 +16,12 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from consumers.shard.views import DriftView, MonitorView
+from consumers.telemetry.class_names import OTHER, class_names
 from consumers.telemetry.metrics import METRICS, page
-from consumers.telemetry.prometheus import OTHER, class_names
+from consumers.telemetry.prometheus import ShardCollector
+from consumers.telemetry.spec import Spec, of_shard
 from tests.telemetry.test_prometheus import OF, full, samples, series, telemetry
-from tests.telemetry.views import quality, view
+from tests.telemetry.views import challenger, quality, view
 
 
 def test_hostile_feature_names_stay_distinct() -> None:
@@ -68,6 +70,28 @@ def test_metrics_page_is_the_generated_one() -> None:
     assert written.read_text("utf-8") == page(), (
         "docs/metrics.md is old; write consumers.telemetry.metrics.page() to it"
     )
+
+
+def test_an_entry_of_the_table_is_all_that_a_metric_of_the_view_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its name, type, labels and help are scraped with what it reads."""
+    read = of_shard(lambda found: found.observations - found.predictions)
+    entry = Spec("headwater_unpredicted_total", "counter", ("shard",), "Not predicted.", read)
+    monkeypatch.setattr("consumers.telemetry.prometheus.METRICS", (*METRICS, entry))
+    _, registry = telemetry(view())
+    found = [f for f in registry.collect() if f.name == "headwater_unpredicted"]
+
+    assert [(f.type, f.documentation) for f in found] == [("counter", "Not predicted.")]
+    assert [(s.labels, s.value) for s in found[0].samples] == [({"shard": "0"}, 1)]
+
+
+def test_families_come_in_the_order_of_the_page() -> None:
+    """Those of the view as docs/metrics.md lists them."""
+    scraped = ShardCollector(lambda: view(challengers=[challenger()]), lambda: 0.0).collect()
+    names = [f.name + "_total" * (f.type == "counter") for f in scraped]
+
+    assert names == [spec.name for spec in METRICS if spec.read is not None]
 
 
 def test_both_expositions_parse_and_agree() -> None:
