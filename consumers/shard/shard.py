@@ -35,7 +35,6 @@ from stream.decision import OverallRisk
 from stream.decision.risk import named
 from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive, Result
 from stream.evaluate.quality import windows
 from stream.evaluate.result import joined
@@ -95,14 +94,7 @@ class Shard:
         )
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
-        self._risk: OverallRisk | None = None
-        if spec.decision is None:
-            self._machine = Progressive(learner, join, like, self._breaker, spec.window)
-        else:
-            deciding = DecidedProgressive(
-                learner, join, like, spec.decision, self._breaker, spec.window
-            )
-            self._machine, self._risk = deciding, deciding.risk
+        self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
         self._roster, self._lineup = Roster(self._machine, like, spec.decision), Lineup.empty()
         self._observations = JsonObservations(
             spec.schema, spec.id_field, spec.label_field, spec.codec_rules
@@ -458,8 +450,8 @@ class Shard:
             "machine": self._machine.to_state(),
             "breaker": self._breaker.to_state(),
         }
-        if self._risk is not None:
-            parts["risk"] = self._risk.to_state()
+        if self._machine.risk is not None:
+            parts["risk"] = self._machine.risk.to_state()
         if self._roster.names or self._roster.promotions or self._lineup.threshold is not None:
             blocks = {name: self._lineup.challengers[name] for name in self._roster.names}
             told = {"threshold": self._lineup.threshold, "champion": self.champion}
@@ -486,8 +478,8 @@ class Shard:
         if "breaker" in state.header:
             self._breaker.load_state(state.nested("breaker"))
         # Saved by a service that did not decide yet: the risk begins here.
-        if self._risk is not None and "risk" in state.header:
-            self._risk.load_state(state.nested("risk"))
+        if self._machine.risk is not None and "risk" in state.header:
+            self._machine.risk.load_state(state.nested("risk"))
         self._alarms.load_state(state)
         if "lineup" in state.header:
             self._load_roster(state)

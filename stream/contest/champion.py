@@ -21,7 +21,6 @@ from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
-from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.explained import Explaining
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
@@ -273,9 +272,7 @@ class Roster:
 
     def _machine_of(self, learner: Learner) -> Progressive:
         join, window = self._machine.join, self._machine.quality.window
-        if self._rule is None:
-            return Progressive(learner, join, self._like, window=window)
-        return DecidedProgressive(learner, join, self._like, self._rule, window=window)
+        return Progressive(learner, join, self._like, window=window, rule=self._rule)
 
     def contestants(self) -> Iterator[Contestant]:
         """Everyone, the model first."""
@@ -285,9 +282,8 @@ class Roster:
         for name, shadow in self._shadows.items():
             everyone[name] = (shadow.machine, shadow.missed, dict(shadow.skipped))
         for name, (machine, missed, skipped) in everyone.items():
-            risk = machine.risk if isinstance(machine, DecidedProgressive) else None
             with_champion = self._comparisons.get(name)
-            yield Contestant(name, machine, risk, missed, skipped, with_champion)
+            yield Contestant(name, machine, machine.risk, missed, skipped, with_champion)
 
     def to_state(self) -> State:
         """The challengers and how they stand, as a copy; not the model's own machine."""

@@ -16,7 +16,6 @@ from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
 from stream.data.schema import Dictionary
 from stream.data.state import State
-from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.explained import Explaining
 from stream.evaluate.pending import Waiting
 from stream.evaluate.progressive import Progressive
@@ -234,7 +233,7 @@ class Shadow:
             "estimate": self.machine.estimate.to_state(),
             "waiting": self.machine.waiting.to_state(slots[standing == HELD]),
         }
-        if isinstance(self.machine, DecidedProgressive):
+        if self.machine.risk is not None:
             parts["risk"] = self.machine.risk.to_state()
         return State.join(parts)
 
@@ -257,7 +256,7 @@ class Shadow:
         self.machine.estimate.load_state(state.nested("estimate"))
         held = slots[standing == HELD]
         self.machine.waiting.load_state(state.nested("waiting"), join.slots, held)
-        if isinstance(self.machine, DecidedProgressive) and "risk" in state.header:
+        if self.machine.risk is not None and "risk" in state.header:
             self.machine.risk.load_state(state.nested("risk"))
 
     @property

@@ -9,7 +9,7 @@ of the stream gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import Drift
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.explained import Explaining, Said, said
+from stream.evaluate.made import Made
 from stream.learner.base import Learner, Predictions
 
 __all__ = ["Asked", "compile_drift", "executed"]
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What was said and scored before a block.
 
     Parameters
@@ -36,25 +36,18 @@ class Asked:
         The event of each step.
     scored
         How many predictions were scored.
-    slot
-        int64, a step: where the prediction it answers is kept; -1: it is of this block.
-    said
-        int64, (slots, 3): the class codes said; -1 for none.
-    proba
-        float64, (slots, C): the posteriors.
+    made
+        The steps, and which predictions their labels answer.
     """
 
     events: Sequence[int]
     scored: int
-    slot: NDArray[np.int64]
-    said: NDArray[np.int64]
-    proba: Floats
+    made: Made
 
 
 def executed(
     learner: Learner,
     drift: Drift,
-    block: Block,
     why: Explaining | None,
     asked: Asked,
     labels: Dictionary,
@@ -78,6 +71,7 @@ def executed(
     list of Alarm
         In order, each at its event.
     """
+    block = asked.made.block
     last = len(block) - 1
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
@@ -86,7 +80,7 @@ def executed(
     alarms: list[Alarm] = []
     start = 0
     while True:
-        series = _series(block, codes, whole[0], asked, start)
+        series = _series(asked.made, codes, whole[0], start)
         more, stop = drift.monitors.look(series, last)
         alarms += more
         end = last if stop is None else stop
@@ -100,14 +94,14 @@ def executed(
         start = stop + 1
         if start <= last:
             whole = _joined(whole, said(learner, block.slice(start, last + 1), why, labels))
-    return learner, whole, _told(alarms, block, codes, whole[0], asked) if alarms else []
+    return learner, whole, _told(alarms, codes, whole[0], asked) if alarms else []
 
 
 def _told(
-    alarms: list[Alarm], block: Block, codes: NDArray[np.int64], made: Predictions, asked: Asked
+    alarms: list[Alarm], codes: NDArray[np.int64], said: Predictions, asked: Asked
 ) -> list[Alarm]:
     """The alarms, each at its event, with what had been scored by then."""
-    steps = _series(block, codes, made, asked, 0)["error"].step
+    steps = _series(asked.made, codes, said, 0)["error"].step
     scored = np.searchsorted(steps, [alarm.at for alarm in alarms], side="right").tolist()
     return [
         alarm._replace(at=asked.events[alarm.at], scored=asked.scored + n)
@@ -136,22 +130,20 @@ def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]
 
 
 def _series(
-    block: Block, codes: NDArray[np.int64], said: Predictions, asked: Asked, start: int
+    made: Made, codes: NDArray[np.int64], said: Predictions, start: int
 ) -> dict[str, Series]:
     """error, log_loss and score of the steps from `start` on."""
-    predicting = np.flatnonzero(block.op != LEARN)
+    block, waiting, predicting = made.block, made.waiting, made.predicting
     first = int(np.searchsorted(predicting, start))
     known = said.known[first:] > 0
     top = np.maximum.reduce(said.proba[first:], axis=1, initial=0.0)
     out = {"score": Series(predicting[first:][known], top[known])}
 
-    made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
-    made[block.row[predicting]] = np.arange(predicting.size)
     steps = start + np.flatnonzero(block.op[start:] != PREDICT)
-    true, slot, here = codes[block.y[steps]], asked.slot[steps], made[block.row[steps]]
+    true, (here, slot) = codes[block.y[steps]], made.answered(steps)
     fresh = slot < 0
-    answer = np.where(fresh, _at(said.best(), here), _at(asked.said[:, 0], slot))
-    p_true = np.where(fresh, _of(said.proba, here, true), _of(asked.proba, slot, true))
+    answer = np.where(fresh, _at(said.best(), here), _at(waiting.said[:, 0], slot))
+    p_true = np.where(fresh, _of(said.proba, here, true), _of(waiting.proba, slot, true))
     named = answer >= 0  # the others are in no score either
     out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
     out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))

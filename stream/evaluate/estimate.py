@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import LEARN, Block, Floats
+from stream.data.block import LEARN, Floats
 from stream.data.state import State
+from stream.evaluate.made import Made
 from stream.evaluate.pending import Waiting
 from stream.join.plan import Plan
 from stream.learner.base import Predictions
@@ -89,38 +90,31 @@ class AccuracyEstimate:
     def follow(
         self,
         plan: Plan,
-        block: Block,
-        old: Codes,
+        made: Made,
         predictions: Predictions,
         said: Codes,
-        waiting: Waiting,
     ) -> None:
         """Account for the steps of a plan, before the slots of what waited are used again.
 
         Parameters
         ----------
-        plan, block
-            The steps.
-        old
-            int64, one a step: the slot its row was fetched from; -1 for a row of this call.
+        plan, made
+            The steps, and which predictions their labels answer.
         predictions, said
             What was said in this call, and its class codes.
-        waiting
-            What was said before it.
         """
+        block, waiting = made.block, made.waiting
         labelled = np.flatnonzero(block.op == LEARN)
         if not (labelled.size or plan.began or plan.ended):
             return
-        made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
-        made[block.row[block.op != LEARN]] = np.arange(said.size)
         ended = np.array(plan.ended, dtype=np.int64)
-        began = made[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
+        began = made.of_row[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
         self.end(*_sure(waiting.said[ended, 0], waiting.proba[ended]))
         self.begin(*_sure(said[began], predictions.proba[began]))
 
         codes = {label: code for code, label in enumerate(predictions.classes)}
         code = np.array([codes.get(label, -1) for label in block.labels], dtype=np.int64)
-        here, slots = made[block.row[labelled]], old[labelled]
+        here, slots = made.answered(labelled)
         fresh = slots < 0
         then, sure = np.empty(labelled.size, dtype=np.int64), np.empty(labelled.size)
         then[fresh], sure[fresh] = _sure(said[here[fresh]], predictions.proba[here[fresh]])

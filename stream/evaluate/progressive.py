@@ -19,15 +19,18 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats,
 from stream.data.parameters import shown, whole
 from stream.data.schema import Label
 from stream.data.state import State
+from stream.decision import BayesDecision, OverallRisk
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
 from stream.drift.watch import Drift
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
+from stream.evaluate.decided import judge
 from stream.evaluate.drifting import Asked, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import Explaining
 from stream.evaluate.explained import said as told
+from stream.evaluate.made import Made
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import Waiting, either
 from stream.evaluate.quality import LAST, MOST, Beside, Quality, QualityView
@@ -60,11 +63,16 @@ class Progressive:
         What holds learning back; None: nothing does.
     window
         The N of the scores of the last N records.
+    rule
+        What decides; None: nothing is decided.
 
     Attributes
     ----------
     drift : Drift, or None
         What watches for drift, see `watch`. Its state is its own, not part of `to_state`.
+    risk : OverallRisk, or None
+        Of the decisions whose true class came, in the order in which the labels did. Its state is
+        its own, not part of `to_state`: a service may begin or cease to decide at any time.
 
     Notes
     -----
@@ -80,11 +88,13 @@ class Progressive:
         like: Rows,
         breaker: Breaker | None = None,
         window: int = LAST,
+        rule: BayesDecision | None = None,
     ) -> None:
         self.learner = learner
         self.join = join
         self.quality = Quality(window)
         self.estimate = AccuracyEstimate()
+        self.risk = None if rule is None else OverallRisk(rule, window)
         self.drift: Drift | None = None
         self._breaker = breaker
         self.waiting = Waiting(learner.prepare(like))
@@ -137,18 +147,20 @@ class Progressive:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
+        made = Made(block, old, self.waiting)
         alarms: list[Alarm] = []
         if self.drift is None:
             predictions, reasons = told(self.learner, block, why, self.join.labels)
         else:
-            waiting = self.waiting
-            asked = Asked(plan.events, self.quality.scored, old, waiting.said, waiting.proba)
+            asked = Asked(plan.events, self.quality.scored, made)
             self.learner, (predictions, reasons), alarms = executed(
-                self.learner, self.drift, block, why, asked, self.join.labels, features or {}
+                self.learner, self.drift, why, asked, self.join.labels, features or {}
             )
         said = predictions.best()
-        self.estimate.follow(plan, block, old, predictions, said, self.waiting)
-        self._score(plan, block, old, predictions, said)
+        self.estimate.follow(plan, made, predictions, said)
+        if self.risk is not None:
+            judge(self.risk, made, predictions, said)
+        self._score(plan, made, predictions, said)
         self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
@@ -249,24 +261,21 @@ class Progressive:
     def _score(
         self,
         plan: Plan,
-        block: Block,
-        old: NDArray[np.int64],
+        made: Made,
         predictions: Predictions,
         said: NDArray[np.int64],
     ) -> None:
+        block = made.block
         codes = {label: code for code, label in enumerate(predictions.classes)}
         label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
         if not plan.kept and (block.op == PREDICT_THEN_LEARN).all():
             self.quality.score_at_once(block.y, label, predictions)  # each label came with its row
             return
-        asked = np.flatnonzero(block.op != LEARN)
         n_classes = len(predictions.classes)
-        beside = self.quality.baselines(block.op, block.y, label, n_classes, asked.size)
-        made = np.full(len(block.rows), -1, dtype=np.int64)  # row -> its prediction here
-        made[block.row[asked]] = np.arange(asked.size)
+        beside = self.quality.baselines(block.op, block.y, label, n_classes, made.predicting.size)
 
-        answered = np.flatnonzero(block.op != PREDICT)
-        here, slots, then = made[block.row[answered]], old[answered], self.waiting
+        answered, then = np.flatnonzero(block.op != PREDICT), self.waiting
+        here, slots = made.answered(answered)
         proba = either(here, slots, predictions.proba, then.proba, n_classes)
         every = either(here, slots, np.column_stack((said, beside.said)), then.said, 3)
         prior = either(here, slots, beside.prior, then.prior, n_classes)
@@ -276,7 +285,7 @@ class Progressive:
 
         keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
-        which, rows = made[from_row], block.rows.take(from_row)
+        which, rows = made.of_row[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
         self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
 

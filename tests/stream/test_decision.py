@@ -14,7 +14,6 @@ from stream import GaussianNB, SchemaError, StateError
 from stream.data.block import PREDICT, Block
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
-from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 from stream.learner.base import Predictions
@@ -230,7 +229,7 @@ def test_overall_risk_goes_on_from_its_state_unless_the_rule_is_another() -> Non
         same.load_state(State({"rule": None}))
 
 
-def delayed_run(rule: BayesDecision, cuts: list[int]) -> tuple[DecidedProgressive, GaussianNB]:
+def delayed_run(rule: BayesDecision, cuts: list[int]) -> tuple[Progressive, GaussianNB]:
     """120 records, each labelled 7 later, in blocks that end at `cuts`."""
     rng = np.random.default_rng(11)
     labels = rng.integers(3, size=120)
@@ -242,7 +241,7 @@ def delayed_run(rule: BayesDecision, cuts: list[int]) -> tuple[DecidedProgressiv
         if i < 120:
             events.append((str(i), xs[i], None))
     model = GaussianNB()
-    machine = DecidedProgressive(model, LabelJoin(50), model.rows(xs[:1]), rule)
+    machine = Progressive(model, LabelJoin(50), model.rows(xs[:1]), rule=rule)
     for start, stop in pairwise([0, *cuts, len(events)]):
         part = events[start:stop]
         features = [x for _, x, _ in part if x is not None]

@@ -20,7 +20,6 @@ from stream import (
 )
 from stream.contest.champion import MODEL, Roster
 from stream.decision import BayesDecision
-from stream.evaluate.decided import DecidedProgressive
 from stream.evaluate.progressive import Events, Progressive
 from stream.evaluate.result import joined
 from stream.join.join import LabelJoin
@@ -39,10 +38,7 @@ def roster(learner=None, rule=None, threshold: float = inf, **bounds: Any) -> Ro
     """A roster of the model alone."""
     learner = learner or GaussianNB()
     join, like = LabelJoin(**bounds), Rows.empty(SCHEMA)
-    if rule is None:
-        machine = Progressive(learner, join, like)
-    else:
-        machine = DecidedProgressive(learner, join, like, rule)
+    machine = Progressive(learner, join, like, rule=rule)
     out = Roster(machine, like, rule)
     out.threshold = threshold
     return out
