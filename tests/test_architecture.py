@@ -291,6 +291,38 @@ def test_pickle_is_read_and_written_in_one_room_only(path) -> None:
     assert not found, f"{name(path)} imports {found}"
 
 
+def reaches(module: ast.Module) -> list[str]:
+    """Private names that the file uses but does not define."""
+    defined = {
+        node.attr
+        for node in ast.walk(module)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and dotted(node.value) in ("self", "cls")
+    }
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    defined |= {node.name for node in ast.walk(module) if isinstance(node, kinds)}
+    used = [node for node in ast.walk(module) if isinstance(node, ast.Attribute)]
+    names = [(node.lineno, node.attr) for node in used]
+    names += [(line, what.rsplit(".", 1)[-1]) for line, what in imports(module)]
+    private = [(line, x) for line, x in names if x.startswith("_") and not x.startswith("__")]
+    defined |= {"_asdict", "_fields", "_make", "_replace"}  # public names of every NamedTuple
+    return [f"{line}: {x}" for line, x in private if x not in defined]
+
+
+@each([p for p in PURE if p.parent.name == "join"])
+def test_no_file_of_the_join_reads_the_privates_of_another(path) -> None:
+    """So that what a file holds can change without the others."""
+    assert reaches(tree(path)) == []
+
+
+def test_a_private_name_of_another_file_would_be_noticed() -> None:
+    """The rule itself; the file's own names are allowed."""
+    assert reaches(ast.parse("join._waiting.pop(id_)")) == ["1: _waiting"]
+    assert reaches(ast.parse("from stream.join.join import _same")) == ["1: _same"]
+    assert reaches(ast.parse("class A:\n def __init__(self): self._x = 1\ny._x")) == []
+
+
 @each(KERNELS)
 def test_kernels_import_nothing_of_ours(path) -> None:
     """numba does not notice a changed callee in another file: a cached kernel would be stale."""
