@@ -408,8 +408,8 @@ def columns(of: Of) -> tuple[Column, ...]:
 
     Examples
     --------
-    >>> [column.id for column in columns("probabilities")][:3]
-    ['brier', 'prior_brier', 'prior_log_loss']
+    >>> [column.id for column in columns("probabilities") if "brier" in column.id]
+    ['brier', 'prior_brier']
     """
     here = [score for score in SCORES if score.of == of]
     if of == "classes":
