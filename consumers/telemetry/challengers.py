@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from consumers.shard.views import ChallengerView
-from consumers.telemetry.spec import Look, Read, Sample, Spec, of_shard
+from consumers.telemetry.spec import Look, MetricSpec, Read, Sample, of_shard
 from stream.contest.compare import ComparisonView
 
 __all__ = ["CHALLENGER_METRICS"]
@@ -35,42 +35,42 @@ def _discordant(found: ComparisonView) -> list[Sample]:
 
 
 CHALLENGER_METRICS = (
-    Spec(
+    MetricSpec(
         "headwater_champion",
         "gauge",
         ("shard", "model"),
         "1 for the model whose predictions are written, 0 for its challengers.",
         _champion,
     ),
-    Spec(
+    MetricSpec(
         "headwater_promotions_total",
         "counter",
         ("shard",),
         "Challengers that became champion by the rule of [promotion].",
         of_shard(lambda view: view.promotions),
     ),
-    Spec(
+    MetricSpec(
         "headwater_challenger_e_value",
         "gauge",
         ("shard", "model"),
         "Evidence that a challenger is right more often than the champion; 1 is none.",
         _each(lambda one: [((), one.comparison.e_value)]),
     ),
-    Spec(
+    MetricSpec(
         "headwater_challenger_brier_difference",
         "gauge",
         ("shard", "model", "bound"),
         "Mean of the champion's Brier score less the challenger's, and its 95 % interval.",
         _each(lambda one: _difference(one.comparison)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_challenger_discordant_total",
         "counter",
         ("shard", "model", "right"),
         "Records on which only the challenger was right, or only the champion, since it is one.",
         _each(lambda one: _discordant(one.comparison)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_challenger_skipped_total",
         "counter",
         ("shard", "model", "what"),

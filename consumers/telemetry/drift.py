@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from consumers.shard.views import MonitorView
 from consumers.telemetry.class_names import class_names
-from consumers.telemetry.spec import Look, Read, Sample, Spec
+from consumers.telemetry.spec import Look, MetricSpec, Read, Sample
 from stream.drift.rule import ACTING
 
 __all__ = ["DRIFT_METRICS"]
@@ -38,21 +38,21 @@ def _actions(look: Look) -> Iterator[Sample]:
 
 
 DRIFT_METRICS = (
-    Spec(
+    MetricSpec(
         "headwater_drift_alarms_total",
         "counter",
         ("shard", "model", "detector", "on"),
         "Alarms of drift, by detector and by what it watches.",
         _each(lambda monitor: monitor.alarms),
     ),
-    Spec(
+    MetricSpec(
         "headwater_drift_detected",
         "gauge",
         ("shard", "model", "detector", "on"),
         "1 for the 1,000 values that follow an alarm of the detector, else 0.",
         _each(lambda monitor: int(monitor.detected)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_drift_actions_total",
         "counter",
         ("shard", "model", "action"),

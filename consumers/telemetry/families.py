@@ -16,20 +16,20 @@ from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
 from consumers.telemetry.metrics import METRICS
-from consumers.telemetry.spec import Counts, Sample, Spec
+from consumers.telemetry.spec import BucketCounts, MetricSpec, Sample
 
-__all__ = ["family", "named", "united"]
+__all__ = ["family", "family_of", "united"]
 
 _SPECS = {spec.name: spec for spec in METRICS}
 
 
-def named(name: str, samples: Iterable[Sample]) -> Metric:
+def family_of(name: str, samples: Iterable[Sample]) -> Metric:
     """A family by its name, with those of the samples that have a value."""
     return family(_SPECS[name], samples)
 
 
 def family(
-    spec: Spec, samples: Iterable[Sample], exemplars: Mapping[str, Exemplar] | None = None
+    spec: MetricSpec, samples: Iterable[Sample], exemplars: Mapping[str, Exemplar] | None = None
 ) -> Metric:
     """A family with those of the samples that have a value.
 
@@ -41,7 +41,7 @@ def family(
     if spec.type == "histogram":
         histogram = HistogramMetricFamily(spec.name, spec.help, labels=spec.labels)
         for labels, value in samples:
-            if isinstance(value, Counts):
+            if isinstance(value, BucketCounts):
                 bounds = [*map(floatToGoString, value.bounds), "+Inf"]
                 upto = zip(bounds, accumulate(value.counts), strict=True)
                 histogram.add_metric(labels, list(upto), sum_value=value.total)
@@ -49,7 +49,7 @@ def family(
     numbers = (
         (labels, value)
         for labels, value in samples
-        if not (value is None or isinstance(value, Counts) or math.isnan(value))
+        if not (value is None or isinstance(value, BucketCounts) or math.isnan(value))
     )
     if spec.type == "counter":
         counter = CounterMetricFamily(spec.name, spec.help, labels=spec.labels)

@@ -17,7 +17,7 @@ from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.scores import SCORE_METRICS
-from consumers.telemetry.spec import Counts, Look, Read, Sample, Spec, by_key, of_shard
+from consumers.telemetry.spec import BucketCounts, Look, MetricSpec, Read, Sample, by_key, of_shard
 from stream.decision import RiskScores
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
@@ -32,7 +32,7 @@ def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-def _of_labels(value: Callable[[LabelView], float | Counts | None]) -> Read:
+def _of_labels(value: Callable[[LabelView], float | BucketCounts | None]) -> Read:
     """A number of predictions and their labels."""
 
     def read(look: Look) -> list[Sample] | None:
@@ -42,9 +42,9 @@ def _of_labels(value: Callable[[LabelView], float | Counts | None]) -> Read:
     return read
 
 
-def _delays(labels: LabelView) -> Counts:
+def _delays(labels: LabelView) -> BucketCounts:
     bounds = [bound / 1000 for bound in DELAY_BOUNDS_MS]
-    return Counts(bounds, labels.delays, labels.delay_ms / 1000)
+    return BucketCounts(bounds, labels.delays, labels.delay_ms / 1000)
 
 
 def _estimate(look: Look) -> list[Sample] | None:
@@ -117,85 +117,85 @@ def _of_decisions(value: Callable[[RiskScores], float | None]) -> Read:
 
 
 METRICS = (
-    Spec(
+    MetricSpec(
         "headwater_records_total",
         "counter",
         ("shard",),
         "Records consumed: observations and labels, dead letters among them.",
         of_shard(lambda view: view.records),
     ),
-    Spec(
+    MetricSpec(
         "headwater_observations_total",
         "counter",
         ("shard",),
         "Observations consumed.",
         of_shard(lambda view: view.observations),
     ),
-    Spec(
+    MetricSpec(
         "headwater_labels_total",
         "counter",
         ("shard", "outcome"),
         "What became of labels and of the observations that waited for one, by outcome.",
         by_key(lambda view: view.labels, OUTCOMES),
     ),
-    Spec(
+    MetricSpec(
         "headwater_predictions_total",
         "counter",
         ("shard",),
         "Predictions published.",
         of_shard(lambda view: view.predictions),
     ),
-    Spec(
+    MetricSpec(
         "headwater_learned_total",
         "counter",
         ("shard",),
         "Records the model learned from.",
         of_shard(lambda view: view.learned),
     ),
-    Spec(
+    MetricSpec(
         "headwater_dead_letters_total",
         "counter",
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
         by_key(lambda view: view.dead_letters, DEAD_LETTER_REASONS),
     ),
-    Spec(
+    MetricSpec(
         "headwater_overflow_total",
         "counter",
         ("shard", "bound"),
         "What was refused or dropped because a bound was reached, by bound.",
         by_key(lambda view: view.overflows),
     ),
-    Spec(
+    MetricSpec(
         "headwater_pending_labels",
         "gauge",
         ("shard",),
         "Observations that were predicted and wait for their label.",
         of_shard(lambda view: view.pending),
     ),
-    Spec(
+    MetricSpec(
         "headwater_pending_oldest_seconds",
         "gauge",
         ("shard",),
         "How long the oldest of them has waited, in stream time; absent while none waits.",
         _of_labels(lambda labels: _seconds(labels.waited_ms)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_label_coverage_ratio",
         "gauge",
         ("shard",),
         "Labelled share of the predictions that wait for a label no longer.",
         _of_labels(lambda labels: labels.coverage),
     ),
-    Spec(
+    MetricSpec(
         "headwater_label_delay_seconds",
         "histogram",
         ("shard",),
         "Stream time from an observation to its label; 0 where the label was there first. "
-        "Counts each prediction whose label came in time.",
+        "BucketCounts each prediction whose label came in time.",
         _of_labels(_delays),
     ),
-    Spec(
+    MetricSpec(
         "headwater_pending_accuracy_estimate_ratio",
         "gauge",
         ("shard", "model"),
@@ -203,7 +203,7 @@ METRICS = (
         "that wait for a label, the accuracy they have if the model is calibrated.",
         _estimate,
     ),
-    Spec(
+    MetricSpec(
         "headwater_pending_accuracy_estimate_error_ratio",
         "gauge",
         ("shard", "model", "window"),
@@ -211,49 +211,49 @@ METRICS = (
         "their true accuracy; 0 where it can be trusted.",
         _estimate_errors,
     ),
-    Spec(
+    MetricSpec(
         "headwater_breaker_open",
         "gauge",
         ("shard",),
         "1 while nothing is learned because too many of the last 1,000 records were dead letters.",
         of_shard(lambda view: int(view.held_back)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_recent_dead_letters",
         "gauge",
         ("shard",),
         "Dead letters among the last 1,000 observations and labels.",
         of_shard(lambda view: view.recent_dead_letters),
     ),
-    Spec(
+    MetricSpec(
         "headwater_early_labels",
         "gauge",
         ("shard",),
         "Labels that came before their observation and wait for it.",
         of_shard(lambda view: view.early),
     ),
-    Spec(
+    MetricSpec(
         "headwater_last_record_timestamp_seconds",
         "gauge",
         ("shard",),
         "Timestamp of the newest record consumed (stream time), in seconds since the epoch.",
         of_shard(lambda view: _seconds(view.stream_time)),
     ),
-    Spec(
+    MetricSpec(
         "headwater_committed_offset",
         "gauge",
         ("shard", "topic", "partition"),
         "Offset of the next record to consume, as committed.",
         _offsets,
     ),
-    Spec(
+    MetricSpec(
         "headwater_input_lag_records",
         "gauge",
         ("shard", "topic", "partition"),
         "Records between the committed offset and the newest known end of an input: on Kafka its "
         "last stable offset.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_input_uncommitted_records",
         "gauge",
         ("shard", "topic", "partition"),
@@ -261,26 +261,26 @@ METRICS = (
         "open: from the last stable offset to the high watermark. The lag against the high "
         "watermark is this plus `headwater_input_lag_records`.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_input_uncommitted_seconds",
         "gauge",
         ("shard", "topic", "partition"),
         "How long the oldest of these transactions has been seen to keep an input back; 0: none.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_unread_partitions",
         "gauge",
         ("shard",),
         "Input partitions that were added and are not read, because the shards do not allow it.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_unscored_total",
         "counter",
         ("shard", "model"),
         "Labelled predictions that named no class, for none was known yet; in no score.",
         _unscored,
     ),
-    Spec(
+    MetricSpec(
         "headwater_confusion_total",
         "counter",
         ("shard", "model", "true", "predicted"),
@@ -288,28 +288,28 @@ METRICS = (
         _confusion,
     ),
     *SCORE_METRICS,
-    Spec(
+    MetricSpec(
         "headwater_decision_risk",
         "gauge",
         ("shard", "model", "window"),
         "Overall risk: mean loss of the decisions whose true class came, each as it was made.",
         _of_decisions(lambda scores: scores.risk),
     ),
-    Spec(
+    MetricSpec(
         "headwater_decision_coverage_ratio",
         "gauge",
         ("shard", "model", "window"),
         "Share of them on which something was decided, because abstaining did not cost less.",
         _of_decisions(lambda scores: scores.coverage),
     ),
-    Spec(
+    MetricSpec(
         "headwater_decision_scored_total",
         "counter",
         ("shard", "model"),
         "Decisions whose true class came: those that the overall risk is the mean of.",
         _counted(lambda risk: risk.scored),
     ),
-    Spec(
+    MetricSpec(
         "headwater_decision_rejected_total",
         "counter",
         ("shard", "model"),
@@ -318,75 +318,77 @@ METRICS = (
     ),
     *CHALLENGER_METRICS,
     *DRIFT_METRICS,
-    Spec(
+    MetricSpec(
         "headwater_commit_seconds",
         "histogram",
         ("shard",),
         "Time from the end of a poll to its acknowledged commit.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_poll_age_seconds",
         "gauge",
         ("shard",),
         "Time since the loop last asked its inputs for records; it asks several times a second.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_commit_age_seconds",
         "gauge",
         ("shard",),
         "Time since the last commit; absent before the first since the process started.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_label_age_seconds",
         "gauge",
         ("shard",),
         "Time since the last commit with a label in it, whatever became of it; absent before the "
         "first since the process started.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_snapshot_age_seconds",
         "gauge",
         ("shard",),
         "Time since the newest snapshot was written; absent while there is none.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_future_timestamps_total",
         "counter",
         ("shard",),
         "Predictions and dead letters that were written with the clock of their commit, because "
         "the timestamp of their record lies after it.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_snapshot_failures_total",
         "counter",
         ("shard", "place"),
         "Snapshots that could not be written, or whose copy could not be put in its place.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_replay_remaining_records",
         "gauge",
         ("shard",),
         "Journaled records still to be replayed before the service is live, 0 once it is.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_http_open_pages",
         "gauge",
         (),
         "Live pages that are open now; more than 128 are not served.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_http_refused_total",
         "counter",
         ("reason",),
         "Requests that were refused and connections that were closed for others, by reason.",
     ),
-    Spec(
+    MetricSpec(
         "headwater_log_lines_left_out_total",
         "counter",
         (),
         "Lines that were not logged because too many like them were.",
     ),
-    Spec("headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."),
+    MetricSpec(
+        "headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."
+    ),
 )
 
 

@@ -19,10 +19,10 @@ from prometheus_client.samples import Exemplar
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, ShardView
 from consumers.telemetry.class_names import MAX_CLASSES
-from consumers.telemetry.families import family, named
+from consumers.telemetry.families import family, family_of
 from consumers.telemetry.last_only import LastOnly
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, EXEMPLARS_OF, METRICS
-from consumers.telemetry.spec import Counts, Look, Sample
+from consumers.telemetry.spec import BucketCounts, Look, Sample
 from stream.join.label_delay import ARRIVED
 
 __all__ = ["ShardCollector", "Telemetry"]
@@ -182,27 +182,27 @@ class Telemetry(Collector):
         yield self._commit_seconds()
         for what in ("poll", "commit", "label"):
             age = self._age(self._last.get(what))
-            yield named(f"headwater_{what}_age_seconds", [(shard, age)])
-        yield named("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
-        yield named("headwater_future_timestamps_total", [(shard, self._ahead)])
+            yield family_of(f"headwater_{what}_age_seconds", [(shard, age)])
+        yield family_of("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
+        yield family_of("headwater_future_timestamps_total", [(shard, self._ahead)])
         failures = self._snapshot_failures.items()
-        yield named(
+        yield family_of(
             "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)
         )
-        yield named("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
-        yield named("headwater_input_lag_records", self._lag())
-        yield named("headwater_unread_partitions", [(shard, self._unread)])
+        yield family_of("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
+        yield family_of("headwater_input_lag_records", self._lag())
+        yield family_of("headwater_unread_partitions", [(shard, self._unread)])
         for what in ("records", "seconds"):
-            yield named(f"headwater_input_uncommitted_{what}", self._kept_back(what))
-        yield named("headwater_build_info", [((self._version,), 1)])
+            yield family_of(f"headwater_input_uncommitted_{what}", self._kept_back(what))
+        yield family_of("headwater_build_info", [((self._version,), 1)])
 
     def _age(self, at: float | None) -> float | None:
         return None if at is None else max(0.0, self._clock() - at)
 
     def _commit_seconds(self) -> Metric:
         counts, total = self._commits
-        samples: list[Sample] = [((self._shard,), Counts(BUCKETS, counts, total))]
-        return named("headwater_commit_seconds", samples)
+        samples: list[Sample] = [((self._shard,), BucketCounts(BUCKETS, counts, total))]
+        return family_of("headwater_commit_seconds", samples)
 
     def _lag(self) -> Iterator[Sample]:
         view, ends = self._view(), self._ends

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumers.telemetry.spec import Look, Read, Sample, Spec
+from consumers.telemetry.spec import Look, MetricSpec, Read, Sample
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec
 
 __all__ = ["SCORE_METRICS"]
@@ -51,11 +51,11 @@ _BASELINES = [found for score in SCORES if (found := score.baselines) and found.
 
 SCORE_METRICS = (
     *(
-        Spec(s.metric, "gauge", (*MODEL, *dict(s.labels), "window"), s.help, _score(s))
+        MetricSpec(s.metric, "gauge", (*MODEL, *dict(s.labels), "window"), s.help, _score(s))
         for s in _ORDER
     ),
     *(
-        Spec(b.metric, "gauge", (*MODEL, "baseline", "window"), b.help, _baseline(b))
+        MetricSpec(b.metric, "gauge", (*MODEL, "baseline", "window"), b.help, _baseline(b))
         for b in _BASELINES
     ),
 )

@@ -11,10 +11,10 @@ from consumers.telemetry.class_names import MAX_CLASSES
 from consumers.telemetry.last_only import LastOnly
 from stream.evaluate.quality import QualityView
 
-__all__ = ["Counts", "Look", "Read", "Sample", "Spec", "by_key", "of_shard"]
+__all__ = ["BucketCounts", "Look", "MetricSpec", "Read", "Sample", "by_key", "of_shard"]
 
 
-class Counts(NamedTuple):
+class BucketCounts(NamedTuple):
     """A histogram.
 
     Parameters
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
     total: float
 
 
-Sample = tuple[tuple[str, ...], float | Counts | None]  # label values, value
+Sample = tuple[tuple[str, ...], float | BucketCounts | None]  # label values, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Look:
 Read = Callable[[Look], Iterable[Sample] | None]
 
 
-class Spec(NamedTuple):
+class MetricSpec(NamedTuple):
     """One metric as `docs/metrics.md` shows it.
 
     Parameters

@@ -24,10 +24,10 @@ from stream.evaluate.explained import Explaining, Said, said
 from stream.evaluate.made import Made
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["Asked", "compile_drift", "executed"]
+__all__ = ["BlockContext", "compile_drift", "executed"]
 
 
-class Asked(NamedTuple):
+class BlockContext(NamedTuple):
     """What was said and scored before a block.
 
     Parameters
@@ -49,7 +49,7 @@ def executed(
     learner: Learner,
     drift: Drift,
     why: Explaining | None,
-    asked: Asked,
+    context: BlockContext,
     labels: Dictionary,
     features: Mapping[str, Floats],
 ) -> tuple[Learner, Said, list[Alarm]]:
@@ -71,7 +71,7 @@ def executed(
     list of Alarm
         In order, each at its event.
     """
-    block = asked.made.block
+    block = context.made.block
     last = len(block) - 1
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
@@ -80,7 +80,7 @@ def executed(
     alarms: list[Alarm] = []
     start = 0
     while True:
-        series = _series(asked.made, codes, whole[0], start)
+        series = _series(context.made, codes, whole[0], start)
         more, stop = drift.monitors.look(series, last)
         alarms += more
         end = last if stop is None else stop
@@ -94,17 +94,17 @@ def executed(
         start = stop + 1
         if start <= last:
             whole = _joined(whole, said(learner, block.slice(start, last + 1), why, labels))
-    return learner, whole, _told(alarms, codes, whole[0], asked) if alarms else []
+    return learner, whole, _told(alarms, codes, whole[0], context) if alarms else []
 
 
 def _told(
-    alarms: list[Alarm], codes: NDArray[np.int64], said: Predictions, asked: Asked
+    alarms: list[Alarm], codes: NDArray[np.int64], said: Predictions, context: BlockContext
 ) -> list[Alarm]:
     """The alarms, each at its event, with what had been scored by then."""
-    steps = _series(asked.made, codes, said, 0)["error"].step
+    steps = _series(context.made, codes, said, 0)["error"].step
     scored = np.searchsorted(steps, [alarm.at for alarm in alarms], side="right").tolist()
     return [
-        alarm._replace(at=asked.events[alarm.at], scored=asked.scored + n)
+        alarm._replace(at=context.events[alarm.at], scored=context.scored + n)
         for alarm, n in zip(alarms, scored, strict=True)
     ]
 

@@ -26,7 +26,7 @@ from stream.drift.watch import Drift
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.decided import judge
-from stream.evaluate.drifting import Asked, executed
+from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import Explaining
 from stream.evaluate.explained import said as told
@@ -152,9 +152,9 @@ class Progressive:
         if self.drift is None:
             predictions, reasons = told(self.learner, block, why, self.join.labels)
         else:
-            asked = Asked(plan.events, self.quality.scored, made)
+            context = BlockContext(plan.events, self.quality.scored, made)
             self.learner, (predictions, reasons), alarms = executed(
-                self.learner, self.drift, why, asked, self.join.labels, features or {}
+                self.learner, self.drift, why, context, self.join.labels, features or {}
             )
         said = predictions.best()
         self.estimate.follow(plan, made, predictions, said)

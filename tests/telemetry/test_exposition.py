@@ -19,7 +19,7 @@ from consumers.shard.views import DriftView, MonitorView
 from consumers.telemetry.class_names import OTHER, class_names
 from consumers.telemetry.metrics import METRICS, page
 from consumers.telemetry.prometheus import ShardCollector
-from consumers.telemetry.spec import Spec, of_shard
+from consumers.telemetry.spec import MetricSpec, of_shard
 from tests.telemetry.test_prometheus import OF, full, samples, series, telemetry
 from tests.telemetry.views import challenger, quality, view
 
@@ -77,7 +77,7 @@ def test_an_entry_of_the_table_is_all_that_a_metric_of_the_view_needs(
 ) -> None:
     """Its name, type, labels and help are scraped with what it reads."""
     read = of_shard(lambda found: found.observations - found.predictions)
-    entry = Spec("headwater_unpredicted_total", "counter", ("shard",), "Not predicted.", read)
+    entry = MetricSpec("headwater_unpredicted_total", "counter", ("shard",), "Not predicted.", read)
     monkeypatch.setattr("consumers.telemetry.prometheus.METRICS", (*METRICS, entry))
     _, registry = telemetry(view())
     found = [f for f in registry.collect() if f.name == "headwater_unpredicted"]
