@@ -192,7 +192,7 @@ METRICS = (
         "histogram",
         ("shard",),
         "Stream time from an observation to its label; 0 where the label was there first. "
-        "BucketCounts each prediction whose label came in time.",
+        "Counts each prediction whose label came in time.",
         _of_labels(_delays),
     ),
     MetricSpec(
