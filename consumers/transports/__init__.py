@@ -1,4 +1,4 @@
-"""Where records live, one device a file; `open_log` picks it by the URL.
+"""Where records live, one room a device; `open_log` picks it by the URL.
 
 sqlite:PATH             the embedded log, a file: no broker needed
 kafka://HOST:PORT[,…]   Apache Kafka
