@@ -1,4 +1,4 @@
-"""What a call of the machine is given: observations and labels in order."""
+"""The events of one call: observations and labels, in order."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ WHOLE = (int, np.integer)
 NUMBER = (*WHOLE, float, np.floating)
 LATEST = 2**63 - 1  # milliseconds
 
-# Its number (-1: none, only what follows), its id, the row of an observation (-1: it is a label),
-# label and weight, stream time, and how many records before it were dead letters.
+# Its number (-1: the end), its id, the row of an observation (-1: it is a label), label and weight,
+# stream time, and how many records before it were dead letters.
 Event = tuple[int, str, int, object, float, int, int]
 
 
@@ -36,17 +36,17 @@ class Events:
     row
         Index of the observation's features; -1 for a label.
     labels
-        The label of a label, or the one inside an observation; None where there is none.
+        The label, or the one inside an observation; None for an observation without a label.
     weights
         Weight of the label.
     times
         Stream time in milliseconds.
     dead
-        How many records were dead letters before each event, since the one before it, and after
-        the last; None: nobody counts them.
+        How many records were dead letters between the event before and each event, and after the
+        last one; None: they are not counted.
     origin
-        The record of an event as bytes. Of a label that comes before its observation they are kept
-        with it, and given back should it not fit then. None: nothing is kept.
+        Gives the record of an event as bytes. They are kept with a label that comes before its
+        observation, for its dead letter if it cannot be learned then. None: they are not kept.
     """
 
     ids: Sequence[str]

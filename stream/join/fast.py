@@ -1,8 +1,8 @@
 """The three common transitions of the label join in one loop; every other event is passed on.
 
-Common are an observation of an unknown id, with or without a label inside, and the label of a
-waiting one (`transitions.COMMON`), if the label was learned before: nearly all there are. Their
-effects are those of `LabelJoin.on_observation` and `on_label`, in half the time.
+Nearly every event is an observation of an unknown id, with or without a label inside, or the label
+of a waiting one (`transitions.COMMON`), and its label was learned before. The effects are those of
+`LabelJoin.on_observation` and `on_label`, in half the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stream.join.plan import Plan
 
 __all__ = ["uncommon"]
 
-NONE = -2  # an event's number, where there is none
+NONE = -2  # the number of no event
 
 
 def uncommon(
@@ -27,19 +27,19 @@ def uncommon(
     sizes: Sequence[int],
     learns: Callable[[int], bool],
 ) -> Iterator[Event]:
-    """Plan the common events, and yield each other one, to be planned before the next.
+    """Plan the common events; yield every other one, which the caller plans before the next.
 
     Parameters
     ----------
     join, plan
-        What plans, and where to.
+        The join, and the plan it adds to.
     events
         In order.
     sizes
-        Bytes of each row, but for its numbers.
+        Bytes of each row, without its numbers.
     learns
-        Whether labels may be learned until the next dead letter, after so many more events that
-        were common.
+        Called with the number of common events since the last call; whether labels may be learned
+        until the next dead letter.
     """
     while not join.corrections and learns(0):
         before = len(plan.steps)
@@ -54,7 +54,7 @@ def uncommon(
 def _common(
     join: LabelJoin, plan: Plan, events: Iterator[Event], sizes: Sequence[int]
 ) -> Event | None:
-    """Plan events up to the first that is not common, and return that; None: there is none."""
+    """Plan events up to the first that is not common, and return that; None at the end."""
     held = join.state
     waiting, settled, early, rows = held.waiting, held.settled, held.early, held.rows
     order = settled.order
@@ -65,8 +65,8 @@ def _common(
     learned, known = first, len(settled)
     delays: list[int] = []
     weigh, most = held.weigh, join.max_bytes
-    label: Any  # what no learned label is goes no further
-    for number, id_, row, label, w, time, dead in events:  # noqa: B007  returned where it ends
+    label: Any  # compared with the learned labels before it is used
+    for number, id_, row, label, w, time, dead in events:  # noqa: B007  returned below
         if time > sweep or dead:
             break
         if time > now:

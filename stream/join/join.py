@@ -27,7 +27,7 @@ __all__ = ["DAY_MS", "RULES", "UNBOUNDED", "LabelJoin"]
 DAY_MS = 86_400_000
 UNBOUNDED = 1 << 62
 RULES = 2  # those of a new journal
-SHARE = 4  # early labels have one part of so many of `max_bytes`; so much of settled ids is kept
+SHARE = 4  # early labels get a quarter of `max_bytes`; a quarter of settled ids is kept
 
 WAITING, EARLY = IdState.WAITING, IdState.EARLY
 LABELLED, CORRECTABLE = IdState.LABELLED, IdState.CORRECTABLE
@@ -36,12 +36,12 @@ OBSERVATION_SAME, OBSERVATION_REFUSED = IdEvent.OBSERVATION_SAME, IdEvent.OBSERV
 LABEL, LABEL_SAME, LABEL_REFUSED = IdEvent.LABEL, IdEvent.LABEL_SAME, IdEvent.LABEL_REFUSED
 EXPIRY, OVERFLOW = IdEvent.EXPIRY, IdEvent.OVERFLOW
 
-# What came: its number, the row of an observation, label and weight, and the bytes of the row but
-# for its numbers. A tuple of Python's own: one is made an event.
+# The number of an event, the row of an observation, label and weight, and the bytes of the row
+# without its numbers. A built-in tuple, because one is made for each event.
 Arrival: TypeAlias = tuple[int, int, Any, float, int]
 Act: TypeAlias = Callable[["LabelJoin", Plan, str, Arrival], None]
 Compiled: TypeAlias = Mapping[IdState, Mapping[IdEvent, tuple[tuple[str, ...], Act]]]
-NOTHING: Arrival = (-1, -1, None, 1.0, 0)  # where a bound, the learner or the service is the cause
+NOTHING: Arrival = (-1, -1, None, 1.0, 0)  # for events that do not come from the stream
 
 
 class LabelJoin:
@@ -59,11 +59,11 @@ class LabelJoin:
         Whether a second, different label replaces the first one. The rows of settled ids are
         then kept like those that wait.
     max_bytes
-        Of all ids, labels, rows (but for their numbers) and records of early labels that are held;
-        the oldest go. Early labels take at most a quarter. Where all together take more, settled
-        ids beyond a quarter go first, then observations that wait. Rows count as the model of the
-        join holds them: what shadows of it hold besides is not counted, or a challenger would
-        decide which observations the model may learn.
+        Bytes of all ids, labels, rows (without their numbers) and records of early labels that are
+        held; the oldest are removed. Early labels take at most a quarter. If the total is larger,
+        settled ids beyond a quarter are removed first, then waiting observations. Rows count as
+        the champion holds them. What challengers hold for them is not counted, because a
+        challenger would then decide which observations the champion learns.
     rules
         A journal replays under the rules it was begun with. Under rules 1 an early label fixed the
         kind of labels and took one of `max_classes`, and ids, labels and the records of early
@@ -165,7 +165,7 @@ class LabelJoin:
     ) -> None:
         """An observation, perhaps with its label inside.
 
-        `learn` False: a label is held back. `size`: bytes of its row, but for its numbers.
+        `learn` False: a label is held back. `size`: bytes of its row, without its numbers.
         """
         held = self.state
         if time > held.time:
@@ -370,7 +370,7 @@ class LabelJoin:
     # What actions share.
 
     def _learn(self, plan: Plan, id_: str, step: Step, size: int = 0) -> None:
-        """Learn a row of this call or one that is kept; `size` of one of this call."""
+        """Learn a row; `size` is that of a row of this call."""
         _, row, slot, label, w = step
         held = self.state
         assert label is not None  # noqa: S101  the step learns

@@ -51,24 +51,23 @@ DELAY_BOUNDS_MS = (
 
 
 class LabelDelays:
-    """Counts predictions by whether their label came, and label delays by bucket.
+    """Counts of predictions by whether their label came, and of label delays by bucket.
 
     Attributes
     ----------
     delays : list of int
-        Labels by delay: one number a bound of `DELAY_BOUNDS_MS` (at most so late, and later than
-        the bound before), and one for what came later than all of them.
+        Labels by delay: one count for each bound of `DELAY_BOUNDS_MS` (delays up to it and above
+        the bound before), and one for delays above the last bound.
     delay_ms : int
         Sum of the delays in milliseconds.
     unlabelled : int
-        Predictions whose label is waited for no longer, or never was: expired, evicted, or of an
-        id seen before.
+        Predictions that will get no label: expired, evicted, or of an id seen before.
 
     Notes
     -----
     A label that came before its observation, or inside it, has delay 0. A label that came after
-    its observation was given up is in no bucket: when that was is not kept. O(log buckets) a
-    label; memory is constant.
+    its observation was given up is in no bucket, because the time of the observation is not kept.
+    O(log buckets) for each label; memory is constant.
 
     Examples
     --------
@@ -93,7 +92,7 @@ class LabelDelays:
 
     @property
     def coverage(self) -> float | None:
-        """Labelled share of the predictions that wait no longer; None before any."""
+        """Labelled share of the predictions that no longer wait; None before the first."""
         labelled = self.labelled
         settled = labelled + self.unlabelled
         return labelled / settled if settled else None
@@ -104,14 +103,14 @@ class LabelDelays:
         self.delay_ms += delay_ms
 
     def labels_came(self, delays_ms: Sequence[int]) -> None:
-        """Count such predictions, one a delay."""
+        """Count one such prediction for each delay."""
         buckets = self.delays
         for delay_ms in delays_ms:
             buckets[bisect_left(DELAY_BOUNDS_MS, delay_ms)] += 1
         self.delay_ms += sum(delays_ms)
 
     def gave_up(self) -> None:
-        """Count a prediction that will get none."""
+        """Count a prediction that will get no label."""
         self.unlabelled += 1
 
     def to_header(self) -> dict[str, Any]:

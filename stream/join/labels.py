@@ -21,12 +21,12 @@ class AcceptedLabels:
     Parameters
     ----------
     bound
-        How many different ones there may be.
+        How many different labels there may be.
 
     Attributes
     ----------
     learned : Dictionary
-        In the order they were learned first.
+        In the order in which they were first learned.
 
     Examples
     --------
@@ -99,6 +99,6 @@ class AcceptedLabels:
         self._promised = Counter()
 
     def load_promised(self, order: Iterable[Label], labels: Iterable[Label]) -> None:
-        """Become `labels` promised, the first of each in this order."""
+        """Promise `labels` places; `order` has each of them once, in the order they came."""
         counts = Counter(labels)
         self._promised = Counter({label: counts[label] for label in order})

@@ -1,7 +1,7 @@
-"""The plan of one call: what the label join makes of events, as steps for a learner.
+"""The plan of one call: the steps for a learner that the label join derives from events.
 
-A plan ends early where a correction is due: whether the old label can be taken back only the
-learner knows, and what the next event means depends on it.
+A plan ends early where a correction is due, because only the learner knows whether the old label
+can be taken back, and the next event depends on it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from stream.errors import Reason
 
 __all__ = ["Correction", "Plan", "Refused", "Step", "StepColumns"]
 
-# What is done (an `Op`); its row of this call, or where that is -1 the slot of a row that was kept
-# (of a row of this call that is kept too, its slot, else -1); label and weight where it learns.
-# A tuple of Python's own: one is made a record.
+# An `Op`; the row of this call, or -1; the slot of the row if it is kept, else -1; label and weight
+# if it learns. A built-in tuple, because one is made for each record.
 Step: TypeAlias = tuple[int, int, int, Label | None, float]
 
 
@@ -41,15 +40,15 @@ class Correction(NamedTuple):
     Parameters
     ----------
     id
-        Whose label it is.
+        The id of the observation.
     slot
-        Where its row lies once the steps before are done.
+        The slot of its row after the steps of the plan.
     old, old_w
-        The label that was learned, and with which weight.
+        The label that was learned, and its weight.
     new, new_w
-        The label that is to be learned instead, and the weight it came with.
+        The label to learn instead, and its weight.
     age
-        Records learned since the old one.
+        How many records were learned since the old label.
     """
 
     id: str
@@ -67,13 +66,13 @@ class Refused(NamedTuple):
     Parameters
     ----------
     event
-        That at which it was refused: of this call, and another one than it came with.
+        The event of this call at which it was refused; the label came with an earlier one.
     label
         The label.
     reason
-        Why.
+        Why it was refused.
     origin
-        What `Plan.origin` gave for the event it came with; empty where nothing gave it.
+        The record it came in, from `Plan.origin`; empty if there was none.
     """
 
     event: int
@@ -84,7 +83,7 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """Steps for one call, in order, and whose rows are kept afterwards.
+    """The steps of one call, in order, and the rows that are kept after it.
 
     Parameters
     ----------
@@ -93,20 +92,21 @@ class Plan:
     kept
         Slot to row of this call, for rows that are kept at its end.
     freed
-        Slots whose rows of earlier calls are kept no longer; some are in `kept` again.
+        Slots whose rows of earlier calls are no longer kept; `kept` may use some of them again.
     began, ended
-        Slots of the observations that wait for a label at its end and did not before it, and of
-        those that waited before it and do no longer.
+        Slots of the observations that wait at the end of the call but did not before it, and of
+        those that waited before it but no longer do.
     rejected
-        Event to the reason it was refused.
+        Event to the reason its label was refused.
     refused
-        Early labels of events before that were refused.
+        Early labels of earlier events that were refused.
     origin
-        The record of an event, as bytes to be given back where it is refused later.
+        Gives the record of an event as bytes. They are kept with an early label, for its dead
+        letter if it is refused.
     events
-        The event of each step, where somebody asks for it.
+        The event of each step; empty unless the caller fills it.
     correction
-        What is to be done after the steps; no event may be added before it is.
+        To be done after the steps and before the next event is planned.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -121,7 +121,7 @@ class Plan:
     correction: Correction | None = None
 
     def columns(self) -> StepColumns:
-        """Op, row, slot, label and weight of its steps."""
+        """Op, row, slot, label and weight of the steps."""
         steps, n = self.steps, len(self.steps)
         return StepColumns(
             np.fromiter(map(itemgetter(0), steps), np.int8, n),
@@ -132,14 +132,14 @@ class Plan:
         )
 
     def no_longer_waits(self, slot: int) -> None:
-        """The observation in this slot waits for a label no longer."""
+        """The observation in this slot no longer waits for a label."""
         if slot in self.began:
             self.began.remove(slot)
         else:
             self.ended.append(slot)
 
     def renumber(self) -> list[int]:
-        """The rows its steps name, in order; from now on it names them by their place there."""
+        """The rows that the steps use, in order; the steps then use their positions in it."""
         used = sorted({row for _, row, *_ in self.steps if row >= 0})
         place = {row: i for i, row in enumerate(used)}
         self.steps = [(op, place.get(row, -1), s, y, w) for op, row, s, y, w in self.steps]

@@ -1,8 +1,9 @@
 """The join state: all that the delayed-label join holds, its size in bytes, and its saved form.
 
-Waiting rows, early labels and settled ids each lie in a dict of their own, ordered by when they
-came: times never fall along it. An id is in one of them at most. What happens to an id, and why, is
-in `transitions.py`; here a change of state is a pair of calls that keep the byte counts true.
+Waiting rows, early labels and settled ids each have a dict of their own, ordered by time of
+arrival. An id is in at most one of them. What happens to an id, and why, is in `transitions.py`; a
+transition removes the id from one dict and adds it to another, and the methods here keep the byte
+counts true.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ __all__ = ["EarlyLabel", "Fifo", "JoinState", "SettledId", "WaitingRow"]
 
 V = TypeVar("V")
 
-# Tuples of Python's own, for two are made a record and a hundred thousand are kept: a class of
-# them takes five times as long to make, and the garbage collector looks at each again and again.
-# The second of each is the stream time at which it came.
+# Built-in tuples, because two are made for each record and a hundred thousand are kept: an object
+# of a class takes five times as long to make, and the garbage collector visits it again and again.
+# The second item of each is the stream time at which it came.
 WaitingRow: TypeAlias = tuple[int, int]  # its slot in the row pool
-# A label whose observation has not come: with its weight, and its record where it may be refused.
+# A label whose observation has not come: label, time, weight, and its record if it may be refused.
 EarlyLabel: TypeAlias = tuple[Label, int, float, bytes]
-# An id of which nothing more is awaited: its label (None: it was given up before one came), the
-# slot of its row (-1: not kept), its weight, and how many records were learned up to and with it.
+# An id that waits for nothing: its label (None: it was given up before one came), time, the slot of
+# its row (-1: not kept), weight, and how many records were learned up to and including it.
 SettledId: TypeAlias = tuple[Label | None, int, int, float, int]
 Kept: TypeAlias = WaitingRow | EarlyLabel | SettledId
 # Columns of settled ids that are saved if their rows are kept.
