@@ -56,8 +56,6 @@ IDIOM = {
 NOT_YET = {
     "ARCHITECTURE.md",
     "README.md",
-    "config.md",
-    "metrics.md",
     "performance.md",
     "reliability.md",
 }

@@ -15,21 +15,23 @@ __all__ = ["Decision"]
 
 
 class Decision(Section):
-    """What to do about a prediction, by what each mistake costs. Off while it is empty."""
+    """The action to take on a prediction, from the cost of each mistake. Off while empty."""
 
     losses: dict[str, dict[str, float]] | None = Field(
         default=None,
-        description="Action to a table from label to what the action costs where that label is the "
-        "truth: `losses.lend = {pays = 0, defaults = 10}`. Every action says so for every label "
-        "that any of them names, but for the label it is itself called by, which costs 0. No "
-        "choice hangs on a label that none names; the service warns of it. None: with `reject`, "
-        "the labels are the actions and every mistake costs 1, for only you know what they cost.",
+        description="A table for each action: the cost of the action for each true label, "
+        "`losses.lend = {pays = 0, defaults = 10}`. Every action needs a cost for every label "
+        "that any action names, except the label with the action's own name, which costs 0. A "
+        "label that no action names does not affect the decision; the service warns of it. "
+        "Default none: with `reject`, the labels are the actions and every mistake costs 1, "
+        "because only you know the real costs.",
     )
     reject: float | None = Field(
         default=None,
-        description="What it costs to abstain; done where that is less than every action's risk. "
-        "Less than any loss is refused: nothing would ever be decided. Off by default: somebody "
-        "must take the cases that are left.",
+        description="Cost of rejecting. The service rejects if that is less than the risk "
+        "of every action. A value below the smallest loss is refused, because then every "
+        "record would be rejected. Default none, because somebody has to handle the rejected "
+        "cases.",
     )
 
     @model_validator(mode="after")

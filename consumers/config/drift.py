@@ -49,38 +49,39 @@ class Detector(Section):
 
 
 class Drift(Section):
-    """What tells that the world has changed, and what is done then. Off while it is empty."""
+    """What is watched for drift, and what an alarm does. Off while it is empty."""
 
     detectors: Annotated[tuple[Detector, ...], Field(strict=False)] = Field(
         default=(),
-        description='Tables `{on = "error", type = "ADWIN"}`, at most 20. `on`: `"error"` (0 or 1 '
-        'a labelled prediction), `"log_loss"`, `"score"` (the largest probability of each '
-        'prediction, labelled or not) or `"feature:NAME"` (a numeric one). `type`: '
-        f"{', '.join(f'`{name}`' for name in DETECTORS)}; its parameters stand beside it, by "
-        "river's names. `action`: one of its own. Empty: which change matters only you know; "
-        "docs/drift.md tells how to choose.",
+        description='Detectors, at most 20: tables `{on = "error", type = "ADWIN"}`. `on`: '
+        '`"error"` (0 or 1 for each labelled prediction), `"log_loss"`, `"score"` (the largest '
+        'probability of each prediction, labelled or not) or `"feature:NAME"` (a numeric feature). '
+        f"`type`: {', '.join(f'`{name}`' for name in DETECTORS)}; parameters are written beside "
+        "it, by river's names. `action`: overrides the section's. Default empty, because only you "
+        "know which change matters; docs/drift.md helps to choose.",
     )
     action: _ACTIONS = Field(
         default="alert",
-        description="What an alarm does: `alert` (log, metrics, page), `forget` (the model begins "
-        "anew with the last `keep` records it learned), `reset` (it begins anew with none), "
-        "`challenger` (of the model and its challengers the one that did best of late speaks). "
-        "`alert`: to drop what was learned is a decision.",
+        description="What an alarm does. `alert`: log, metrics, page. `forget`: the model "
+        "restarts with the last `keep` records it learned. `reset`: the model restarts empty. "
+        "`challenger`: of the model and its challengers, the one with the lowest recent Brier "
+        "score becomes champion. Default `alert`, because dropping what was learned is a "
+        "decision for you.",
     )
     keep: int = Field(
         default=1000,
         ge=1,
         le=LONGEST_KEPT,
-        description="How many records `forget` leaves. 1,000: about what a simple model needs to "
-        "be good again; they are kept in memory.",
+        description="Number of records that `forget` keeps; they are kept in memory. "
+        "Default 1,000: about what a simple model needs to be good again.",
     )
     warm_up: int = Field(
         default=500,
         ge=0,
         lt=2**31,
-        description="Values of `error`, `log_loss` and `score` that are passed over at the "
-        "beginning and after `forget` and `reset`. 500: a model that has just begun changes by "
-        "itself.",
+        description="Number of values of `error`, `log_loss` and `score` that are ignored "
+        "at the start and after `forget` and `reset`. Default 500, because a new model "
+        "changes by itself.",
     )
 
     @model_validator(mode="after")

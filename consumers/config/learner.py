@@ -48,45 +48,47 @@ def _model_type(name: str) -> str:
 
 
 class Trained(Section):
-    """What learns: a learner and its parameters."""
+    """A learner and its parameters."""
 
     type: Annotated[str, AfterValidator(_model_type)] = Field(
         default="auto",
         description="The class name of a learner of docs/learners.md, `auto`, or "
-        "`river:MODULE.CLASS` (any classifier of river). `auto` is `MixedNB`: it takes numbers, "
-        "categories, truth values and texts as they are declared, so it fits whatever comes.",
+        "`river:MODULE.CLASS` (any classifier of river). Default `auto`, which is `MixedNB`: "
+        "it takes numbers, categories, truth values and texts as they are declared, so it "
+        "fits every input.",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
-        description="The learner's own parameters, by their names in its documentation. They may "
-        'also stand beside `type`: `type = "KNNClassifier"`, `window = 5000`. Empty: the '
-        "learner's defaults.",
+        description="Parameters of the learner, by the names in its documentation. They can "
+        'also be written beside `type`: `type = "KNNClassifier"`, `window = 5000`. Default '
+        "empty: the learner's defaults.",
     )
     bins: Bins | None = Field(
         default=None,
-        description="Numbers become bins, for a learner of categories: `{}` or `{strategy = "
-        '"mdl"}` for cuts where the classes differ, `{strategy = "quantile", n_bins = 8}` for 8 '
-        'bins of equal weight, `"uniform"` of equal width, `{edges = {age = [18, 30, 65]}}` for '
-        "fixed ones of the named fields; 2 to 64 bins, 64 at most by default with `mdl`, else 8. "
-        "None: each learner takes numbers as it does.",
+        description="Puts numbers into bins for a learner of categories. `{}` or `{strategy "
+        '= "mdl"}`: cut points that separate the classes. `{strategy = "quantile", n_bins = '
+        '8}`: 8 bins of equal frequency. `"uniform"`: equal width. `{edges = {age = [18, 30, '
+        "65]}}`: fixed edges for the named fields. 2 to 64 bins; by default at most 64 with "
+        "`mdl`, else 8. Default none: each learner takes numbers in its own way.",
     )
     pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(),
-        description='River transformers before the classifier, such as `"preprocessing.'
-        'StandardScaler"`; for `river:` only. Empty: naive Bayes and trees need none.',
+        description="River transformers before the classifier, such as "
+        '`"preprocessing.StandardScaler"`; for `river:` only. Default empty, because naive '
+        "Bayes and trees need no transformer.",
     )
     trust_pickle: bool = Field(
         default=False,
-        description="Whether a river model's state is kept in snapshots as a pickle; for `river:` "
-        "only. Off: loading a pickle runs what it contains; the state is then rebuilt from the "
-        "journal at start.",
+        description="Whether snapshots keep the state of a river model as a pickle; for "
+        "`river:` only. Default off, because loading a pickle runs the code in it. The state "
+        "is then rebuilt from the journal at each start.",
     )
     seed: int = Field(
         default=42,
         ge=0,
         lt=2**32,
-        description="Seed of a learner that draws random numbers; for `river:` only. Fixed, so "
-        "that a replay gives the same bits; 42 is as good as any.",
+        description="Seed of a learner that draws random numbers; for `river:` only. It is "
+        "fixed, so that a replay gives the same bits. Default 42.",
     )
 
     @model_validator(mode="before")
@@ -140,51 +142,53 @@ class Trained(Section):
 
 
 class Model(Trained):
-    """What learns. Part of the identity, but for `trust_pickle`."""
+    """The learner. Part of the identity, except `trust_pickle`."""
 
     max_classes: int = Field(
         default=256,
         ge=2,
         le=1024,
-        description="Distinct labels that are learned; one more is a dead letter. 256: more is "
-        "nearly always an id sent as a label.",
+        description="Number of distinct labels that are learned; a record with one more is "
+        "a dead letter. Default 256: more is nearly always an id sent as a label.",
     )
     max_state_bytes: Size = Field(
         default=2**30,
-        description="Memory the model may take, in bytes or as `512MiB`. The tables of as many "
-        "classes as fit are reserved; beyond the rest new categories and tokens are not learned, "
-        "and counted in `headwater_overflow_total`. A journal begun before this was so goes on "
-        "without it; models of river cannot be bounded. 1 GiB: fits a small server beside the "
-        "rest.",
+        description="Memory that the model can take, in bytes or as `512MiB`. The tables of "
+        "as many classes as fit are reserved. Above the remaining bytes new categories and "
+        "tokens are not learned, and `headwater_overflow_total` counts them. River models "
+        "have no such limit, and a journal that began before this key existed continues "
+        "without it. Default 1 GiB, which leaves room for the rest on a small server.",
     )
 
 
 class Challenger(Trained):
-    """A model in the shadow of `[model]`, up to 8 of them: each learns and is scored on the very
-    same records and labels, and says nothing unless it is promoted. Not part of the identity: a new
-    one starts empty at the next start, one that is changed starts anew, one that is removed is
-    forgotten. See [challengers.md](challengers.md)."""
+    """A model beside `[model]`, up to 8 of them. It learns and is scored on the same records and
+    labels, but publishes no predictions unless it is promoted. Not part of the identity: at the
+    next start, a new challenger starts empty, a changed one starts empty too, and a removed one is
+    deleted. See [challengers.md](challengers.md)."""
 
     name: str = Field(
         pattern=SERVICE_NAME,
-        description="What it is called in predictions, metrics and `headwater promote`; up to 100 "
-        "letters, digits, `.`, `_` and `-`. No default: two of one type differ in it.",
+        description="Name in predictions, metrics and `headwater promote`: up to 100 "
+        "letters, digits, `.`, `_` and `-`. No default, because it distinguishes challengers "
+        "of one type.",
     )
     max_state_bytes: Size | None = Field(
         default=None,
-        description="Memory it may take, in bytes or as `512MiB`, as for `[model]`. None: 1 GiB, "
-        "or more where as many classes as `[model]` takes need it, for it must follow the model.",
+        description="Memory that it can take, in bytes or as `512MiB`, as for `[model]`. "
+        "Default 1 GiB, or more if the classes of `[model]` need more, because it must be "
+        "able to learn every class that `[model]` learns.",
     )
 
 
 class Promotion(Section):
-    """When a challenger becomes champion without being told to."""
+    """When a challenger becomes champion automatically."""
 
     rule: Literal["off", "e_value"] = Field(
         default="off",
-        description="`e_value`: a challenger is promoted at the record at which the evidence that "
-        "it is right more often reaches `threshold`. Off: who speaks is a decision of people, by "
-        "`headwater promote`, until they say otherwise.",
+        description="`e_value`: a challenger is promoted at the record at which the "
+        "evidence that it is right more often reaches `threshold`. Default `off`: people "
+        "choose the champion, by `headwater promote`.",
     )
     threshold: float = Field(
         default=20.0,
@@ -192,6 +196,7 @@ class Promotion(Section):
         gt=1,
         le=1e9,
         allow_inf_nan=False,
-        description="The e-value that is needed, times the number of challengers. 20: one that is "
-        "no better is promoted once in twenty services at most, however long they run.",
+        description="The e-value that is needed, times the number of challengers. Default "
+        "20: a challenger that is no better is promoted in at most one of twenty services, "
+        "however long they run.",
     )

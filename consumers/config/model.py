@@ -40,16 +40,17 @@ class Config(Section):
 
     name: str = Field(
         pattern=SERVICE_NAME,
-        description="Name of the service: consumer group, model name and prefix of its topics; up "
-        "to 100 letters, digits, `.`, `_` and `-`. No default: two services of one name would "
-        "fence each other.",
+        description="Name of the service: its consumer group, its model name and the prefix "
+        "of its topics. Up to 100 letters, digits, `.`, `_` and `-`. No default, because two "
+        "services with one name would fence each other.",
     )
     input: Input
     features: dict[FieldName, Kind] | None = Field(
         default=None,
         description='Fields to learn from, `NAME = "numeric" | "binary" | "categorical" | '
-        '"text"`; nested ones by dotted path; others are ignored. Left out: inferred from the '
-        "first 500 observations at the first start (never text, which must be declared).",
+        '"text"`; a nested field by its dotted path. All other fields are ignored. Without '
+        "this section the fields are inferred from the first 500 observations at the first "
+        "start; text is never inferred and must be declared.",
     )
     labels: Labels = Labels()
     model: Model = Model()
@@ -67,11 +68,11 @@ class Config(Section):
     kafka: dict[str, Any] = Field(
         default_factory=dict,
         description="Options of the Kafka client, by kafka-python's names "
-        '(`security_protocol = "SASL_SSL"`). A value `"${env:NAME}"` or `"${file:PATH}"` is read '
-        "when the file is loaded and never printed; a password is only taken so. What sends a "
-        "login without TLS (`SASL_PLAINTEXT`) or believes any host (`ssl_check_hostname = false`) "
-        "needs `insecure = true` beside it. Empty: a broker without encryption or "
-        "password.",
+        '(`security_protocol = "SASL_SSL"`). A value `"${env:NAME}"` or `"${file:PATH}"` is '
+        "read when the file is loaded and never printed; passwords are accepted in this form "
+        "only. A login without TLS (`SASL_PLAINTEXT`) and an unchecked host name "
+        "(`ssl_check_hostname = false`) also need `insecure = true`. Default empty: a broker "
+        "without encryption and password.",
     )
 
     @field_validator("features", mode="before")

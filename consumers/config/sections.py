@@ -121,48 +121,51 @@ class Section(BaseModel):
 
 
 class Input(Section):
-    """Where records come from. Part of the identity, but for `transport` and `max_wait_ms`."""
+    """Where records come from. Part of the identity, except `transport` and `max_wait_ms`."""
 
     transport: Annotated[str, AfterValidator(_transport)] = Field(
-        description="The log that holds every topic: `sqlite:FILE.db` (embedded, relative to this "
-        "file), `kafka://HOST:PORT[,HOST:PORT]`, or `memory:NAME` (this process only, for tests). "
-        "No default: where data lives is never guessed."
+        description="The log that holds every topic: `sqlite:FILE.db` (embedded, relative "
+        "to this file), `kafka://HOST:PORT[,HOST:PORT]`, or `memory:NAME` (this process only, "
+        "for tests). No default, because the location of data is never guessed."
     )
     observations: Topic = Field(
-        description="Topic of the observations. No default: only you know your feed."
+        description="Topic of the observations. No default, because only you know your topic."
     )
     labels: Topic | None = Field(
         default=None,
-        description="Topic of the labels that arrive later, as `{id, label}`. Off by default: some "
-        "feeds carry the label inside the observation (`label`), some have none.",
+        description="Topic of the labels that arrive later, as `{id, label}`. Default none, "
+        "because some inputs have the label inside the observation (`label`) and some have no "
+        "labels.",
     )
     format: Literal["json"] = Field(
         default="json",
-        description="Format of the records. JSON, the only one so far, needs no registry.",
+        description="Format of the records. Only JSON is supported; it needs no schema registry.",
     )
     id: FieldName = Field(
         default="id",
-        description="Field with the observation's id, dotted when nested; joins labels. `id` "
-        "because most feeds call it so; where it is absent the record's key is taken.",
+        description="Field with the observation's id, by its dotted path if nested. Labels "
+        "are joined by it. Where the field is absent, the record's key is the id. Default "
+        "`id`, the most common name.",
     )
     label: FieldName | None = Field(
         default=None,
-        description="Field of the observation that holds its label, dotted when nested; it is "
-        "learned right after the prediction. Off by default: a label that is known at once "
-        "needs no prediction, so this is said on purpose.",
+        description="Field of the observation that holds its label, by its dotted path if "
+        "nested. The label is learned right after the prediction. Default none, because a "
+        "label that is known at once needs no prediction, so you have to ask for it.",
     )
     start: Annotated[str, BeforeValidator(_start)] = Field(
         default="earliest",
-        description="Where the first run begins: `earliest`, `latest` or a time "
-        "(`2024-03-01T12:00:00Z`); later runs go on from the journal. `earliest`, because a model "
-        "is better for every record it has seen.",
+        description="Where the first run starts: `earliest`, `latest` or a time "
+        "(`2024-03-01T12:00:00Z`). Later runs continue from the journal. Default `earliest`, "
+        "because a model gets better with every record.",
     )
     max_wait_ms: int = Field(
         default=500,
         ge=0,
         le=60_000,
-        description="Milliseconds without any new record for which the merge waits for a partition "
-        "that is known to lag. 500: far above a fetch, below what a reader of predictions notices.",
+        description="How long the merge waits for a partition that is known to lag, in "
+        "milliseconds without a new record from any partition. Default 500: much longer than "
+        "a fetch, and shorter than a consumer of predictions notices.",
     )
 
     @property
@@ -180,34 +183,38 @@ class Labels(Section):
         default=100_000,
         ge=1,
         le=100_000_000,
-        description="Observations that may wait for a label at the same time; beyond it the oldest "
-        "is let go and counted. 100,000: about 75 MB where there are 30 numeric fields and ids "
-        "of 20 characters, most of it for the ids, of which as many are remembered.",
+        description="Observations that can wait for a label at the same time. Beyond it the "
+        "oldest is evicted and counted. Default 100,000: about 75 MB with 30 numeric fields "
+        "and ids of 20 characters, most of it for the ids, because as many settled ids are "
+        "remembered.",
     )
     max_pending_bytes: int = Field(
         default=256 * 2**20,
         ge=2**20,
         le=2**40,
-        description="Bytes of all ids, labels, categories and texts that are held while "
-        "observations and early labels wait, and afterwards to recognise repeated ids; beyond it "
-        "the oldest are dropped and counted. Early labels take at most a quarter, with their "
-        "records. 256 MiB: 2.6 kB for each of 100,000, so that large records do not take more "
-        "memory than as many small ones may. A text counts a byte a character, four where it is "
-        "not all ASCII. Each `[[challenger]]` holds the texts of the same observations once more. "
-        "A journal begun before ids and labels were counted goes on without counting them.",
+        description="Bytes of all ids, labels, categories and texts that are kept while "
+        "observations and early labels wait, and afterwards to recognise repeated ids. Beyond "
+        "it the oldest are evicted and counted. Early labels and their records take at most a "
+        "quarter. A text counts one byte per character, or four if it is not all ASCII. Each "
+        "`[[challenger]]` keeps another copy of the texts, which is not counted. Default 256 "
+        "MiB, or 2.6 kB for each of 100,000 observations, so that large records cannot take more "
+        "memory than small ones. A journal that began before ids and labels were counted "
+        "continues without counting them.",
     )
     horizon: Duration = Field(
         default="7d",
-        description="How long an observation waits for its label, in stream time (`ms`, `s`, `m`, "
-        "`h`, `d`); a later label is counted as late. A week: covers labels that people give "
-        "by hand, weekends included, while `max_pending` bounds the memory.",
+        description="How long an observation waits for its label, in stream time (`ms`, "
+        "`s`, `m`, `h`, `d`). A later label counts as late. Default one week, which covers "
+        "labels that people give by hand, including weekends; `max_pending` bounds the "
+        "memory.",
     )
     corrections: bool = Field(
         default=False,
-        description="Whether a second, different label of an id replaces the first: the old one is "
-        "unlearned, the new one learned, while the id is among the newest `max_pending` settled "
-        "ones and within `horizon`; the score stays that of the first. Off: the first label "
-        "wins, which needs no second store of features and works with every model.",
+        description="Whether a second, different label of an id replaces the first: the old "
+        "label is unlearned and the new one is learned. It does so while the id is among the "
+        "newest `max_pending` settled ids and within `horizon`. The score stays that of the "
+        "first label. Default off: the first label counts, which needs no second store of "
+        "features and works with every model.",
     )
 
     @property
@@ -221,30 +228,32 @@ class Output(Section):
 
     predictions: Topic | None = Field(
         default=None,
-        description="Topic of the predictions. By default NAME-predictions, so that two services "
-        "never write to one topic by accident.",
+        description="Topic of the predictions. Default NAME-predictions, so that two "
+        "services never write to one topic by accident.",
     )
     dead_letters: Topic | None = Field(
         default=None,
-        description="Topic of the records that could not be used, with the reason. By default "
-        "NAME-dead-letters, for the same reason.",
+        description="Topic of the records that cannot be used, with the reason. Default "
+        "NAME-dead-letters, for the same reason as above.",
     )
     top: int = Field(
         default=10,
         ge=1,
         le=4096,
-        description="Most probable labels written with each prediction. 10: keeps a record small "
-        "where there are hundreds of classes.",
+        description="Number of most probable labels written with each prediction. Default "
+        "10, which keeps records small if there are hundreds of classes.",
     )
     explain: int = Field(
         default=0,
         ge=0,
         le=1000,
-        description="Largest shares of features or tokens in the log-odds written with each "
-        "prediction, for the most probable label against the runner-up; the prior takes one of the "
-        "places. `GaussianBayes`, `CategoricalBayes` and `MixedBayes` share by the chain rule: "
-        "each feature given those before it, in the order they were first learned. 0, none: each "
-        "prediction is then made by a call of its own, some 0.3 ms.",
+        description="Number of largest contributions of features or tokens to the log-odds "
+        "written with each prediction, for the most probable label against the runner-up. The "
+        "prior takes one of the places. In `GaussianBayes`, `CategoricalBayes` and "
+        "`MixedBayes` the contributions follow the chain rule: each feature given the "
+        "features before it, in the order in which they were first learned. Default 0, no "
+        "explanation, because with explanations each prediction is a separate call of about "
+        "0.3 ms.",
     )
     max_dead_letter_ratio: float = Field(
         default=DEAD_LETTER_RATIO,
@@ -252,67 +261,71 @@ class Output(Section):
         gt=0,
         le=1,
         allow_inf_nan=False,
-        description="Share of dead letters among the last 1,000 observations and labels above "
-        "which learning stops and the service is not ready, while it goes on predicting; below "
-        "half of it learning goes on. 0.5: when most records are broken, a sender has changed, "
-        "and what still passes is not to be trusted. 1: never.",
+        description="Share of dead letters among the last 1,000 observations and labels "
+        "above which learning stops and the service is not ready. Predictions continue. "
+        "Learning resumes below half of it. 1 turns this off. Default 0.5: if most records "
+        "are broken, a producer has changed, and the remaining records cannot be trusted.",
     )
 
 
 class Commit(Section):
-    """When work is made final, and how."""
+    """When and how outputs are committed."""
 
     guarantee: Literal["exactly_once", "at_least_once"] = Field(
         default="exactly_once",
-        description="`exactly_once`: predictions, dead letters, journal entry and offsets are one "
-        "transaction. `at_least_once`: the journal entry first, then the outputs outside of any "
-        "transaction, for readers that cannot read committed records only; after a crash the last "
-        "entry's outputs are said once more, byte for byte the same. The model is exact either "
-        "way. Exactly once, because a doubled prediction is somebody else's wrong sum.",
+        description="`exactly_once`: predictions, dead letters, journal record and offsets "
+        "are one transaction. `at_least_once`: the journal record is committed first, then "
+        "the outputs without a transaction, for consumers that cannot read committed records "
+        "only; after a crash the outputs of the last journal record are written again, byte "
+        "for byte. The model is exact under both. Default `exactly_once`, because a doubled "
+        "prediction makes the sums of its consumers wrong.",
     )
 
     max_records: int = Field(
         default=5_000,
         ge=1,
         le=100_000,
-        description="Records in one commit at most. 5,000: the fixed cost of a transaction is "
-        "spread thin, and a crash repeats little work.",
+        description="Maximum number of records in a commit. Default 5,000: the fixed cost "
+        "of a transaction is small per record, and a crash repeats little work.",
     )
     max_bytes: Size = Field(
         default=16 * 2**20,
         ge=2**10,
         le=2**34,
-        description="Bytes of the records in one commit at most, 128 a record beside its key and "
-        "value; a larger record is committed alone. It bounds memory: twice as much waits to be "
-        "merged, and one record more a partition; and where the predictions of `max_records` "
-        "would take more, for hundreds of classes or explanations, a commit has fewer records. "
-        "It changes no prediction. 16 MiB: 5,000 records of 3 kB, and with all that is made of "
-        "them far below the 1 GiB of a small container. At a start entries that are larger, of an "
-        "earlier version or setting, are read in pieces of this size.",
+        description="Maximum size of the records in a commit. A record counts as its key, "
+        "its value and 128 bytes; a larger record is committed alone. It bounds memory: "
+        "records of at most twice this size, and one more per partition, wait to be merged. A "
+        "commit has fewer than `max_records` records if their predictions would be larger, "
+        "for example with hundreds of classes or explanations. It changes no prediction. "
+        "Default 16 MiB: 5,000 records of 3 kB, far below the 1 GiB of a small container. A "
+        "start reads larger journal records, of an earlier version or setting, in pieces of "
+        "this size.",
     )
     max_delay_ms: int = Field(
         default=100,
         ge=0,
         le=60_000,
-        description="Milliseconds a commit may wait to fill. 100: a prediction is visible soon, "
-        "with at most ten transactions a second on a slow feed.",
+        description="How long a commit can wait for more records, in milliseconds. Default "
+        "100: a prediction is visible soon, with at most ten transactions a second on a slow "
+        "input.",
     )
 
 
 class Journal(Section):
-    """The log of what was consumed; the truth after a crash."""
+    """The log of the consumed records; recovery starts from it."""
 
     topic: Topic | None = Field(
         default=None,
-        description="Topic of the journal. By default NAME-journal: a journal belongs to one "
-        "service. Keep it as long as the inputs. Under another name the service does not start: "
-        "it would predict every record again (`headwater run --new-journal` begins on purpose).",
+        description="Topic of the journal. Default NAME-journal, because a journal belongs "
+        "to one service. Keep it as long as the inputs. With another name the service does "
+        "not start, because it would predict every record again; `headwater run "
+        "--new-journal` starts a new journal on purpose.",
     )
     retention: Duration = Field(
         default="7d",
-        description="How far back the newest snapshot of each day is kept, beside the newest "
-        "`keep`, by the journaled clock (`h`, `d`). A week: a fault seen after a weekend still "
-        "has a state from before it, for some ten files.",
+        description="How far back the newest snapshot of each day is kept, in addition to "
+        "the newest `keep`, by the clock in the journal (`h`, `d`). Default one week: a fault "
+        "that is found after a weekend still has a state from before it, for about ten files.",
     )
 
     @property
@@ -327,58 +340,62 @@ class Snapshots(Section):
     directory: Path = Field(
         default=Path("headwater-state"),
         strict=False,
-        description="Directory of the snapshots, relative to this file; made when missing. Beside "
-        "the configuration, so that a restart finds it from any working directory.",
+        description="Directory of the snapshots, relative to this file; created if missing. "
+        "Default beside the configuration, so that a restart finds it from any working "
+        "directory.",
     )
     every_records: int = Field(
         default=100_000,
         ge=1,
-        description="Records after which a snapshot is due. 100,000: replaying them at a start "
-        "takes seconds.",
+        description="Number of records after which a snapshot is due. Default 100,000: "
+        "replaying them at a start takes seconds.",
     )
     every_seconds: float = Field(
         default=60,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds after which a snapshot is due when anything changed. 60: a slow feed "
-        "restarts at once too, and the disk is written once a minute at most for it.",
+        description="Time after which a snapshot is due if anything has changed, in "
+        "seconds. Default 60: a slow input also restarts at once, with at most one snapshot a "
+        "minute.",
     )
     keep: int = Field(
         default=3,
         ge=1,
         le=1000,
-        description="Newest snapshots that are kept; `[journal] retention` adds one a day. 3: a "
-        "damaged one leaves two older ones to start from.",
+        description="Number of newest snapshots to keep; `[journal] retention` adds one a "
+        "day. Default 3: if one is damaged, two older ones remain.",
     )
     copy_to: Annotated[str, AfterValidator(_remote)] | None = Field(
         default=None,
-        description="URL where each snapshot is copied too, as fsspec knows it "
-        "(`s3://BUCKET/PATH`, `gs://BUCKET/PATH`, `file:///MOUNT`): a host without snapshots of "
-        "its own starts from there. Needs `headwater[remote]`, and s3fs or gcsfs for those. Off by "
-        "default: it costs an upload a snapshot, and a lost copy costs only replay.",
+        description="fsspec URL to which each snapshot is also copied (`s3://BUCKET/PATH`, "
+        "`gs://BUCKET/PATH`, `file:///MOUNT`). A host without snapshots of its own starts "
+        "from there. Needs `headwater[remote]`, and s3fs or gcsfs for those. Default none, "
+        "because a copy costs one upload per snapshot, and a lost copy costs only replay.",
     )
 
     key: Annotated[InstanceOf[Secret], AfterValidator(_key)] | None = Field(
         default=None,
-        description="Secret with which snapshots are signed, as `${env:NAME}` or `${file:PATH}`; "
-        "16 characters or more. With it only snapshots signed with it are loaded, so that whoever "
-        "can write to `directory` or `copy_to` and does not know it cannot put a model in place "
-        "of yours; `headwater snapshots sign CONFIG` signs those that are there. Off by default: "
-        "the directory is the service's own. Set it with `copy_to`.",
+        description="Secret that signs snapshots, as `${env:NAME}` or `${file:PATH}`, at "
+        "least 16 characters. With a key only snapshots signed with it are loaded, so that a "
+        "person who can write to `directory` or `copy_to` but does not know the key cannot "
+        "replace the model. `headwater snapshots sign CONFIG` signs existing snapshots. "
+        "Default none, because only the service writes to the directory. Set it with "
+        "`copy_to`.",
     )
 
 
 class Scale(Section):
-    """How the work is divided. Part of the identity."""
+    """How the records are divided between models. Part of the identity."""
 
     shards: int = Field(
         default=1,
         ge=1,
         le=1024,
-        description="Independent models: shard s owns the partitions p of every input with p mod "
-        "`shards` = s, and partition s of the journal. It cannot change under a name. 1: one model "
-        "that sees every record learns fastest; more, where one process cannot keep up and the "
-        "key of the records says which belong together.",
+        description="Number of independent models. Shard s owns the partitions p of every "
+        "input with p mod `shards` = s, and partition s of the journal. It cannot change "
+        "under the same name. Default 1, because one model that sees every record learns "
+        "fastest. Use more if one process is too slow and the record keys say which records "
+        "belong together.",
     )
 
 
@@ -387,43 +404,45 @@ class Http(Section):
 
     enabled: bool = Field(
         default=True,
-        description="Whether the service listens at all. On: a service nobody can see is not "
-        "operated.",
+        description="Whether the HTTP server runs. Default on, because a service without "
+        "metrics cannot be operated.",
     )
     host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address to listen on. This machine only, because there is no password by "
-        "default; `0.0.0.0` in a container, with `web_config` or behind something that asks.",
+        description="Address to listen on. Default this machine only, because there is no "
+        "password by default. Use `0.0.0.0` in a container, with `web_config` or behind a "
+        "proxy that authenticates.",
     )
     port: int = Field(
         default=8321,
         ge=0,
         le=65535,
-        description="TCP port; 0 takes any free one and prints it. 8321: no well-known service "
-        "uses it.",
+        description="TCP port; 0 takes a free one and prints it. Default 8321, which no "
+        "well-known service uses.",
     )
     max_idle: Duration = Field(
         default="5m",
-        description="How long the loop may stand still before /healthz answers 503, for an "
-        "orchestrator to restart the process. 5m: Kafka's own timeouts end any call within a "
-        "minute, so that what hangs for longer hangs for ever; raise it where one commit of a slow "
+        description="How long the loop can stand still before /healthz answers 503, so that "
+        "an orchestrator restarts the process. Default 5m: Kafka's own timeouts end every "
+        "call within a minute, so a longer call never ends. Raise it if one commit of a slow "
         "model takes longer.",
     )
     allowed_hosts: list[Annotated[str, AfterValidator(_host)]] = Field(
         default_factory=list,
         max_length=100,
-        description="Names by which the service may be asked, without a port, such as the one "
-        "Prometheus or a proxy uses. Addresses, `host` and names of loopback always may. None by "
-        "default: a request by any other name may come from a foreign page by DNS rebinding, and "
-        "is answered with 421. With a password or TLS any name may be used.",
+        description="Host names that requests can use, without a port, for example the one "
+        "that Prometheus or a proxy uses. IP addresses, `host` and loopback names are always "
+        "allowed. A request with another name is answered with 421, because it can come from "
+        "a foreign page by DNS rebinding. With a password or TLS every name is allowed. "
+        "Default none.",
     )
     web_config: Path | None = Field(
         default=None,
         strict=False,
-        description="Prometheus' web-config file, relative to this file: `tls_server_config` and "
-        "`basic_auth_users`, for every page. Read at the start; needs `headwater[web]`. Off by "
-        "default: on this machine's own address it protects nothing.",
+        description="Prometheus' web-config file, relative to this file: "
+        "`tls_server_config` and `basic_auth_users`, for every page. Read at the start; needs "
+        "`headwater[web]`. Default none, because on loopback it protects nothing.",
     )
 
     @property

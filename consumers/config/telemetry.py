@@ -12,35 +12,38 @@ __all__ = ["Telemetry"]
 
 
 class Telemetry(Section):
-    """What is measured and said."""
+    """Scores, metrics and the log."""
 
     window: int = Field(
         default=1000,
         ge=1,
         le=10_000,
-        description="Scored predictions of the window `last_1000`, which is called by it. 1000: an "
-        "accuracy within 3 points, and a change is seen soon. Each costs 72 bytes and more in "
-        "memory and snapshots. A query that names "
-        "`last_1000` is to be changed with it; those of docker/ ask for `last_.+`.",
+        description="Number of scored predictions in the window `last_1000`; the name of "
+        "the window follows it. Default 1000: the accuracy is known to within 3 points, and a "
+        "change shows soon. Each prediction takes at least 72 bytes of memory and snapshot. "
+        "If you change it, change queries that name `last_1000`; those of docker/ use "
+        "`last_.+`.",
     )
     max_classes: int = Field(
         default=20,
         ge=1,
         le=256,
-        description="Labels with series of their own; the others share `__other__`. 20: a "
-        "confusion matrix of 400 series, which Prometheus holds with ease.",
+        description="Number of labels with their own series; all others share `__other__`. "
+        "Default 20: a confusion matrix of 400 series, which Prometheus holds easily.",
     )
     challenger_confusion: bool = Field(
         default=False,
-        description="Whether challengers have series of their confusion matrix too. Off: their "
-        "scores are enough to choose by, and each matrix may have 400 series.",
+        description="Whether challengers have series of their confusion matrix too. Default "
+        "off, because their scores are enough to choose by, and each matrix can have 400 "
+        "series.",
     )
     log: Literal["text", "json"] = Field(
         default="text",
-        description="Form of the log on stderr. Text, for people; `json` for collectors.",
+        description="Format of the log on stderr: `text` for people, `json` for log "
+        "collectors. Default `text`.",
     )
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="The least severe message that is logged. `info`: starts, stops and troubles, "
-        "nothing a record.",
+        description="The lowest level that is logged. Default `info`: starts, stops and "
+        "problems, but no line per record.",
     )

@@ -135,7 +135,7 @@ METRICS = (
         "headwater_labels_total",
         "counter",
         ("shard", "outcome"),
-        "What became of labels and of the observations that waited for one, by outcome.",
+        "Outcomes of labels, and of observations that waited for a label.",
         by_key(lambda view: view.labels, OUTCOMES),
     ),
     MetricSpec(
@@ -163,7 +163,7 @@ METRICS = (
         "headwater_overflow_total",
         "counter",
         ("shard", "bound"),
-        "What was refused or dropped because a bound was reached, by bound.",
+        "Values that were refused or dropped because a bound was reached, by bound.",
         by_key(lambda view: view.overflows),
     ),
     MetricSpec(
@@ -177,22 +177,22 @@ METRICS = (
         "headwater_pending_oldest_seconds",
         "gauge",
         ("shard",),
-        "How long the oldest of them has waited, in stream time; absent while none waits.",
+        "Age of the oldest observation that waits for a label, in stream time; absent without one.",
         _of_labels(lambda labels: _seconds(labels.waited_ms)),
     ),
     MetricSpec(
         "headwater_label_coverage_ratio",
         "gauge",
         ("shard",),
-        "Labelled share of the predictions that wait for a label no longer.",
+        "Share of labelled predictions among those that no longer wait for a label.",
         _of_labels(lambda labels: labels.coverage),
     ),
     MetricSpec(
         "headwater_label_delay_seconds",
         "histogram",
         ("shard",),
-        "Stream time from an observation to its label; 0 where the label was there first. "
-        "Counts each prediction whose label came in time.",
+        "Stream time from an observation to its label; 0 if the label arrived first. Counts "
+        "predictions whose label arrived in time.",
         _of_labels(_delays),
     ),
     MetricSpec(
@@ -200,22 +200,22 @@ METRICS = (
         "gauge",
         ("shard", "model"),
         "ESTIMATE, not a measurement: mean probability of the predicted class over predictions "
-        "that wait for a label, the accuracy they have if the model is calibrated.",
+        "that wait for a label. It is their accuracy if the model is calibrated.",
         _estimate,
     ),
     MetricSpec(
         "headwater_pending_accuracy_estimate_error_ratio",
         "gauge",
         ("shard", "model", "window"),
-        "What the same estimate said of predictions that waited and were labelled since, less "
-        "their true accuracy; 0 where it can be trusted.",
+        "The estimate for predictions that have been labelled since, minus their true accuracy; "
+        "near 0 if the estimate can be trusted.",
         _estimate_errors,
     ),
     MetricSpec(
         "headwater_breaker_open",
         "gauge",
         ("shard",),
-        "1 while nothing is learned because too many of the last 1,000 records were dead letters.",
+        "1 while learning is stopped because too many of the last 1,000 records were dead letters.",
         of_shard(lambda view: int(view.held_back)),
     ),
     MetricSpec(
@@ -229,7 +229,7 @@ METRICS = (
         "headwater_early_labels",
         "gauge",
         ("shard",),
-        "Labels that came before their observation and wait for it.",
+        "Labels that arrived before their observation and wait for it.",
         of_shard(lambda view: view.early),
     ),
     MetricSpec(
@@ -250,34 +250,34 @@ METRICS = (
         "headwater_input_lag_records",
         "gauge",
         ("shard", "topic", "partition"),
-        "Records between the committed offset and the newest known end of an input: on Kafka its "
-        "last stable offset.",
+        "Records between the committed offset and the newest known end of an input, which is the "
+        "last stable offset on Kafka.",
     ),
     MetricSpec(
         "headwater_input_uncommitted_records",
         "gauge",
         ("shard", "topic", "partition"),
-        "Records of an input that are not read yet because a transaction of its producers is still "
-        "open: from the last stable offset to the high watermark. The lag against the high "
-        "watermark is this plus `headwater_input_lag_records`.",
+        "Records of an input that cannot be read yet because a producer's transaction is open: "
+        "from the last stable offset to the high watermark. Add `headwater_input_lag_records` for "
+        "the lag behind the high watermark.",
     ),
     MetricSpec(
         "headwater_input_uncommitted_seconds",
         "gauge",
         ("shard", "topic", "partition"),
-        "How long the oldest of these transactions has been seen to keep an input back; 0: none.",
+        "How long the oldest of these open transactions has been observed; 0 without one.",
     ),
     MetricSpec(
         "headwater_unread_partitions",
         "gauge",
         ("shard",),
-        "Input partitions that were added and are not read, because the shards do not allow it.",
+        "Added input partitions that are not read because `[scale] shards` does not allow it.",
     ),
     MetricSpec(
         "headwater_unscored_total",
         "counter",
         ("shard", "model"),
-        "Labelled predictions that named no class, for none was known yet; in no score.",
+        "Labelled predictions without a class, because no class was known; they are in no score.",
         _unscored,
     ),
     MetricSpec(
@@ -292,28 +292,28 @@ METRICS = (
         "headwater_decision_risk",
         "gauge",
         ("shard", "model", "window"),
-        "Overall risk: mean loss of the decisions whose true class came, each as it was made.",
+        "Mean loss of the decisions whose true class is known, each as it was made.",
         _of_decisions(lambda scores: scores.risk),
     ),
     MetricSpec(
         "headwater_decision_coverage_ratio",
         "gauge",
         ("shard", "model", "window"),
-        "Share of them on which something was decided, because abstaining did not cost less.",
+        "Share of these decisions that are not rejections.",
         _of_decisions(lambda scores: scores.coverage),
     ),
     MetricSpec(
         "headwater_decision_scored_total",
         "counter",
         ("shard", "model"),
-        "Decisions whose true class came: those that the overall risk is the mean of.",
+        "Decisions whose true class is known; the risk is their mean loss.",
         _counted(lambda risk: risk.scored),
     ),
     MetricSpec(
         "headwater_decision_rejected_total",
         "counter",
         ("shard", "model"),
-        "Observations on which nothing was decided because abstaining cost less.",
+        "Observations that were rejected because every action would have cost more.",
         _counted(lambda risk: risk.rejected),
     ),
     *CHALLENGER_METRICS,
@@ -328,66 +328,66 @@ METRICS = (
         "headwater_poll_age_seconds",
         "gauge",
         ("shard",),
-        "Time since the loop last asked its inputs for records; it asks several times a second.",
+        "Time since the loop last polled its inputs; it polls several times a second.",
     ),
     MetricSpec(
         "headwater_commit_age_seconds",
         "gauge",
         ("shard",),
-        "Time since the last commit; absent before the first since the process started.",
+        "Time since the last commit; absent before the first commit of the process.",
     ),
     MetricSpec(
         "headwater_label_age_seconds",
         "gauge",
         ("shard",),
-        "Time since the last commit with a label in it, whatever became of it; absent before the "
-        "first since the process started.",
+        "Time since the last commit with a label in it, whatever its outcome; absent before the "
+        "first such commit of the process.",
     ),
     MetricSpec(
         "headwater_snapshot_age_seconds",
         "gauge",
         ("shard",),
-        "Time since the newest snapshot was written; absent while there is none.",
+        "Time since the newest snapshot was written; absent without a snapshot.",
     ),
     MetricSpec(
         "headwater_future_timestamps_total",
         "counter",
         ("shard",),
-        "Predictions and dead letters that were written with the clock of their commit, because "
-        "the timestamp of their record lies after it.",
+        "Predictions and dead letters written with the clock of their commit, because the "
+        "timestamp of their record is later.",
     ),
     MetricSpec(
         "headwater_snapshot_failures_total",
         "counter",
         ("shard", "place"),
-        "Snapshots that could not be written, or whose copy could not be put in its place.",
+        "Snapshots, or copies of them, that could not be written.",
     ),
     MetricSpec(
         "headwater_replay_remaining_records",
         "gauge",
         ("shard",),
-        "Journaled records still to be replayed before the service is live, 0 once it is.",
+        "Journaled records to replay before the service is live; 0 when it is live.",
     ),
     MetricSpec(
         "headwater_http_open_pages",
         "gauge",
         (),
-        "Live pages that are open now; more than 128 are not served.",
+        "Open live pages; at most 128 are served.",
     ),
     MetricSpec(
         "headwater_http_refused_total",
         "counter",
         ("reason",),
-        "Requests that were refused and connections that were closed for others, by reason.",
+        "Rejected requests, and connections closed in favour of others, by reason.",
     ),
     MetricSpec(
         "headwater_log_lines_left_out_total",
         "counter",
         (),
-        "Lines that were not logged because too many like them were.",
+        "Log lines left out because there were too many like them.",
     ),
     MetricSpec(
-        "headwater_build_info", "gauge", ("version",), "Always 1; the label says what runs."
+        "headwater_build_info", "gauge", ("version",), "Always 1; the label is the version."
     ),
 )
 
@@ -418,10 +418,9 @@ def page() -> str:
 _PAGE = """\
 # Metrics
 
-Served at `/metrics`, as Prometheus text or OpenMetrics, whichever the scraper asks for. It takes
-1 % of a processor at most, however often it is asked: what took 6 ms to make is given again for
-0.6 s.
-This page is generated from `consumers/telemetry/metrics.py`; a test holds them together.
+`/metrics` serves these metrics as Prometheus text or OpenMetrics, by the scraper's choice. It uses
+at most 1 % of a processor, because a response that took 6 ms to compute is reused for 0.6 s. This
+page is generated from `consumers/telemetry/metrics.py`.
 
 | name | type | labels | meaning |
 |---|---|---|---|
@@ -429,47 +428,48 @@ This page is generated from `consumers/telemetry/metrics.py`; a test holds them 
 
 - `outcome` is one of {outcomes}.
 - `reason` is one of {reasons}.
-- `window` is `all`, `last_1000` (the last 1,000 scored predictions; `[telemetry] window` says how
-  many) or `fading` (each prediction weighs 0.1 % less than the one after it). Scores that
+- `window` is `all`, `last_1000` (the last 1,000 scored predictions; `[telemetry] window` sets the
+  number) or `fading` (each prediction has 0.1 % less weight than the next one). Scores that
   need every single prediction, and some baselines, have `last_1000` only. `baseline` is `majority`,
-  `no_change` or `prior`; `average` is `macro`. What each score says, and what it
-  cannot: [quality.md](quality.md).
+  `no_change` or `prior`; `average` is `macro`. [quality.md](quality.md) explains each score and
+  its limits.
 - `place` is `local` or `copy` (`[snapshots] copy_to`).
-- `true` and `predicted` are classes. The first {max_classes} learned (`[telemetry] max_classes`)
-  keep their names, all others are `__other__`. A class that is itself called `__other__` appears
-  as `___other__`; a name is cut after 100 characters.
-- The series of drift are there where `[drift]` is configured, and begin anew when it changes. `on`
-  is `error`, `log_loss`, `score` or `feature:NAME` (cut after 100 characters), `action` is
-  `forget`, `reset` or `challenger`. A model that begins anew counts what it refuses from 0.
-- The series of decisions are there where `[decision]` is configured. When its losses change, risk
-  and scored decisions start anew.
+- `true` and `predicted` are classes. The first {max_classes} classes learned (`[telemetry]
+  max_classes`) keep their names; all others are `__other__`. A class named `__other__` appears as
+  `___other__`. Names are truncated to 100 characters.
+- Drift series exist only with `[drift]`, and restart at 0 when it changes. `on` is `error`,
+  `log_loss`, `score` or `feature:NAME` (truncated to 100 characters); `action` is `forget`, `reset`
+  or `challenger`. When a model restarts, its overflow counters restart at 0.
+- Decision series exist only with `[decision]`. When the losses change, risk and scored decisions
+  restart.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of
   `headwater_label_delay_seconds` at {delays}.
 - Every prediction is labelled (`headwater_label_delay_seconds_count`), pending, `expired`,
-  `evicted` or a `duplicate_observation`; the last three will get no label. Before the first of them
-  can have expired, coverage says little: what waits longest is not yet counted.
-- `headwater_pending_accuracy_estimate_ratio` is an estimate. Its error has the windows `all` and
-  `last_1000` (the last 1,000 predictions that waited and were labelled); take it away for a better
-  one. When features go with classes differently than before, neither notices.
-- `reason` of `headwater_http_refused_total` is `pages`, `questions` (the page's), `connections`
-  (closed for newer ones), `head` (too long), `host` (a foreign name), `password` (none, or a wrong
-  one) or `logins` (too many waited to be checked).
-- `model` is the name that predictions have: the service's for `[model]`, or that of a challenger.
+  `evicted` or a `duplicate_observation`. The last three will never get a label. The coverage means
+  little until the first predictions could expire, because the longest delays are not counted yet.
+- The error of `headwater_pending_accuracy_estimate_ratio` has the windows `all` and `last_1000`
+  (the last 1,000 predictions that waited and were labelled). Subtract it from the estimate for a
+  better one. Neither notices a change in how classes depend on features.
+- `reason` of `headwater_http_refused_total` is `pages`, `questions` (explanations for the page),
+  `connections` (closed for newer ones), `head` (too long), `host` (not allowed), `password`
+  (missing or wrong) or `logins` (too many waiting).
+- `model` is the name in predictions: the service's name for `[model]`, or a challenger's name.
   `bound` is `lower`, `mean` or `upper`; `right` is `challenger` or `champion`; `what` is `refused`
-  or `uncorrected`. Challengers have a confusion only with `[telemetry] challenger_confusion`.
-  Evidence begins anew with every champion. See [challengers.md](challengers.md).
+  or `uncorrected`. Challengers have a confusion matrix only with `[telemetry]
+  challenger_confusion`. The evidence restarts with every champion. See
+  [challengers.md](challengers.md).
 
-Totals and scores come from the committed state: they go on after a restart or a crash where they
-were, and they appear only once the service knows them. `headwater_commit_seconds`,
-`headwater_future_timestamps_total` and `headwater_snapshot_failures_total` count since the process
-started. A score of which nothing is known yet has no series; it is never NaN. The series of a shard
-that another process took over end here and go on there. Those of HTTP are the process's, of all its
-shards.
+Totals and scores come from the committed state. They continue after a restart or a crash, and they
+appear only when the service knows them. `headwater_commit_seconds`,
+`headwater_future_timestamps_total` and `headwater_snapshot_failures_total` count from the start of
+the process. A score without data has no series; it is never NaN. When another process takes over a
+shard, the series end in this process and continue in the other. HTTP series count all shards of the
+process.
 
-As OpenMetrics, each series of `headwater_dead_letters_total` carries the newest dead letter of its
+In OpenMetrics, each series of `headwater_dead_letters_total` has the newest dead letter of its
 reason as an exemplar: `topic` (its first {topic} characters), `partition` and `offset`.
 
-How good is the model now, and how much better than the better baseline?
+The accuracy of the model now, and how much better it is than the best baseline:
 
 ```promql
 headwater_accuracy_ratio{{window="last_1000"}}
@@ -478,7 +478,7 @@ headwater_accuracy_ratio{{window="last_1000"}}
   - max without (baseline) (headwater_baseline_accuracy_ratio{{window="last_1000"}})
 ```
 
-Of several models, how good is the one that speaks? Is a challenger better?
+The accuracy of the champion, and the challengers that are better:
 
 ```promql
 headwater_accuracy_ratio{{window="last_1000"}}
@@ -487,7 +487,7 @@ headwater_accuracy_ratio{{window="last_1000"}}
 headwater_challenger_e_value >= 20
 ```
 
-How many records a second, how far behind, and how many were rejected in the last hour?
+Records per second, lag in records, and dead letters in the last hour:
 
 ```promql
 rate(headwater_observations_total[5m])
