@@ -33,15 +33,15 @@ NO_MEMORY = (
 
 # Module and function in consumers.commands have the command's name.
 COMMANDS: Final = {
-    "demo": "Watch a model learn from real records; needs nothing else.",
+    "demo": "Watch a model learn from real records; no broker needed.",
     "init": "Look at a file or topic and write a configuration that runs.",
-    "check": "Say everything that is wrong with a configuration.",
+    "check": "Report all errors of a configuration.",
     "run": "Run the service: predict, learn when labels arrive, publish.",
     "replay": "Score a configuration on a file, without a broker.",
     "rebuild": "Rebuild the model as it was at an earlier moment.",
-    "audit": "Make one prediction again, bit for bit, and say what it rested on.",
+    "audit": "Make one prediction again, bit for bit, and explain it.",
     "promote": "Make a challenger the champion whose predictions are written.",
-    "rollback": "Cut a span out of what the model has learned.",
+    "rollback": "Remove what the model has learned since a moment.",
     "snapshots": "List, show, verify or export a service's snapshots.",
     "produce": "Write the records of a file to a topic, labels later.",
     "tail": "Print the records of a topic.",
@@ -159,7 +159,7 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _end(error: Exception) -> NoReturn:
-    """Say what went wrong in one line and end the process."""
+    """Print the error in one line and end the process."""
     from consumers.base.errors import HeadwaterError
     from consumers.base.secrets import masked
     from consumers.telemetry.pipe import PatientWriter

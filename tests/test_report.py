@@ -133,7 +133,7 @@ def test_replay_without_a_score_shows_no_table_of_dashes(
     replayed(tmp_path, made("one"))
     shown = capsys.readouterr().out
 
-    assert "scores: none, for no prediction has met its label" in shown
+    assert "scores: none, because no prediction has a label yet" in shown
     assert "kappa" not in shown
 
 

@@ -1,4 +1,4 @@
-"""`headwater audit`: one prediction, made again."""
+"""`headwater audit`: make one prediction again."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def audit(
 ) -> None:
     """Rebuild the model as it was just before a prediction, and make that prediction again.
 
-    Ends with 0 where it comes out the same to the last byte, and with 1 where it does not. It shows
-    what the prediction rested on.
+    Shows the explanation of the prediction. Ends with 0 if the prediction is the same, byte for
+    byte, and with 1 if it is not.
 
     \b
     Examples:
@@ -85,7 +85,7 @@ def _show(told: dict[str, Any], file: Path) -> None:
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
     shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"]) or "none"
-    typer.echo(f"said      {named(made['prediction'])} ({shares})")
+    typer.echo(f"predicted {named(made['prediction'])} ({shares})")
     why = told["explanation"]
     if why is not None:
         typer.echo(f"because   log-odds against {named(why['against'])}: {why['log_odds']:.6g}")
@@ -94,15 +94,15 @@ def _show(told: dict[str, Any], file: Path) -> None:
     _show_others(told["others"], file)
     said = told["said"]
     if said is None:
-        typer.echo("record    not in the predictions topic any more: nothing to compare with")
+        typer.echo("record    no longer in the predictions topic, so it was not compared")
     elif told["same"]:
         typer.echo(
             f"record    {said['topic']}[{said['partition']}] offset {said['offset']}: the same, "
             "byte for byte"
         )
     else:
-        typer.echo(f"record    differs from what was said: {said['value']}")
-        typer.echo(f"          now it comes out as:        {json.dumps(made)}")
+        typer.echo(f"record    differs; in the topic: {said['value']}")
+        typer.echo(f"                   made again:   {json.dumps(made)}")
 
 
 def _show_others(others: list[str], file: Path) -> None:
@@ -110,7 +110,7 @@ def _show_others(others: list[str], file: Path) -> None:
     if not others:
         return
     predictions = "prediction has" if len(others) == 1 else "predictions have"
-    typer.echo(f"others    {len(others):,} more {predictions} this id; audit each by its place:")
+    typer.echo(f"others    {len(others):,} more {predictions} this id; audit each by its position:")
     for place in others[:MOST_OTHERS]:
         typer.echo(f"          headwater audit {file} {place}")
     if len(others) > MOST_OTHERS:

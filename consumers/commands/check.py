@@ -1,4 +1,4 @@
-"""`headwater check`: everything that can be found wrong without running the service."""
+"""`headwater check`: all errors that can be found without running the service."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class Report:
 def check(
     config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
     create: Annotated[
-        bool, typer.Option("--create", help="Make the missing topics, after showing them.")
+        bool, typer.Option("--create", help="Create the missing topics.")
     ] = False,
 ) -> None:
-    """Validate a configuration, connect, and list its topics; ends with 2 when something is wrong.
+    """Validate a configuration, connect, and list its topics; ends with 2 if there are errors.
 
     \b
     Example:
@@ -99,8 +99,8 @@ def _check_model(config: Config, report: Report) -> None:
         if classes < config.model.max_classes:
             report.note(
                 "model",
-                f"max_state_bytes has room for {classes} classes: nothing to do, unless the "
-                "labels have more; then raise it",
+                f"max_state_bytes has room for {classes} classes; raise it only if the labels "
+                "have more",
             )
         for challenger in config.challenger:
             try:
@@ -112,7 +112,7 @@ def _check_model(config: Config, report: Report) -> None:
 
 
 def _tell_rules(config: Config, report: Report) -> None:
-    """What is decided, watched and promoted: it was checked when the file was loaded."""
+    """Show promotion, decision and drift; they were checked when the file was loaded."""
     promotion, rivals = config.promotion, len(config.challenger)
     if promotion.rule == "e_value" and rivals:
         needed = promotion.threshold * rivals
@@ -127,7 +127,7 @@ def _tell_rules(config: Config, report: Report) -> None:
     for monitor in config.drift.rule.monitors:
         report.fine("drift", f"{monitor}: {monitor.action}")
         if monitor.type == "ADWIN" and monitor.on.startswith("feature:"):
-            report.note("drift", f"{monitor}: its bound holds for 0 to 1; KSWIN is for any values")
+            report.note("drift", f"{monitor}: its bound holds for 0 to 1; KSWIN takes any values")
 
 
 def _check_sources(config: Config, report: Report) -> None:
@@ -149,7 +149,7 @@ def _check_sources(config: Config, report: Report) -> None:
 
 
 def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
-    """Whether the oldest and the newest records of each input can be read here."""
+    """Check that the oldest and the newest records of each input can be decompressed here."""
     from consumers.base.records import Partition
 
     for topic in config.input_topics:
@@ -166,7 +166,7 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
 
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
-    """Whether the journal is of this very service, and empty only if it has never run."""
+    """Check that the journal belongs to this service, and is empty only if it has never run."""
     from consumers.base.records import Partition
     from consumers.service.first_start import check_first_start
     from consumers.service.recovery import inputs_of
@@ -183,7 +183,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
         if origin is not None:
             end = origin.left.end
             report.fine(
-                "journal", f"{of}of this very service, up to position {end}; it goes on from there"
+                "journal", f"{of}of this service, up to position {end}; it continues from there"
             )
             if all(topic in topics for topic in config.input_topics):
                 _check_inputs(log, inputs_of(config, topics, number), origin, store, report)
@@ -197,7 +197,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
 
 
 def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
-    """Whether the service has run, where its log or an input is not there."""
+    """Check whether the service has run before if its log or an input is missing."""
     from consumers.service.first_start import check_snapshots
     from consumers.snapshots.store import open_store
 
@@ -211,7 +211,7 @@ def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
 def _check_inputs(
     log: Log, inputs: Sequence[Partition], origin: Origin, store: SnapshotStore, report: Report
 ) -> None:
-    """Whether the inputs are the logs that were consumed."""
+    """Check that the inputs are the logs that were consumed."""
     from consumers.service.inputs import begin_again, consumed, differences
 
     known = consumed(origin, store)
@@ -236,14 +236,14 @@ def _check_snapshots(config: Config, report: Report) -> None:
     if config.snapshots.copy_to is not None and config.snapshots.key is None:
         report.note(
             "snapshots",
-            "whoever can write to copy_to can replace the model; set [snapshots] key to sign it",
+            "anyone who can write to copy_to can replace the model; set [snapshots] key to sign it",
         )
     directory = config.snapshots.directory
     there = directory
     while not os.path.exists(there) and there != there.parent:  # which never raises
         there = there.parent
     if not there.is_dir():
-        report.wrong("snapshots", f"{there} is no directory; change [snapshots] directory")
+        report.wrong("snapshots", f"{there} is not a directory; change [snapshots] directory")
     elif not os.access(there, os.W_OK | os.X_OK):
         report.wrong("snapshots", f"{there} is not writable; change [snapshots] directory")
     else:
@@ -298,7 +298,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: Report) -> N
 
 
 def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
-    """Show what is missing, make it, and list the topics again."""
+    """Show the missing topics, create them, and list the topics again."""
     shards = config.scale.shards
     # A shard needs a partition of every input, and labels go where their observations are.
     inputs = [topics[topic] for topic in config.input_topics if topic in topics]

@@ -1,4 +1,4 @@
-"""`headwater init`: look at a sample, write a configuration that runs, and say why."""
+"""`headwater init`: infer a configuration from a sample, write it, and give the reasons."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def init(
         str | None, typer.Option(help="Name of the service; by default that of the source.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What to write; by default NAME.toml.")
+        Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Infer the fields of a feed from a sample, choose a model, write a configuration that runs.
 
@@ -70,7 +70,7 @@ def init(
     from consumers.offline.files import format_of
 
     if label and labels:
-        raise ConfigError("--label and --labels exclude each other: the label comes one way")
+        raise ConfigError("--label and --labels exclude each other; give one")
     file = _file(source, transport)
     name = _checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
@@ -98,7 +98,7 @@ def init(
 
 
 def _file(source: str, transport: str | None) -> Path | None:
-    """`source` as a file, None where it is a topic."""
+    """`source` as a file; None if it is a topic."""
     path = Path(source)
     if path.is_file():
         return path
@@ -131,7 +131,7 @@ def _write(output: Path, text: str) -> None:
 
 
 def _check_directory(transport: str) -> None:
-    """A log that could not be made is found now, not by the next command."""
+    """Refuse a log that the next command could not create."""
     scheme, _, path = transport.partition(":")
     directory = Path(path).parent
     if scheme == "sqlite" and not directory.is_dir():
@@ -188,14 +188,15 @@ def _of_topic(topic: str, labels: str | None, transport: str) -> tuple[Records, 
             "a file"
         )
     if bad:
-        what = "1 record that is no JSON object was" if bad == 1 else f"{bad} records that are no "
-        what += "" if bad == 1 else "JSON objects were"
-        typer.echo(f"{what} passed over", err=True)
+        what = "1 record that is not a JSON object was"
+        if bad > 1:
+            what = f"{bad} records that are not JSON objects were"
+        typer.echo(f"{what} skipped", err=True)
     return records, keyed
 
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
-    """What is doubtful about the labels; ConfigError where they cannot be learned."""
+    """Warnings about the labels; ConfigError if they cannot be learned."""
     from consumers.config.sample import check_labels
 
     values = [_at(record, label) for record in records]
@@ -213,7 +214,7 @@ def _no_field(name: str, records: Records, source: str) -> str:
 def _id(
     wanted: str | None, label: str | None, records: Records, source: str, *, keyed: bool
 ) -> tuple[str, str | None]:
-    """The field with the id, and what there is to say about it."""
+    """The field with the id, and a line about it."""
     from consumers.config.sample import likely_ids
 
     if wanted is None:
@@ -224,7 +225,7 @@ def _id(
             [(name, why)] = found.items()
             return name, f"id {name}: {why}; --id-field names another"
         if found:
-            return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would name one"
+            return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
     values = [_at(record, wanted) for record in records]
     there = [value for value in values if value is not None]
@@ -262,17 +263,17 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
         others = [] if found else _dated(records, {label, origin.id})
         if others and not origin.transport.startswith("kafka:"):
             typer.echo(
-                f"time: `produce --time-field {' or '.join(others)}` would name one, by its values"
+                f"time: `produce --time-field {' or '.join(others)}` would use it: only dates"
             )
         if found:
-            typer.echo(f"time: `produce --time-field {' or '.join(found)}` would name one")
+            typer.echo(f"time: `produce --time-field {' or '.join(found)}` would use one")
         return None
     [(name, times)] = found.items()
     late = max((b - a for a, b in zip(times, times[DELAY:], strict=False)), default=0)
     if label and late >= Labels().horizon_ms:
         typer.echo(
-            f"time {name}: not used, for {DELAY} records are longer there than [labels] horizon, "
-            "and labels would come too late"
+            f"time {name}: not used: {DELAY} records take longer than [labels] horizon there, "
+            "so labels would be late"
         )
         return None
     typer.echo(f"time {name}: every value is a time; `produce --time-field` takes it")
@@ -363,10 +364,10 @@ def _explain(
     if label:
         typer.echo(_label_line(label, records))
     elif not labels:
-        typer.echo("no label: nothing is learned; --label FIELD or --labels TOPIC says where it is")
+        typer.echo("no label: nothing will be learned; give --label FIELD or --labels TOPIC")
         likely = [f.name for f in fields if f.name.lower() in LIKELY_LABELS]
         if likely:
-            typer.echo(f"is {likely[0]!r} the label? then say --label {likely[0]}")
+            typer.echo(f"is {likely[0]!r} the label? then give --label {likely[0]}")
     typer.echo(f"model {choice.model}: {choice.why}")
 
 

@@ -1,4 +1,4 @@
-"""What the commands that look into a service's past share: its log, its snapshots, a bar."""
+"""Shared by the commands that read a service's past: its log, its snapshots, a progress bar."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def check_shard(config: Config, shard: int) -> None:
-    """ConfigError where there is no such shard: nothing would be found, and no reason told."""
+    """Raise ConfigError if there is no such shard, because nothing would be found for it."""
     from consumers.base.errors import ConfigError
 
     last = config.scale.shards - 1
@@ -57,7 +57,7 @@ class Past:
 
 @contextmanager
 def past(path: Path, shard: int) -> Iterator[Past]:
-    """Open them; a bar shows a replay of more than a second."""
+    """Open them; a progress bar shows a replay of more than a second."""
     from consumers.commands.transport import open_chosen
     from consumers.config import load
     from consumers.service.warm_up import compile_kernels
@@ -75,7 +75,7 @@ def past(path: Path, shard: int) -> Iterator[Past]:
 
 
 def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
-    """What the service worked with.
+    """The topics and partitions that the service consumed.
 
     Raises
     ------
@@ -124,8 +124,8 @@ def write_snapshot(of: Past, live: Live) -> str:
             return str(part.directory / name_of(about))
     except SnapshotsHeldError:
         return (
-            "none: the process that was fenced holds the directory until it ends; nothing needs "
-            "doing, the next start replays from an older snapshot"
+            "none: the fenced process holds the directory until it ends; no action is needed, the "
+            "next start replays from an older snapshot"
         )
     except SnapshotError as error:
         return f"none: {error}"

@@ -167,7 +167,7 @@ def survey(
     time_field: str | None,
     id_field: str = "id",
 ) -> Survey:
-    """Read everything once, so that what is wrong is known before the first record is written.
+    """Read the whole file once, so that errors are found before the first record is written.
 
     Raises
     ------

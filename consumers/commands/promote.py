@@ -1,4 +1,4 @@
-"""`headwater promote`: another model speaks from here on."""
+"""`headwater promote`: make another model the champion."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def promote(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="A challenger's name; the service's own for [model]."
+            metavar="[NAME]", help="A challenger's name, or the service's name for [model]."
         ),
     ] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without, it is only shown how they stand.")
+        bool, typer.Option("--yes", help="Promote; without this option the models are only shown.")
     ] = False,
     shard: ShardOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how the challengers stand, or make one the champion whose predictions are written.
+    """Show the models and the evidence, or make a challenger the champion.
 
-    The former champion becomes a challenger under its name. It is journaled: every restart and
-    every replay changes over at the same record. A service that runs is fenced: it ends with 3,
-    and is to be started again.
+    The champion's predictions are written. The former champion becomes a challenger under its own
+    name. The promotion is journaled, so every restart and every replay changes the champion at
+    the same record. A running service is fenced and ends with 3; start it again.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def promote(
     from consumers.service.recovery import rebuild
 
     if yes and name is None:
-        raise ConfigError("--yes needs the NAME of the one to promote")
+        raise ConfigError("--yes needs the NAME of the model to promote")
     with past(config, shard) as of:
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         live = rebuild(of.config, of.log, of.found, of.store, end=end, progress=of.progress)
@@ -74,14 +74,14 @@ def promote(
 
     show_standings(told["models"])
     if name is not None and yes:
-        typer.echo(f"journaled   entry {told['journal_entry']}: {name} speaks from here on")
+        typer.echo(f"journaled   entry {told['journal_entry']}: {name} is champion from here on")
         typer.echo(f"snapshot    {told['snapshot']}")
     elif name is not None:
-        typer.echo("nothing was done; add --yes to do it")
+        typer.echo("nothing was changed; add --yes to do it")
 
 
 def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
-    """Fence the service, follow it to its end, and change over there."""
+    """Fence the service, replay its journal to the end, and change the champion there."""
     from consumers.journal.reader import course
     from consumers.service.promotion import promote as journaled
     from consumers.service.recovery import say_again

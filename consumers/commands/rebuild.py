@@ -1,4 +1,4 @@
-"""`headwater rebuild`: the model as it was."""
+"""`headwater rebuild`: the model at an earlier moment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def rebuild(
     shard: ShardOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild the model as it was at a journal position or a time, and tell how good it was then.
+    """Rebuild the model as it was at a journal position or a time, and print its scores.
 
-    It begins from the newest snapshot before that moment, or from the journal's beginning, and
-    writes nothing but the exported file. Python reads that with
-    `consumers.snapshots.exported.load_model(FILE)`; `headwater snapshots` knows how to verify it.
+    The replay starts from the newest snapshot before that moment, or from the beginning of the
+    journal. It writes nothing except the exported file, which Python reads with
+    `consumers.snapshots.exported.load_model(FILE)`.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def rebuild(
     mark = None if unsaved else live.shard.fingerprint()
     if export is not None:
         if unsaved:
-            raise ConfigError(f"{', '.join(unsaved)} cannot be saved; leave --export out")
+            raise ConfigError(f"{', '.join(unsaved)} cannot be saved; remove --export")
         key = of.config.snapshots.key
         data = to_bytes(about_of(of.config, live), live.shard.to_state(), key)
         Directory(export.parent).write(export.name, data)
@@ -76,7 +76,7 @@ def rebuild(
     if as_json:
         sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
         return
-    typer.echo(f"as it was at {when}")
+    typer.echo(f"the model at {when}")
     tables.show(told)
     if export is not None:
         typer.echo(f"written to {export}")

@@ -1,4 +1,4 @@
-"""`headwater rollback`: cut a span out of what a model has learned."""
+"""`headwater rollback`: remove what a model has learned since a moment."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def rollback(
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; without, it is only shown what would be done.")
+        bool, typer.Option("--yes", help="Roll back; without this option the effect is only shown.")
     ] = False,
     shard: ShardOption = 0,
 ) -> None:
-    """Go on from the model as it was at a journal position or a time: what came since is cut out.
+    """Return to the model as it was at a journal position or a time.
 
-    The records since stay consumed and their predictions said; what was learned from them is
-    forgotten, also after every restart, for the journal says so. A service that runs is fenced:
-    it ends with 3, and is to be started again.
+    Later records stay consumed and their predictions stay published. What was learned from them is
+    removed, also after a restart, because the rollback is journaled. A running service is fenced
+    and ends with 3; start it again.
 
     \b
     Examples:
@@ -47,11 +47,11 @@ def rollback(
         when = moment(of.log, of.found.journal, to)
         cut = cut_from(of.log, of.found, when)
         if not cut.entries:
-            raise ConfigError(f"nothing lies behind {when}: there is nothing to cut out")
+            raise ConfigError(f"no journal record after {when}: nothing to remove")
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
         _show(cut, live)
         if not yes:
-            typer.echo("nothing was done; add --yes to do it")
+            typer.echo("nothing was changed; add --yes to do it")
             return
         _cut(of, live, reason)
 
@@ -64,7 +64,7 @@ def _show(cut: Cut, live: Live) -> None:
         f"back to     {cut.to}: {view.observations:,} observations, {view.learned:,} learned"
     )
     entries = counted(cut.entries, "entry", "entries")
-    typer.echo(f"cut out     {entries} with {counted(cut.records, 'record')}, to {cut.last}")
+    typer.echo(f"removed     {entries} with {counted(cut.records, 'record')}, up to {cut.last}")
 
 
 def _cut(of: Past, live: Live, reason: str) -> None:
@@ -78,7 +78,7 @@ def _cut(of: Past, live: Live, reason: str) -> None:
     finally:
         owner.close()
     if unsaid is not None:
-        typer.echo(f"not said    {unsaid}")
+        typer.echo(f"not written {unsaid}")
     typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
     if not live.shard.unsaved:
         typer.echo(f"snapshot    {write_snapshot(of, live)}")

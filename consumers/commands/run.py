@@ -34,37 +34,37 @@ def run(
         typer.Option(
             "--shards",
             metavar="0,3",
-            help="Run just these shards, numbers from 0; without, on Kafka, processes share them.",
+            help="Run only these shards, numbered from 0; default: processes share them on Kafka.",
         ),
     ] = None,
     new_journal: Annotated[
         bool,
         typer.Option(
             "--new-journal",
-            help="Begin an empty journal and model, although the service has run before; for one "
-            "start.",
+            help="Start with an empty journal and model although the service has run before; for "
+            "one start.",
         ),
     ] = False,
     accept_new_topic: Annotated[
         bool,
         typer.Option(
             "--accept-new-topic",
-            help="Begin an input topic that was made again at its first record; for one start.",
+            help="Read an input topic that was created again from its first record; for one start.",
         ),
     ] = False,
     same_topic: Annotated[
         bool,
         typer.Option(
             "--same-topic",
-            help="Go on in an input topic with a new id that holds the same records; for "
+            help="Continue in an input topic with a new id that holds the same records; for "
             "one start.",
         ),
     ] = False,
 ) -> None:
     """Run the service: predict, learn when labels arrive, commit, publish metrics.
 
-    Ctrl-C or SIGTERM finishes the commit in hand, takes a snapshot and ends with 0. A second one
-    ends the process at once, without a snapshot; nothing is lost or doubled by that.
+    Ctrl-C or SIGTERM finishes the current commit, writes a snapshot and ends with 0. A second
+    signal ends the process at once, without a snapshot; no record is lost or predicted twice.
 
     \b
     Examples:
@@ -155,7 +155,7 @@ def _serve(
 
 
 def _numbers(text: str | None, config: Config) -> list[int]:
-    """The shards to run: those named, or all."""
+    """The shards to run: those given, or all."""
     from consumers.base.errors import ConfigError
 
     every = range(config.scale.shards)
@@ -235,7 +235,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     end = transport.end_offsets([journal])[journal]
     known = identity_in(config, transport, journal, end, store) is not None
     if known and new_journal:
-        log.warning("--new-journal has no effect: %s has begun already; leave it out", journal)
+        log.warning("--new-journal has no effect, because %s has begun already; remove it", journal)
     elif not known and not new_journal:
         check_first_start(config, transport, shard, found.inputs, store)
 
@@ -300,8 +300,8 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     if open_to_all:
         log.warning(
             "ANYBODY WHO REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND PREDICTIONS "
-            "ON ITS PAGE: [http] host is not this machine's own and asks for no password; set "
-            "[http] web_config, or host 127.0.0.1",
+            "ON ITS PAGE: [http] host is not loopback, and there is no password; set [http] "
+            "web_config, or host 127.0.0.1",
             host,
             port,
         )

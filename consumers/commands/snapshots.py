@@ -113,7 +113,7 @@ def snapshots(
         given = " ".join(str(each) for each in (position, file) if each is not None)
         raise ConfigError(
             f"expected `headwater snapshots {action}{wanted.get(action, ' CONFIG')}`, got "
-            f"{given or 'nothing'} behind CONFIG"
+            f"{given or 'nothing'} after CONFIG"
         )
     settings = load(config)
     check_shard(settings, shard)
@@ -162,7 +162,7 @@ def _compared(config: Config, shard: int) -> list[Found]:
         return found
     compared, missing = _with_journal(config, shard, found)
     if missing is not None:
-        why = f"only the files were checked, not whether the journal leads on from them: {missing}"
+        why = f"only the files were checked, not whether the journal continues from them: {missing}"
         typer.echo(f"headwater: {why}", err=True)
     return compared
 
@@ -244,12 +244,12 @@ def _loaded(config: Config, about: About, state: State) -> Shard:
         fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
         schema = Schema(tuple(fields))
     if schema is None:
-        raise SnapshotError("it does not say its fields; declare [features] to load it")
+        raise SnapshotError("it does not name its fields; declare [features] to load it")
     topics = frozenset(config.input_topics[1:])
     shard = shard_of(config, schema, label_field=config.input.label, label_topics=topics)
     shard.load_state(state)
     if shard.fingerprint() != about.fingerprint:
-        raise SnapshotError("the loaded model has another fingerprint than the one that was saved")
+        raise SnapshotError("the loaded model and the saved one have different fingerprints")
     return shard
 
 
@@ -342,14 +342,14 @@ def _verify(found: list[Found], as_json: bool) -> None:
     counts = Counter(row["state"] for row in rows)
     if counts["bad"]:
         raise SnapshotError(
-            f"{counts['bad']} of {len(rows)} snapshots are bad; a start passes over them; delete "
-            "the damaged"
+            f"{counts['bad']} of {len(rows)} snapshots are bad; a start skips them; delete "
+            "the damaged ones"
         )
     if not as_json:
         snapshots = f"{len(rows)} snapshot{'s' if len(rows) > 1 else ''}"
         unused = counts["unused"]
         typer.echo(
-            f"{snapshots}, {unused} of them whole but not used by a start"
+            f"{snapshots}, {unused} of them valid but not used by a start"
             if unused
             else f"{snapshots}, all {'good' if rows[0]['compared'] else 'files good'}"
         )

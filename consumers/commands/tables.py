@@ -50,7 +50,7 @@ def renderable(told: Mapping[str, Any]) -> RenderableType:
     if scores["all"]["scored"] > 0:
         parts.append(_scores(scores))
     else:
-        parts.append(Text("scores: none, for no prediction has met its label"))
+        parts.append(Text("scores: none, because no prediction has a label yet"))
     classes = told["classes"]
     if classes:
         parts.append(_classes(classes, told["confusion"]["counts"]))
@@ -76,7 +76,7 @@ def _head(told: Mapping[str, Any]) -> Text:
     labels = told["records"] - told["observations"]
     speed = f" in {told['seconds']:.2f} s: {rate:,.0f} records/s" if rate else ""
     if told["replayed"] != told["records"]:
-        speed = f"; a snapshot held all but {told['replayed']:,} of them{speed}"
+        speed = f"; {told['replayed']:,} of them replayed after a snapshot{speed}"
     return Text(
         f"{told['name']} ({told['model']}) on {of}\n"
         f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"
@@ -90,12 +90,12 @@ def _without(cut: Mapping[str, int] | None) -> str:
     Examples
     --------
     >>> _without({"entries": 1, "records": 1200}), _without({"entries": 0, "records": 0})
-    (', without 1 entry of 1,200 records that a rollback cut out', '')
+    (', without 1 entry of 1,200 records removed by a rollback', '')
     """
     if not cut or not cut["entries"]:
         return ""
     what = f"{counted(cut['entries'], 'entry', 'entries')} of {counted(cut['records'], 'record')}"
-    return f", without {what} that a rollback cut out"
+    return f", without {what} removed by a rollback"
 
 
 def _when(delay: int | str | None) -> str:

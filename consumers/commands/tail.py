@@ -34,7 +34,7 @@ def tail(
     transport: TransportOption = None,
     config: ConfigOption = None,
     from_beginning: Annotated[
-        bool, typer.Option("--from-beginning", help="Start at the oldest record, not at the end.")
+        bool, typer.Option("--from-beginning", help="Start at the oldest record, not the end.")
     ] = False,
     drain: Annotated[bool, typer.Option("--drain", help="Stop at the present end.")] = False,
     as_envelope: Annotated[

@@ -91,8 +91,8 @@ def test_time_of_the_records_is_taken_by_what_is_proposed(
 @pytest.mark.parametrize(
     ("step_ms", "more", "transport", "told"),
     [
-        (86_400_000, {}, None, "time ts: not used, for 50 records are longer there than [labels]"),
-        (1000, {"at": "2024-03-01"}, None, "`produce --time-field ts or at` would name one"),
+        (86_400_000, {}, None, "time ts: not used: 50 records take longer than [labels]"),
+        (1000, {"at": "2024-03-01"}, None, "`produce --time-field ts or at` would use one"),
         (1000, {"ts": "noon"}, None, None),
         (1000, {"ts": 7}, None, None),
         (1000, {}, "kafka://localhost:9", None),
@@ -197,7 +197,7 @@ def test_bad_records_of_a_topic_are_passed_over(capsys: pytest.CaptureFixture[st
 
     captured = capsys.readouterr()
     shown = captured.err + captured.out
-    assert "1 record that is no JSON object was passed over" in shown
+    assert "1 record that is not a JSON object was skipped" in shown
     assert "the records have neither a field 'id' nor a key" in shown
     assert "no label: nothing is learned" in shown
 
@@ -261,7 +261,7 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
 
     out = capsys.readouterr().out
     assert "the records have neither a field 'id' nor a key: `produce` makes running numbers" in out
-    assert "no field 'id'; --id-field a_id or b_id would name one" in out
+    assert "no field 'id'; --id-field a_id or b_id would use one" in out
     assert load(Path("q.toml")).input.id == "id"
 
 
@@ -346,5 +346,5 @@ def test_column_of_dates_is_named_whatever_it_is_called(
 
     assert main(["init", "visits.csv", "--label", "y"]) == 0
     shown = capsys.readouterr().out
-    assert "time: `produce --time-field when` would name one, by its values" in shown
+    assert "time: `produce --time-field when` would use it: only dates" in shown
     assert shown.count("--time-field") == 1

@@ -59,7 +59,8 @@ def test_rebuild_from_a_snapshot_counts_all_that_the_model_rests_on(ran: str, ca
 
     assert (whole["records"], whole["replayed"]) == (600, 600)
     assert (told["records"], told["replayed"]) == (600, 0)
-    assert "600 records (300 observations, 300 labels); a snapshot held all but 0 of them" in shown
+    counts = "600 records (300 observations, 300 labels)"
+    assert f"{counts}; 0 of them replayed after a snapshot" in shown
 
 
 def test_exported_model_is_the_one_that_predicted(ran: str, tmp_path: Path, capsys: Said) -> None:
@@ -152,7 +153,7 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
     capsys.readouterr()
     assert main(["replay", ran, "--journal", "--json"]) == 0
 
-    assert "nothing was done; add --yes" in asked
+    assert "nothing was changed; add --yes" in asked
     assert "the model is that of entry 3" in done
     assert json.loads(capsys.readouterr().out)["learned"] == then
 
@@ -176,7 +177,7 @@ def test_replay_says_what_a_rollback_cut_out(ran: str, capsys: Said) -> None:
     before = capsys.readouterr().out
     end = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))["source"]["position"]
     assert main(["rollback", ran, "--to", str(end - 1), "--yes"]) == 0
-    assert "cut out     1 entry with " in capsys.readouterr().out
+    assert "removed     1 entry with " in capsys.readouterr().out
     told = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))
     shown = _printed(capsys, "replay", ran, "--journal")
     rebuilt = _printed(capsys, "rebuild", ran, "--at", str(end + 1))
@@ -184,7 +185,7 @@ def test_replay_says_what_a_rollback_cut_out(ran: str, capsys: Said) -> None:
     cut = told["source"]["cut_out"]
     assert cut["entries"] == 1
     assert cut["records"] + told["records"] == 600
-    line = f"without 1 entry of {cut['records']} records that a rollback cut out"
+    line = f"without 1 entry of {cut['records']} records removed by a rollback"
     assert line in shown
     assert line in rebuilt
     assert "cut out" not in before

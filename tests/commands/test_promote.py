@@ -46,7 +46,7 @@ def test_promote_shows_how_they_stand_and_asks_first(ran: str, capsys: Said) -> 
     told = json.loads(capsys.readouterr().out)
 
     assert "svc (champion)" in shown
-    assert "nothing was done" in shown
+    assert "nothing was changed" in shown
     assert [m["name"] for m in told["models"]] == ["svc", "joint", "bins"]
     against = told["models"][1]["against"]
     assert against["compared"] == 150
@@ -71,7 +71,7 @@ def test_promoted_challenger_speaks_after_the_next_start(
     assert main(["rebuild", ran, "--at", end, "--export", str(tmp_path / "now.hws")]) == 0
 
     assert type(load_model(tmp_path / "now.hws")).__name__ == "GaussianBayes", "the champion"
-    assert "joint speaks from here on" in shown
+    assert "joint is champion from here on" in shown
     assert ".hws" in shown
     assert told["same"]
     assert told["prediction"]["model"]["name"] == "joint"

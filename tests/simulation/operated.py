@@ -80,7 +80,7 @@ class Operated(Upheaval):
                 else:
                     self._roll_back(of, random.choice(positions[random.randint(0, 1) * -5 :]))
         except ConfigError as error:
-            if "nothing lies behind" not in str(error):
+            if "no journal record after" not in str(error):
                 raise
         except (FencedError, TransportError):
             self.told.faults["command failed"] += 1
