@@ -52,15 +52,15 @@ def demo(
         str | None, typer.Option(metavar="FIELD", help="With --from: the field with the label.")
     ] = None,
     delay: Annotated[
-        int, typer.Option(metavar="N", min=0, help="How many records later labels come.")
+        int, typer.Option(metavar="N", min=0, help="Delay of the labels, in records.")
     ] = 50,
-    fast: Annotated[bool, typer.Option("--fast", help="All at once, not over 20 s.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="All at once instead of over 20 s.")] = False,
     port: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=65535, help="Of the metrics; 8321, or a free one."),
+        typer.Option(metavar="N", min=0, max=65535, help="HTTP port; default 8321, or a free one."),
     ] = None,
     directory: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where to write; with a number if it is taken.")
+        Path, typer.Option(metavar="DIR", help="Directory to write to; numbered if it exists.")
     ] = Path("headwater-demo"),
     open_page: Annotated[
         bool,
@@ -69,8 +69,8 @@ def demo(
 ) -> None:
     """Watch a model learn: real records, predicted first, learned when their labels arrive.
 
-    A data set is written to an embedded log, its labels some records later; the service runs on
-    it and publishes every prediction. Needs no broker. Ctrl-C ends it early.
+    The demo writes a data set to an embedded log, with the labels some records later. The service
+    runs on that log and publishes every prediction. No broker is needed. Ctrl-C ends it early.
 
     \b
     Examples:

@@ -1,6 +1,6 @@
-"""A file through a shard: what `headwater replay FILE` does, beside one model or several.
+"""Replay a file through a shard, with one model or several: `headwater replay FILE`.
 
-Rule: what is wrong with the wish for a picture or a report is found before any work is done.
+Rule: errors of the requested plot or report are found before any work is done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LONGEST_NAME = 60  # of a file, in the title of a picture
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked of a file, as the options of the command have it.
+    """The options of a file replay.
 
     Parameters
     ----------
@@ -59,14 +59,14 @@ class Asked:
 def replay_file(
     config: Config, asked: Asked, others: Lineup | None = None, names: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Replay a file; what there is to tell, as JSON values.
+    """Replay a file and return the results as JSON values.
 
     Parameters
     ----------
     others
         Challengers instead of those of the configuration.
     names
-        What the models are called instead, the first one first.
+        Names of the models in the results, the champion first.
     """
     from consumers.base.errors import ConfigError
     from consumers.offline.evaluate import late_labels
@@ -78,7 +78,7 @@ def replay_file(
     kinds = parse_types(list(asked.types))
     if kinds and format_of(asked.file) != "csv":
         raise ConfigError(
-            f"{asked.file}: --types is for CSV, JSON has types of its own; leave it out"
+            f"{asked.file}: --types is for CSV only, because JSON has types; remove it"
         )
     topic, id_field = config.input.observations, config.input.id
     feed = _Feed(asked.file, kinds, asked.limit, topic, id_field, asked.time_field)

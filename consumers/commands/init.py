@@ -223,7 +223,7 @@ def _id(
         found = likely_ids(records, label)
         if len(found) == 1:
             [(name, why)] = found.items()
-            return name, f"id {name}: {why}; --id-field names another"
+            return name, f"id {name}: {why}; --id-field uses another field"
         if found:
             return ID, f"no field {ID!r}; --id-field {' or '.join(found)} would use one"
         return ID, _without_id(ID, records, keyed=keyed)
@@ -305,7 +305,7 @@ def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
         return None
     who = "the records have" if n == len(records) else f"{n} of {len(records)} records have"
     lack = f"{who} neither a field {name!r} nor a key"
-    return f"{lack}: `produce` makes running numbers their ids; --id-field names another field"
+    return f"{lack}: `produce` numbers them; --id-field uses another field"
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:

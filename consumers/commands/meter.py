@@ -1,6 +1,6 @@
-"""How far a long piece of work is: a bar on a terminal, plain lines elsewhere, on stderr.
+"""Progress of long work, on stderr: a bar on a terminal, plain lines elsewhere.
 
-Rule: nothing is shown of work that takes less than a second.
+Rule: work that takes less than a second shows nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Meter:
     what
         What is counted, for example "records read".
     total
-        How many there will be, where it is known.
+        The expected number, if known.
     clock
         Seconds, from any zero.
     """
@@ -51,7 +51,7 @@ class Meter:
             self._bar.stop()
 
     def advance(self, count: int) -> None:
-        """So many more are done."""
+        """Count `count` more as done."""
         self._done += count
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self._done)

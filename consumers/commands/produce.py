@@ -1,7 +1,7 @@
-"""`headwater produce`: a file into a topic, its labels later into another.
+"""`headwater produce`: write a file to a topic, and its labels later to another topic.
 
-Rule: the whole file is read once before anything is written, so that a damaged file leaves no
-trace in the log; then it is read again and written in chunks, in the order of time.
+Rule: the whole file is read once before anything is written, so that a damaged file writes nothing
+to the log. Then it is read again and written in chunks, in the order of time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LabelField = Annotated[
     str | None, typer.Option("--label", metavar="FIELD", help="Field that holds the label.")
 ]
 Delay = Annotated[
-    str, typer.Option("--delay", metavar="N|DURATION", help="How late: 50 (records), 90s, 7d.")
+    str, typer.Option("--delay", metavar="N|DURATION", help="Label delay: 50 (records), 90s, 7d.")
 ]
 TimeField = Annotated[
     str | None,
@@ -53,17 +53,17 @@ Types = Annotated[
 IdField = Annotated[
     str | None,
     typer.Option(
-        "--id-field", metavar="F", help="Field with the id [CONFIG's, or id]; made if absent."
+        "--id-field", metavar="F", help="Field with the id [CONFIG's, or id]; numbered if absent."
     ),
 ]
 Partitions = Annotated[
     int | None,
-    typer.Option("--partitions", metavar="N", min=1, help="Of topics that are made (1)."),
+    typer.Option("--partitions", metavar="N", min=1, help="Partitions of created topics (1)."),
 ]
 AnyTopic = Annotated[
-    bool, typer.Option("--any-topic", help="Also topics that CONFIG does not read.")
+    bool, typer.Option("--any-topic", help="Allow topics that CONFIG does not read.")
 ]
-Create = Annotated[bool, typer.Option("--create", help="Make missing topics on Kafka, too.")]
+Create = Annotated[bool, typer.Option("--create", help="Create missing topics on Kafka too.")]
 
 
 def produce(
@@ -84,14 +84,13 @@ def produce(
 ) -> None:
     """Write the records of a file to a topic, and their labels later to another.
 
-    Each observation has an id, which is also its key. Timestamps are 1 ms apart and end now; with
-    --rate they are the present, with --time-field they are the file's.
+    The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
+    are the present time, with --time-field the file's times.
 
-    A column of a CSV is numeric if each of its first 1,000 cells is a number without a leading
-    zero, and of truth values if each is true or false; kinds for --types are numeric, binary,
-    categorical, text.
+    A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero, and
+    binary if each is true or false. The kinds for --types are numeric, binary, categorical, text.
 
-    Records without an id get running numbers, from as many as the topic holds on.
+    Records without an id are numbered, starting at the number of records in the topic.
 
     \b
     Examples:
@@ -109,7 +108,7 @@ def produce(
         raise ConfigError("--rate takes the present time, --time-field the file's; give one")
     kinds = parse_types(types or [])
     if kinds and format_of(file) != "csv":
-        raise ConfigError(f"{file}: --types is for CSV, JSON has types of its own; leave it out")
+        raise ConfigError(f"{file}: --types is for CSV only, because JSON has types; remove it")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     read = _read_by(config) if transport is None else None
     if id_field is None:  # labels under another id than the service reads would meet nothing
@@ -129,7 +128,7 @@ def produce(
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What is to be written: the records of a file, read anew each time."""
+    """The records to write, read from the file again each time."""
 
     file: Path
     kinds: Mapping[str, str]
@@ -144,7 +143,7 @@ class Feed:
         return [self.topic] if self.labels is None else [self.topic, self.labels.topic]
 
     def records(self) -> Iterator[dict[str, object]]:
-        """The records as they lie."""
+        """The records in the order of the file."""
         from consumers.offline.files import read_records
 
         return read_records(self.file, self.kinds)
@@ -152,7 +151,7 @@ class Feed:
 
 @dataclass(slots=True)
 class Survey:
-    """What a first reading of the file found: nothing wrong, and this."""
+    """Counts of a first reading of the file."""
 
     records: int = 0
     labels: int = 0
@@ -172,7 +171,7 @@ def survey(
     Raises
     ------
     ConfigError
-        No records, none with a label, a time or an id that is none; it names `origin`.
+        No records, no labels, or an invalid time or id; the message names `origin`.
     """
     from consumers.base.errors import ConfigError
     from consumers.offline.feed import field_of, id_of, timestamp_ms
@@ -211,7 +210,7 @@ def survey(
 def write(
     log: Log, feed: Feed, found: Survey, rate: float | None, kind: str = "observation"
 ) -> None:
-    """Write everything, then report what was written, also where Ctrl-C ends it.
+    """Write all records, then report the counts, also after Ctrl-C.
 
     `kind`: what the records of the file are, in the singular.
     """
@@ -263,7 +262,7 @@ def write(
 
 
 def _held(log: Log, topic: str) -> int:
-    """How many records a topic has had: a number that none of its running numbers reached."""
+    """The number of records a topic has had: no earlier record has this number as its id."""
     from consumers.base.records import Partition
 
     ends = log.end_offsets([Partition(topic, n) for n in range(log.topics()[topic])])
@@ -271,29 +270,29 @@ def _held(log: Log, topic: str) -> int:
 
 
 def _made_ids(found: Survey, name: str, first: int) -> str:
-    """Which ids were made, because without this line nobody would know them."""
+    """The ids that were assigned, because nothing else shows them."""
     if found.without_id < found.records:
         some = f"no field {name!r} in {found.without_id:,} of {found.records:,} records"
-        return f"{some}: their running numbers from {first} on are their ids"
+        return f"{some}: their ids are record numbers from {first} on"
     last = first + found.records - 1
     made = f"id {first}" if first == last else f"ids {first} to {last}"
-    return f"no field {name!r}: {made} made; --id-field names another"
+    return f"no field {name!r}: {made} assigned; --id-field uses another field"
 
 
 def _read_by(config: Path | None) -> Input | None:
-    """What the service of the configuration reads."""
+    """The inputs of the configuration."""
     from consumers.config import load
 
     return None if config is None else load(config).input
 
 
 def _compare(config: Path | None, read: Input, topic: str, label_topic: str | None) -> None:
-    """Whether the topics are those that the configuration reads; labels may also come alone.
+    """Check that the configuration reads these topics; labels can also be produced alone.
 
     Raises
     ------
     ConfigError
-        One is not: most likely a typo, which would make a topic that nobody reads.
+        It does not read one of them: probably a typo, which would create an unused topic.
     """
     from consumers.base.errors import ConfigError
 
@@ -332,7 +331,7 @@ def _late_labels(
 
 
 def parse_types(pairs: list[str]) -> dict[str, str]:
-    """`--types` as it is typed: FIELD=KIND, also several with commas.
+    """Parse `--types`: FIELD=KIND, several separated by commas.
 
     Examples
     --------
@@ -353,12 +352,12 @@ def parse_types(pairs: list[str]) -> dict[str, str]:
 def make_topics(
     log: Log, url: str, topics: list[str], partitions: int | None, *, create: bool
 ) -> None:
-    """Make the topics that are missing; on Kafka only if `create`.
+    """Create missing topics; on Kafka only if `create`.
 
     Raises
     ------
     ConfigError
-        One is missing and may not be made, or has another number of partitions than asked for.
+        One is missing and `create` is off, or has another number of partitions than given.
     """
     from consumers.base.errors import ConfigError
 
@@ -366,11 +365,11 @@ def make_topics(
     for topic in topics:
         count = have.get(topic)
         if count is None and url.startswith("kafka:") and not create:
-            raise ConfigError(f"{url} has no topic {topic!r}; make it, or give --create")
+            raise ConfigError(f"{url} has no topic {topic!r}; create it, or give --create")
         if count is not None and partitions not in (None, count):
             raise ConfigError(
-                f"topic {topic!r} has {count} partitions, --partitions {partitions} came; leave it "
-                "out"
+                f"topic {topic!r} has {count} partitions, got --partitions {partitions}; remove "
+                "it"
             )
     for topic in topics:
         if topic not in have:
@@ -393,7 +392,7 @@ def send(
     pace
         From a timestamp to the seconds after the start at which it is due; None: at once.
     wrote
-        Told every chunk that was acknowledged.
+        Called with every chunk that was acknowledged.
     """
     for chunk in _chunks(outgoing, pace, clock, sleep):
         log.append(chunk)

@@ -1,6 +1,6 @@
 """`headwater replay`: progressive validation over a file, or a service's state from its journal.
 
-Rule: nothing is written but what is told (stdout) and the picture and report that were asked for.
+Rule: nothing is written except the output on stdout and the requested plot and report.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Files = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="FILE",
-        help="JSONL or CSV, also .gz; with --compare more configurations before it.",
+        help="JSONL or CSV, also .gz; with --compare, more configurations before it.",
     ),
 ]
 Delay = Annotated[
     str | None,
-    typer.Option("--delay", metavar="N|DURATION", help="How late labels are: 50, 90s, 7d."),
+    typer.Option("--delay", metavar="N|DURATION", help="Label delay: 50 (records), 90s, 7d."),
 ]
 Limit = Annotated[
     int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N records.")
@@ -53,7 +53,7 @@ Report = Annotated[
     typer.Option(
         "--report",
         metavar="HTML",
-        help="Write one page with everything; its charts need matplotlib.",
+        help="Write one page with all results; its charts need matplotlib.",
     ),
 ]
 Compare = Annotated[
@@ -88,20 +88,19 @@ def replay(
 ) -> None:
     """Progressive validation: predict each record of a file, score it, learn it, without a broker.
 
-    It is the shard of `headwater run` on the file as `headwater produce` would write it. Labels
-    are those inside the observations where [input] label says so; with --label or --delay they
-    come as records of their own, right after their observation or later. Without --time-field,
-    records are 1 ms apart.
+    The same shard as in `headwater run` processes the records that `headwater produce` would write.
+    Labels are inside the observations with [input] label. With --label or --delay they are records
+    of their own, right after their observation or later. Without --time-field, records are 1 ms
+    apart.
 
-    With --compare the models of several configurations run beside one another on the same records,
-    the first as champion: who is better is told with evidence that holds however often one looks.
+    With --compare the models of several configurations run on the same records, the first one as
+    champion. The evidence for the better model is valid at any time.
 
-    With --journal the service's own inputs are replayed, in the order its journal says, of one
-    shard where there are several. Nothing is written and the service may go on; the same position
-    gives the same fingerprint.
+    With --journal the inputs of one shard are replayed in the order of its journal. Nothing is
+    written, and the service may keep running. The same position gives the same fingerprint.
 
-    The fingerprint covers the times of the records: a file replayed, and the same file as it was
-    produced earlier, differ in it unless both take their times from --time-field.
+    The fingerprint covers the times of the records. So a file that is replayed and the same file
+    produced earlier have different fingerprints, unless both use --time-field.
 
     \b
     Examples:
@@ -116,14 +115,14 @@ def replay(
         given = (files, label, delay, time_field, types, limit, plot, report, compare or None)
         if any(value is not None for value in given if value != []):
             raise ConfigError(
-                "--journal replays what the service consumed; leave out FILE and its options, "
-                "--plot, --report and --compare included"
+                "--journal replays what the service consumed; remove FILE and its options, "
+                "--plot, --report and --compare"
             )
         told = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
             raise ConfigError(
-                "expected FILE, or --journal, perhaps with --at POSITION or --shard N"
+                "expected FILE, or --journal, optionally with --at POSITION or --shard N"
             )
         *others, file = files
         settings, lineup, names = _models(config, others, compare)

@@ -1,7 +1,7 @@
 """Several configurations as one model and its challengers, for `headwater replay --compare`.
 
-Rule: models are compared on one stream, so everything but [model] must be the same: else the
-records, the labels or their order would differ and not the models alone.
+Rule: models are compared on one stream, so all sections except [model] must be equal. Otherwise
+the records, the labels or their order would differ too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["rivals"]
 
 
 def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
-    """The first configuration, the models of the others beside it, and what to call each.
+    """The first configuration, the models of the others as challengers, and a name for each.
 
     Raises
     ------

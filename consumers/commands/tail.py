@@ -1,4 +1,4 @@
-"""`headwater tail`: the records of a topic, one a line.
+"""`headwater tail`: print the records of a topic, one per line.
 
 Rule: stdout has records and nothing else, so that it can be piped; Ctrl-C and a closed pipe are
 the usual ways to end it, not errors.
@@ -39,13 +39,13 @@ def tail(
     drain: Annotated[bool, typer.Option("--drain", help="Stop at the present end.")] = False,
     as_envelope: Annotated[
         bool,
-        typer.Option("--envelope", help="Also topic, partition, offset, timestamp, key, headers."),
+        typer.Option("--envelope", help="Add topic, partition, offset, timestamp, key, headers."),
     ] = False,
     most: Annotated[
         int | None, typer.Option("--max", "-n", metavar="N", min=1, help="Stop after N records.")
     ] = None,
 ) -> None:
-    """Print the values of a topic, one a line, as they come.
+    """Print the values of a topic, one per line, as they arrive.
 
     Bytes that are not UTF-8, and codes that control a terminal, are shown as \\xNN. With --envelope
     every line is a JSON object. Ctrl-C ends it.

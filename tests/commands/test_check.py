@@ -175,7 +175,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             "[model]",
             '[snapshots]\ndirectory = "shop.toml/x"\n[model]',
-            "wrong    snapshots: shop.toml is no directory; change [snapshots] directory",
+            "wrong    snapshots: shop.toml is not a directory; change [snapshots] directory",
         ),
         ("sqlite:log.db", "sqlite:shop.toml", "wrong    transport: "),
         (

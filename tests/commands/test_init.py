@@ -199,7 +199,7 @@ def test_bad_records_of_a_topic_are_passed_over(capsys: pytest.CaptureFixture[st
     shown = captured.err + captured.out
     assert "1 record that is not a JSON object was skipped" in shown
     assert "the records have neither a field 'id' nor a key" in shown
-    assert "no label: nothing is learned" in shown
+    assert "no label: nothing will be learned" in shown
 
 
 def test_existing_file_is_overwritten_only_by_force() -> None:
@@ -260,7 +260,7 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
     init(write("q.jsonl", [{"x": 0.5, "a_id": i, "b_id": -i} for i in range(30)]))
 
     out = capsys.readouterr().out
-    assert "the records have neither a field 'id' nor a key: `produce` makes running numbers" in out
+    assert "the records have neither a field 'id' nor a key: `produce` numbers them" in out
     assert "no field 'id'; --id-field a_id or b_id would use one" in out
     assert load(Path("q.toml")).input.id == "id"
 

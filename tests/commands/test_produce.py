@@ -167,8 +167,8 @@ def test_ids_that_were_made_are_said_and_not_repeated_by_a_second_file(
     said = capsys.readouterr().out
     assert main(["run", str(config), "--drain"]) == 0
 
-    assert "no field 'id': ids 0 to 999 made; --id-field names another\n" in said
-    assert "no field 'id': ids 1000 to 1999 made; --id-field names another\n" in said
+    assert "no field 'id': ids 0 to 999 assigned; --id-field uses another field\n" in said
+    assert "no field 'id': ids 1000 to 1999 assigned; --id-field uses another field\n" in said
     predictions = [json.loads(r.value or b"") for r in stored(url, "n-predictions")]
     assert [p["id"] for p in predictions] == [str(i) for i in range(2000)]
     assert main(["replay", str(config), "--journal", "--json"]) == 0
@@ -201,7 +201,7 @@ def test_ids_that_are_missing_here_and_there_are_counted(produce: Produce, capsy
     assert produce("obs", jsonl([{"id": "a"}, {"x": 1}, {"x": 2}])) == 0
 
     said = capsys.readouterr().out
-    assert "no field 'id' in 2 of 3 records: their running numbers from 0 on are their ids" in said
+    assert "no field 'id' in 2 of 3 records: their ids are record numbers from 0 on" in said
 
 
 def test_topics_the_configuration_does_not_read_are_refused(tmp_path: Path, capsys: Said) -> None:
@@ -285,7 +285,7 @@ def test_topic_is_made_on_kafka_only_when_asked(
     command = ["produce", "obs", str(path), "--transport", "kafka://broker:9092"]
 
     assert main(command) == 2
-    assert "has no topic 'obs'; make it, or give --create" in capsys.readouterr().err
+    assert "has no topic 'obs'; create it, or give --create" in capsys.readouterr().err
     assert main([*command, "--create"]) == 0
     assert log.topics() == {"obs": 1}
 

@@ -394,8 +394,8 @@ def test_a_curve_without_matplotlib_says_what_to_install(
     [
         ([], "expected FILE, or --journal"),
         (["FILE", "--at", "3"], "expected FILE, or --journal"),
-        (["FILE", "--journal"], "leave out FILE"),
-        (["--journal", "--limit", "9"], "leave out FILE and its options"),
+        (["FILE", "--journal"], "remove FILE"),
+        (["--journal", "--limit", "9"], "remove FILE and its options"),
         (["--journal"], "no such file"),
         (["FILE"], "expected --label FIELD, for [input] label names none; fields are "),
         (["FILE", "--label", "why"], "no record has a label in field 'why'"),

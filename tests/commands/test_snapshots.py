@@ -234,7 +234,7 @@ def damage(path: Path, how: str) -> None:
     [
         ("damaged", "damaged: its checksum does not match"),
         ("of another model", "OtherNB"),
-        ("fingerprint", "another fingerprint than the one that was saved"),
+        ("fingerprint", "have different fingerprints"),
     ],
 )
 def test_verify_ends_with_1_where_one_is_bad(place, capsys, how, why) -> None:
@@ -283,8 +283,8 @@ EXPORT = "expected `headwater snapshots export CONFIG POSITION FILE`"
     ("arguments", "code", "line"),
     [
         (["list", "svc.toml", "3"], 2, "expected `headwater snapshots list CONFIG`"),
-        (["export", "svc.toml"], 2, f"{EXPORT}, got nothing behind CONFIG"),
-        (["export", "svc.toml", "2"], 2, f"{EXPORT}, got 2 behind CONFIG"),
+        (["export", "svc.toml"], 2, f"{EXPORT}, got nothing after CONFIG"),
+        (["export", "svc.toml", "2"], 2, f"{EXPORT}, got 2 after CONFIG"),
         (["show", "svc.toml", "3"], 2, "no snapshot at position 3 in"),
         (["show", "no.toml"], 2, "no config file no.toml"),
         (["export", "svc.toml", "2", "svc.toml"], 2, "svc.toml exists; choose another name"),
