@@ -22,11 +22,11 @@ HEAD = """\
 
 <!-- Written by `python -m tests.long.dashboards`; do not edit. -->
 
-A real Prometheus scraped a real headwater on a real Kafka broker that was fed river's ImageSegments
-(2,310 records, labels two seconds late), two broken records and fifty without a label. These are
-all queries of both dashboards, all recording rules and all alerts: how many series each returned,
-and the value of the first. An alert is asked with `bool`, so that one that is quiet says 0. Last
-run: {date}.
+This page lists all queries of both dashboards, all recording rules and all alerts, with the number
+of series that each returned and the value of the first one. Prometheus scraped headwater on a Kafka
+broker with river's ImageSegments (2,310 records, labels two seconds late), two broken records and
+fifty records without a label. Alerts are queried with `bool`, so an alert that does not fire
+returns 0. Last run: {date}.
 
 | where | query | series | value |
 |---|---|---|---|
