@@ -46,9 +46,7 @@ class Report:
 
 def check(
     config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
-    create: Annotated[
-        bool, typer.Option("--create", help="Create the missing topics.")
-    ] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
 ) -> None:
     """Validate a configuration, connect, and list its topics; ends with 2 if there are errors.
 

@@ -368,8 +368,7 @@ def make_topics(
             raise ConfigError(f"{url} has no topic {topic!r}; create it, or give --create")
         if count is not None and partitions not in (None, count):
             raise ConfigError(
-                f"topic {topic!r} has {count} partitions, got --partitions {partitions}; remove "
-                "it"
+                f"topic {topic!r} has {count} partitions, got --partitions {partitions}; remove it"
             )
     for topic in topics:
         if topic not in have:

@@ -218,7 +218,7 @@ def test_likely_label_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a label the service only predicts."""
     init(write("p.jsonl", [{"x": i + 0.5, "label": "a"} for i in range(30)]))
 
-    assert "is 'label' the label? then say --label label" in capsys.readouterr().out
+    assert "is 'label' the label? then give --label label" in capsys.readouterr().out
     assert load(Path("p.toml")).input_topics == ["p"]
 
 
