@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from math import floor
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.demo.data import Feed
     from consumers.demo.picture import Picture, Watch
+    from consumers.service.runner import Runner
     from consumers.shard.views import Committed, ShardView
     from consumers.transports.protocol import Log
 
@@ -109,6 +110,7 @@ class Plan:
     delay: int
     observations: int
     labels: int
+    any_port: bool = False  # where another program has the port, any free one will do
 
 
 def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | None) -> Plan:
@@ -134,10 +136,12 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     path = directory / f"{feed.name}.toml"
     path.write_text(text, encoding="utf-8")
     config = load(path)
-    listening = port if port is not None else _free_port(config.http.host)
-    http = config.http.model_copy(update={"port": listening})
-    config = config.model_copy(update={"http": http})
-    return Plan(feed, path, config, delay, found.records, found.labels)
+    config = _on(config, PORT if port is None else port)
+    return Plan(feed, path, config, delay, found.records, found.labels, port is None)
+
+
+def _on(config: Config, port: int) -> Config:
+    return config.model_copy(update={"http": config.http.model_copy(update={"port": port})})
 
 
 def perform(
@@ -166,7 +170,7 @@ def perform(
     HeadwaterError
         The feed or the service failed.
     """
-    from consumers.commands.run import make_own_topics, served, stopping
+    from consumers.commands.run import make_own_topics, stopping
     from consumers.demo.picture import Watch
     from consumers.service.runner import Runner
     from consumers.service.warm_up import compile_kernels
@@ -189,7 +193,7 @@ def perform(
                     stop.set()
 
             runner = Runner(config, log, stop, on_commit=committed)
-            with served(config, runner) as address:
+            with _served(plan, runner) as address:
                 typer.echo(f"live page: {address}/")
                 typer.echo(f"metrics: {address}/metrics")
                 if show is not None and address is not None:
@@ -368,6 +372,22 @@ def _program() -> str:
     return quote(str(started))
 
 
+@contextmanager
+def _served(plan: Plan, runner: Runner) -> Iterator[str | None]:
+    """The page at the port of the plan; or at any free one, if that will do."""
+    from consumers.base.errors import ConfigError
+    from consumers.commands.run import served
+
+    with ExitStack() as stack:
+        try:
+            address = stack.enter_context(served(plan.config, runner))
+        except ConfigError:
+            if not plan.any_port:
+                raise
+            address = stack.enter_context(served(_on(plan.config, 0), runner))
+        yield address
+
+
 def _check_port(host: str, port: int) -> None:
     """Say that a port that was asked for is taken before anything is written."""
     from consumers.base.errors import ConfigError
@@ -379,15 +399,6 @@ def _check_port(host: str, port: int) -> None:
             f"--port {port}: cannot listen there ({os.strerror(error.errno or 0)}); give another "
             "one, or 0 for any free one"
         ) from None
-
-
-def _free_port(host: str) -> int:
-    """The usual port, or 0, any free one, where something listens there already."""
-    try:
-        socket.create_server((host, PORT)).close()
-    except OSError:
-        return 0
-    return PORT
 
 
 def _can_draw() -> bool:
