@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import csv
 import gzip
+import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from kafka.net import inet
 
+from consumers.telemetry.pipe import LinesHandler
+
 ROOT = Path(__file__).parents[1]
 
 
 def pytest_configure() -> None:
+    """Have signals and sockets as the tests expect them."""
+    # A shell lets what it runs in the background ignore Ctrl-C, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _close_sockets()
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Remove the handler that a command leaves: it writes to the output of this test."""
+    yield
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, LinesHandler)]:
+        root.removeHandler(handler)
+
+
+def _close_sockets() -> None:
     """Have the client close a socket that it gives up while it connects.
 
     kafka-python leaves that to the collector of garbage, for instance where a client is closed at

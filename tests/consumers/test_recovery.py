@@ -316,9 +316,11 @@ def test_entries_hold_ranges_and_counts_and_stay_small(ran) -> None:
 
     assert [e.seq for e in entries[1:] if isinstance(e, Entry)] == list(range(1, len(entries)))
     assert sum(e.predictions for e in entries[1:]) == 300
-    first, *others = (len(r.value) for r in records[1:])
-    assert max(others) < 300
-    assert first < 500  # it names the shape of the outputs, and what the inputs are known by
+    # The first names the shape of the outputs, and what the inputs are known by.
+    first, *others = zip(entries[1:], (len(r.value) for r in records[1:]), strict=True)
+    assert first[1] < 500
+    # A fingerprint has 64 digits.
+    assert all(size < 300 + 100 * len(e.snapshots) for e, size in others)
 
 
 def test_snapshot_bytes_hold_the_whole_state(ran) -> None:

@@ -179,20 +179,34 @@ def test_offsets_that_are_not_the_journals_are_caught(run, by) -> None:
     assert found.startswith("offsets: ('in', 1) is committed at")
 
 
-def test_state_that_is_not_the_journals_is_caught(run, tmp_path) -> None:
-    """One bit of one number in a snapshot that is otherwise whole."""
+@pytest.mark.parametrize("newest", [True, False])
+def test_state_that_is_not_the_journals_is_caught(run, newest) -> None:
+    """One bit of one number in a snapshot that is otherwise whole.
+
+    The journal has the fingerprint of the older ones.
+    """
     store = run.config.parent / "headwater-state"
     paths = sorted(store.rglob("snap-*.hws"))
     assert states.differences(run.config, paths) == []
-    about, state = from_bytes(paths[0].read_bytes())
+    path = paths[-1 if newest else 0]
+    whole = path.read_bytes()
+    about, state = from_bytes(path.read_bytes())
     arrays = {name: np.array(a) for name, a in state.arrays.items()}
     wrong = next(a for a in arrays.values() if a.dtype == np.float64 and a.size)
     wrong.reshape(-1).view(np.int64)[0] ^= 1
     other = State(state.header, arrays)
-    paths[0].write_bytes(
+    path.write_bytes(
         to_bytes(msgspec.structs.replace(about, fingerprint=other.fingerprint()), other)
     )
 
-    (found,) = states.differences(run.config, paths)
+    found = states.differences(run.config, paths)
+    path.write_bytes(whole)  # for the other tests
 
-    assert found == f"state: from {paths[0].name} it is not that of the journal"
+    if newest:
+        assert found == [
+            f"state: the live one at {about.position} is not that of the journal",
+            f"state: from {path.name} it is not that of the journal",
+        ]
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(f"state: {path.name} could not be used: ")
