@@ -166,7 +166,7 @@ def test_rollback_beside_the_service_says_that_nothing_needs_doing(ran: str, cap
         assert main(["rollback", ran, "--to", "4", "--yes"]) == 0
     (line,) = (x for x in capsys.readouterr().out.splitlines() if x.startswith("snapshot"))
 
-    assert "the process that was fenced holds the directory until it ends" in line
+    assert "the fenced process holds the directory until it ends" in line
     assert "another [snapshots] directory" not in line
     assert main(["run", ran, "--drain"]) == 0
 
@@ -221,7 +221,7 @@ def _printed(capsys: Said, *arguments: str) -> str:
     [
         (["rebuild", "--at", "never"], "\"2024-03-01T12:00:00Z\", got 'never'"),
         (["audit", "nobody"], "no prediction of 'nobody'"),
-        (["rollback", "--to", "2999-01-01", "--yes"], "there is nothing to cut out"),
+        (["rollback", "--to", "2999-01-01", "--yes"], "nothing to remove"),
         (["rebuild", "--at", "0"], "journal svc-journal: it begins with entry 0"),
         (["rebuild", "--at", "²"], "expected a journal position or a time"),
         (["rebuild", "--at", "4", "--shard", "1"], "--shard expects 0, the only shard"),
