@@ -248,7 +248,8 @@ def _loaded(config: Config, about: About, state: State) -> Shard:
     topics = frozenset(config.input_topics[1:])
     shard = shard_of(config, schema, label_field=config.input.label, label_topics=topics)
     shard.load_state(state)
-    if shard.fingerprint() != about.fingerprint:
+    found = state if shard.pickled else shard
+    if found.fingerprint() != about.fingerprint:
         raise SnapshotError("the loaded model and the saved one have different fingerprints")
     return shard
 

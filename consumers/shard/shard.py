@@ -134,6 +134,12 @@ class Shard:
         everyone = self._roster.contestants()
         return [c.name or self.spec.model for c in everyone if not c.machine.learner.can_save]
 
+    @property
+    def pickled(self) -> bool:
+        """Whether its state holds a pickle: the same model may be pickled in other bytes."""
+        everyone = self._roster.contestants()
+        return any(isinstance(c.machine.learner, RiverClassifier) for c in everyone)
+
     @contextmanager
     def pickling(self) -> Iterator[None]:
         """Have `to_state` save models of river too, whatever is trusted: for a process of our own

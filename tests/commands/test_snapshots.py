@@ -125,6 +125,20 @@ def test_verify_loads_every_one_into_the_model(place, capsys) -> None:
     assert out.splitlines()[-1] == "2 snapshots, all files good"
 
 
+def test_verify_accepts_a_pickle_that_is_written_in_other_bytes(tmp_path, monkeypatch, capsys):
+    """A river model that was loaded may be pickled in another order; a start takes it too."""
+    monkeypatch.chdir(tmp_path)
+    tree = '[[challenger]]\nname = "tree"\ntype = "river:tree.HoeffdingTreeClassifier"\n'
+    Path("svc.toml").write_text(CONFIG + tree + "trust_pickle = true\n")
+    settings = load(Path("svc.toml"))
+    with closing(open_log(settings.input.transport)) as log:
+        fill(log, phishing(300))
+        Runner(settings, log, threading.Event(), drain=True).run()
+    out, _ = said(capsys, "verify", "svc.toml")
+
+    assert out.splitlines()[-1] == "1 snapshot, all good"
+
+
 def test_without_the_log_it_says_that_only_the_files_were_checked(place, capsys) -> None:
     """No row claims what only the journal knows."""
     out, err = said(capsys, "list", "svc.toml")
