@@ -231,7 +231,7 @@ def test_every_short_sequence_gives_what_the_obvious_twin_gives(bounds, correcti
 
         assert done.steps == twin.steps, sequence
         assert (done.rejected, done.refused) == (twin.rejected, twin.refused), sequence
-        assert done.join.outcomes == twin.outcomes, sequence
+        assert (done.ages, done.join.outcomes) == (twin.ages, twin.outcomes), sequence
         assert list(done.join.labels) == twin.labels, sequence
         held = done.join.state
         assert list(held.waiting) == [h.id for h in twin.waiting], sequence
