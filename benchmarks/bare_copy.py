@@ -10,7 +10,7 @@ client, a batch a call (docs/decisions/0022).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
@@ -47,7 +47,14 @@ def bare_copy(
         return len(records), [producer.send(output, r.value, key=r.key) for r in records]
 
     inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
-    return _copy(consumer, producer, inputs, group, send)
+
+    def written(sent: Sequence[Any]) -> None:
+        producer.flush(SECONDS)
+        for future in sent:
+            if future.exception is not None or not future.is_done:
+                raise future.exception or TimeoutError(f"no answer within {SECONDS} s")
+
+    return _copy(consumer, producer, inputs, group, send, written)
 
 
 def copy_by_batches(
@@ -69,10 +76,19 @@ def copy_by_batches(
 
     inputs = [TopicPartition(t, p) for t in (observations, labels) for p in range(partitions)]
     consumer = column_consumer(options.consumer(), together=True)  # as an owner of the service
-    return _copy(consumer, producer, inputs, group, send)
+    return _copy(
+        consumer, producer, inputs, group, send, lambda sent: acknowledged(producer, sent, SECONDS)
+    )
 
 
-def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str, send: Any):
+def _copy(
+    consumer: Any,
+    producer: Any,
+    inputs: list[TopicPartition],
+    group: str,
+    send: Any,
+    written: Callable[[Sequence[Any]], None],
+):
     """Poll, send, see every record acknowledged, offsets, commit; to the end of the inputs."""
     began = time.perf_counter()
     producer.init_transactions()
@@ -92,7 +108,7 @@ def _copy(consumer: Any, producer: Any, inputs: list[TopicPartition], group: str
             seen += count
             copied += count if sent else 0
             futures += sent
-        acknowledged(producer, futures, SECONDS)
+        written(futures)
         offsets = {p: OffsetAndMetadata(consumer.position(p), "", -1) for p in polled}
         producer.send_offsets_to_transaction(offsets, group)
         producer.commit_transaction()
