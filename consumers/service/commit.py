@@ -89,16 +89,17 @@ def advance(
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
         aside(outputs)  # should this fail, recovery says them again: the entry is the last
-    _move(live, entry, at + 1)
+    _move(live, entry, at)
     live.tails |= journal.tails(batch)
     live.shape = shape
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 
 
-def _move(live: Live, entry: Entry, position: int) -> None:
+def _move(live: Live, entry: Entry, offset: int) -> None:
     """Past an entry, now that it is committed."""
-    live.seq, live.position, live.now, live.chain = entry.seq, position, entry.now, entry.chain
+    live.stand_after(entry, offset)
+    live.chain = entry.chain
     live.topics, live.adopting = live.topics | entry.topics, {}
     for told, _ in entry.snapshots:
         del live.snapshots[told]

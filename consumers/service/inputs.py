@@ -264,7 +264,7 @@ def _write(
     pass_inputs(entry, live)
     record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)
-    live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+    live.stand_after(entry, at)
     live.adopting = {}
 
 

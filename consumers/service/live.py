@@ -97,6 +97,10 @@ class Live:
     loaded: tuple[int, str] | None = None
     snapshots: dict[int, str] = field(default_factory=dict)
 
+    def stand_after(self, entry: Entry | Reset | Roster | Inputs, offset: int) -> None:
+        """Stand after an entry, which is in the journal at this offset."""
+        self.seq, self.position, self.now = entry.seq, offset + 1, entry.now
+
 
 def linked(chain: str, outcome: Outcome) -> str:
     """The chain after one more commit: 64 bits, in hex."""

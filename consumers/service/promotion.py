@@ -117,5 +117,5 @@ def _write(
     )
     record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)
-    live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+    live.stand_after(entry, at)
     return entry

@@ -108,7 +108,7 @@ def steps(
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += len(outcome.batch)
                         yield entry, outcome
-                live.seq, live.position, live.now = entry.seq, at + 1, entry.now
+                live.stand_after(entry, at)
     live.position = max(live.position, end)
 
 

@@ -94,5 +94,5 @@ def roll_back(
     reset = Reset(last + 1, max(now, live.now), live.seq, live.chain, reason)
     record = journal.written(reset, found.journal, reset.now)
     at = owner.commit([], record, live.shard.positions)
-    live.seq, live.position, live.now = reset.seq, at + 1, reset.now
+    live.stand_after(reset, at)
     return reset
