@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from random import Random
 
 import pytest
@@ -107,7 +108,8 @@ def test_eight_shards_cost_the_threads_logs_and_requests_of_one(tmp_path, follow
 
     assert threads == standby.LANES
     assert len(logs) <= standby.LANES
-    quiet = [call for log, n in zip(logs, since, strict=False) for call in log.asked[n:]]
+    # A thread that has its first turn only now opens its log now.
+    quiet = [call for log, n in zip_longest(logs, since, fillvalue=0) for call in log.asked[n:]]
     assert len(quiet) >= 20
     for name, partitions in quiet:
         assert name == "end_offsets"
