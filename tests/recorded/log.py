@@ -8,57 +8,45 @@ import lzma
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from kafka import KafkaProducer
 
-from consumers.base.records import Outgoing, Partition
+from consumers.base.records import Outgoing, Partition, Record
 from consumers.transports.protocol import Log
 
 
-class Recorded(NamedTuple):
-    """One record as it was read."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-
-
-def read(log: Log) -> list[Recorded]:
+def read(log: Log) -> list[Record]:
     """Everything that is in a log."""
     parts = [Partition(topic, n) for topic, count in log.topics().items() for n in range(count)]
     chunks = log.read(log.beginning_offsets(parts), log.end_offsets(parts))
     found = [
-        Recorded(*chunk.partition, *columns)
+        Record(*chunk.partition, *columns)
         for chunk in chunks
         for columns in zip(chunk.offsets, chunk.timestamps, chunk.keys, chunk.values, strict=True)
     ]
     return sorted(found, key=lambda r: r[:3])
 
 
-def save(path: Path, topics: dict[str, int], records: list[Recorded]) -> None:
+def save(path: Path, topics: dict[str, int], records: list[Record]) -> None:
     """Write the file: the topics' partitions, then a line a record."""
     lines = [json.dumps(topics)]
-    for topic, number, offset, timestamp, *cells in records:
+    for topic, number, offset, timestamp, *cells, _ in records:
         texts = [None if cell is None else base64.b64encode(cell).decode() for cell in cells]
         lines.append(json.dumps([topic, number, offset, timestamp, *texts]))
     path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9))
 
 
-def load(path: Path) -> tuple[dict[str, int], list[Recorded]]:
+def load(path: Path) -> tuple[dict[str, int], list[Record]]:
     """The inverse of `save`."""
     first, *lines = lzma.decompress(path.read_bytes()).decode().splitlines()
     found = []
     for topic, number, offset, timestamp, *texts in map(json.loads, lines):
         key, value = (None if text is None else base64.b64decode(text) for text in texts)
-        found.append(Recorded(topic, number, offset, timestamp, key, value))
+        found.append(Record(topic, number, offset, timestamp, key, value))
     return json.loads(first), found
 
 
-def restore(log: Log, topics: dict[str, int], records: list[Recorded], bootstrap: str = "") -> None:
+def restore(log: Log, topics: dict[str, int], records: list[Record], bootstrap: str = "") -> None:
     """Put the records into an empty log, each at its offset.
 
     On Kafka the end of a transaction takes an offset. So each run of consecutive offsets that is
@@ -87,7 +75,7 @@ def restore(log: Log, topics: dict[str, int], records: list[Recorded], bootstrap
         producer.close()
 
 
-def _runs(records: list[Recorded]) -> Iterator[list[Recorded]]:
+def _runs(records: list[Record]) -> Iterator[list[Record]]:
     """Consecutive offsets; a gap of more than one offset is not restored."""
     start = 0
     for i in range(1, len(records) + 1):

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from consumers.base.records import Record
 from consumers.cli import main
 from consumers.config import load as load_config
 from consumers.journal import records as journal
 from consumers.transports import open_log
-from tests.recorded.log import Recorded, load, read, restore
+from tests.recorded.log import load, read, restore
 
 SERVICES = Path(__file__).parent / "services"
 EMBEDDED = sorted(p.name for p in SERVICES.iterdir() if p.name.endswith("-sqlite"))
@@ -27,7 +28,7 @@ KAFKA = sorted(p.name for p in SERVICES.iterdir() if p.name.endswith("-kafka"))
 AUDITED = 7  # predictions of a service, from its first to its last
 
 
-def restored(name: str, directory: Path, url: str, bootstrap: str = "") -> list[Recorded]:
+def restored(name: str, directory: Path, url: str, bootstrap: str = "") -> list[Record]:
     """The recorded log at `url` and its configuration in `directory`; the records."""
     topics, records = load(SERVICES / name / "log.xz")
     with closing(open_log(url)) as log:
@@ -38,7 +39,7 @@ def restored(name: str, directory: Path, url: str, bootstrap: str = "") -> list[
     return records
 
 
-def comes_out(name: str, directory: Path, records: list[Recorded], out: pytest.CaptureFixture[str]):
+def comes_out(name: str, directory: Path, records: list[Record], out: pytest.CaptureFixture[str]):
     """Rebuild the model at each recorded position, and make some predictions again."""
     config = str(directory / "svc.toml")
     for position, expected in json.loads((SERVICES / name / "expected.json").read_text()).items():
