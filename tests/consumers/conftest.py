@@ -11,6 +11,8 @@ import pytest
 
 from consumers.base.records import Partition, Record
 from consumers.config import Config
+from consumers.journal import records as journal
+from consumers.journal.records import Entry
 from consumers.service.live import Live
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Listener, Runner
@@ -81,6 +83,11 @@ class Service:
             )
         ]
         return sorted(records, key=lambda r: (r.partition, r.offset))
+
+    def entries(self) -> list[Entry]:
+        """The journal's entries that consumed records."""
+        found = [journal.decode(r.value) for r in self.records("svc-journal")]
+        return [entry for entry in found if isinstance(entry, Entry)]
 
     def predictions(self) -> list[tuple[int, bytes | None, bytes | None]]:
         """Partition, key and value of each prediction."""

@@ -11,8 +11,6 @@ import pytest
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
-from consumers.journal import records as journal
-from consumers.journal.records import Entry
 from consumers.service.recovery import sources
 from consumers.shard.assembly import watched
 from consumers.shard.challengers import Lineup
@@ -81,12 +79,6 @@ def service(make_service):
     made = make_service()
     fill(made.log, turned(1000), delay=20)
     return made
-
-
-def entries(service) -> list[Entry]:
-    """The journal's entries."""
-    found = [journal.decode(r.value) for r in service.records("svc-journal")]
-    return [entry for entry in found if isinstance(entry, Entry)]
 
 
 @pytest.mark.parametrize("cuts", [[200], list(range(7, 500, 7)), list(range(1, 500))],
@@ -195,7 +187,7 @@ def test_the_journal_says_what_was_watched_where_that_changed(service) -> None:
     service.run(stop_after=5, more=FORGET)
     service.run(stop_after=5, more=FORGET)
     view = service.run()
-    said = [entry.drift for entry in entries(service)]
+    said = [entry.drift for entry in service.entries()]
     rules = [s for s in said if s is not None]
 
     assert [s is not None for s in said[:11]] == [True, *[False] * 4, True, *[False] * 4, False]

@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from consumers.journal import records as journal
 from consumers.journal.records import Entry, Inputs
 from consumers.service import inputs, recovery
 from consumers.service.inputs import Watch
+from consumers.service.live import Live
 from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
@@ -464,18 +466,29 @@ class Elected:
         }
 
 
-@pytest.mark.parametrize(("lost", "regrown"), [(0, 50), (1, 0), (1, 1), (1, 500)])
-def test_records_are_read_again_after_the_election_of_a_leader(make_service, lost, regrown) -> None:
-    """An unclean one: the new leader lacks what was consumed, or has something else there."""
+def ran_once(make_service) -> Service:
+    """A service that has consumed 60 observations and their labels."""
     service = make_service()
     fill(service.log, phishing(60))
     service.run()
+    return service
+
+
+def looking(service: Service, clock: Callable[[], float]) -> tuple[Elected, Live, Watch]:
+    """The log, whose leaders may be elected; the shard as a start finds it; what looks at it."""
     config, log = service.config(), Elected(service.log)
     found = sources(config, log)
     owner = service.log.owner("svc", 0, found.inputs)
     store = SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
     live = recover(config, log, owner, found, store, now=NOW)
-    watch = Watch(config, log, found, live, lambda: 0.0)
+    return log, live, Watch(config, log, found, live, clock)
+
+
+@pytest.mark.parametrize(("lost", "regrown"), [(0, 50), (1, 0), (1, 1), (1, 500)])
+def test_records_are_read_again_after_the_election_of_a_leader(make_service, lost, regrown) -> None:
+    """An unclean one: the new leader lacks what was consumed, or has something else there."""
+    service = ran_once(make_service)
+    log, live, watch = looking(service, lambda: 0.0)
     cut(service.log, OBS, 60 - lost)
     service.log.append(observations(100, regrown))
     assert not watch.look(live)  # nothing was elected: what was consumed is not read again
@@ -490,15 +503,8 @@ def test_records_are_read_again_after_the_election_of_a_leader(make_service, los
 
 def test_comparison_that_takes_its_time_makes_no_look_newer(make_service, monkeypatch) -> None:
     """The log may be made again meanwhile: records read then are not committed without a look."""
-    service = make_service()
-    fill(service.log, phishing(60))
-    service.run()
-    config, log, now = service.config(), Elected(service.log), [0.0]
-    found = sources(config, log)
-    owner = service.log.owner("svc", 0, found.inputs)
-    store = SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
-    live = recover(config, log, owner, found, store, now=NOW)
-    watch = Watch(config, log, found, live, lambda: now[0])
+    now = [0.0]
+    log, live, watch = looking(ran_once(make_service), lambda: now[0])
     compared = inputs.changed
 
     def slowly(*given):

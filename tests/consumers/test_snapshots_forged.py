@@ -68,12 +68,6 @@ def rebuilt(service: Service) -> Live:
     return rebuild(config, service.log, found, base_of(service), end=end)
 
 
-def entries(service: Service) -> list[Entry]:
-    """The journal's entries that consumed records."""
-    found = [journal.decode(r.value) for r in service.records("svc-journal")]
-    return [entry for entry in found if isinstance(entry, Entry)]
-
-
 def followed(service: Service) -> list[Path]:
     """Snapshots that journal entries follow; the others are removed."""
     end = service.ends("svc-journal")[0]
@@ -91,7 +85,7 @@ def test_forged_snapshot_that_does_not_replay_costs_time_only(make_service) -> N
         random = Random(seed)
         service = history(make_service, random)
         whole, paths = service.rebuilt(), followed(service)
-        known = {at for entry in entries(service) for at, _ in entry.snapshots}
+        known = {at for entry in service.entries() for at, _ in entry.snapshots}
         good = {path: path.read_bytes() for path in paths}
         for _ in range(SEEDS):
             chosen = random.sample(paths, random.randint(1, len(paths)))
