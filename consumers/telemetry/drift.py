@@ -1,6 +1,6 @@
-"""Metrics of what watches for drift: alarms of each detector, and how often the model began anew.
+"""Metrics of drift: alarms of each detector, and how often the model was restarted.
 
-Always of [model], which is what is watched, whoever is champion.
+They are of [model], because drift is watched on it, whichever model is champion.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class MetricSpec(NamedTuple):
     Parameters
     ----------
     name, type, labels, help
-        What Prometheus is told.
+        As Prometheus shows them.
     read
         Reads its samples from the committed view; no samples and no family where it returns None.
         The field is None for a metric of the process, which is not in the state of a shard.

@@ -40,7 +40,7 @@ class Made:
 
     @cached_property
     def of_row(self) -> NDArray[np.int64]:
-        """The prediction made of each row in this call; -1 where there is none."""
+        """The prediction made of each row in this call; -1 if it was not predicted."""
         made = np.full(len(self.block.rows), -1, dtype=np.int64)
         made[self.block.row[self.predicting]] = np.arange(self.predicting.size)
         return made
