@@ -3,17 +3,8 @@
 Importing it compiles nothing and does no I/O.
 """
 
-from stream.bayes import (
-    BernoulliNB,
-    CategoricalBayes,
-    CategoricalNB,
-    ComplementNB,
-    GaussianBayes,
-    GaussianNB,
-    MixedBayes,
-    MixedNB,
-    MultinomialNB,
-)
+from stream import bayes
+from stream.bayes import *  # noqa: F403  a learner is listed once, in its room
 from stream.compat import RiverClassifier
 from stream.data.block import Block, Op, Rows
 from stream.data.schema import Field, Label, Schema
@@ -31,23 +22,14 @@ from stream.learner.explain import Explanation, LinearView
 from stream.neighbors import KNNClassifier
 
 __all__ = [
-    "BernoulliNB",
     "Block",
-    "CategoricalBayes",
-    "CategoricalNB",
-    "ComplementNB",
     "Explanation",
     "Field",
-    "GaussianBayes",
-    "GaussianNB",
     "InvalidRecordError",
     "KNNClassifier",
     "Label",
     "Learner",
     "LinearView",
-    "MixedBayes",
-    "MixedNB",
-    "MultinomialNB",
     "NotLearnedError",
     "NotSupportedError",
     "Op",
@@ -60,3 +42,4 @@ __all__ = [
     "StateError",
     "StreamError",
 ]
+__all__ += bayes.__all__

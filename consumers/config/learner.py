@@ -11,25 +11,26 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from consumers.config.bins import Bins
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
+from stream.learner.registry import learners
 
-__all__ = ["OWN_MODELS", "SERVICE_NAME", "Challenger", "Model", "Promotion", "Trained", "spoken"]
+__all__ = [
+    "SERVICE_NAME",
+    "Challenger",
+    "Model",
+    "Promotion",
+    "Trained",
+    "model_types",
+    "spoken",
+]
 
 _CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
 SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 AUTO = "MixedNB"  # what "auto" is
-OWN_MODELS = (
-    "auto",
-    "BernoulliNB",
-    "CategoricalBayes",
-    "CategoricalNB",
-    "ComplementNB",
-    "GaussianBayes",
-    "GaussianNB",
-    "KNNClassifier",
-    "MixedBayes",
-    "MixedNB",
-    "MultinomialNB",
-)
+
+
+def model_types() -> tuple[str, ...]:
+    """What [model] type can be, river's classifiers apart."""
+    return ("auto", *learners())
 
 
 def spoken(name: str) -> str:
@@ -38,12 +39,13 @@ def spoken(name: str) -> str:
 
 
 def _model_type(name: str) -> str:
-    if name in OWN_MODELS or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
+    types = model_types()
+    if name in types or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
         return name
-    near = get_close_matches(name, OWN_MODELS, n=1)
+    near = get_close_matches(name, types, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(
-        f'expected one of {", ".join(OWN_MODELS)} or "river:MODULE.CLASS", got {name!r}{hint}'
+        f'expected one of {", ".join(types)} or "river:MODULE.CLASS", got {name!r}{hint}'
     )
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-import stream
 from consumers.base.errors import ConfigError
 from consumers.config.bins import Bins
 from consumers.config.learner import Challenger, Model, Trained, spoken
@@ -21,6 +20,7 @@ from consumers.config.load import message
 from stream.data.schema import Schema
 from stream.errors import SchemaError
 from stream.learner.base import Learner
+from stream.learner.registry import learners
 from stream.preprocessing import Discretized
 
 __all__ = [
@@ -41,7 +41,7 @@ MOST_NAMES = 10  # of fields in one line
 
 def family(name: str) -> type[Learner]:
     """The class of [model] type `name`, one of ours."""
-    return cast("type[Learner]", getattr(stream, spoken(name)))
+    return learners()[spoken(name)]
 
 
 def unused(model: Trained, schema: Schema) -> str | None:

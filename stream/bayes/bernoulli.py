@@ -29,6 +29,7 @@ from stream.data.schema import Dictionary, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.learner.explain import LinearView
+from stream.learner.registry import Facts, registered
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
 
@@ -166,6 +167,20 @@ class BernoulliPart(Part):
         self._features, self.trials = features, Trials(given, present, unit)
 
 
+@registered(
+    Facts(
+        model="truth values and sets of words; absent words are evidence",
+        cost="C·(present + distinct counts); present",
+        memory="words × C",
+        missing="no evidence",
+        source="McCallum and Nigam 1998",
+        reads={
+            "numeric": "whether it is above `binarize`",
+            "binary": "used",
+            "text": "its set of words",
+        },
+    )
+)
 class BernoulliNB(BayesClassifier):
     """Bernoulli naive Bayes over truth values and sets of tokens, one record at a time.
 

@@ -26,6 +26,7 @@ from stream.data.block import Block, Floats, Rows, learning
 from stream.data.schema import Label, Schema
 from stream.data.state import State
 from stream.errors import StateError
+from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
 
@@ -242,6 +243,16 @@ class CategoricalPart(Part):
         self.counts = Counts(count, start, seen, values, s.unit)
 
 
+@registered(
+    Facts(
+        model="categories, independent within a class",
+        cost="C·D; D",
+        memory="values × C",
+        missing="no evidence",
+        source="Zaki and Meira 18.2",
+        reads={"numeric": "each value a category", "binary": "a category", "categorical": "used"},
+    )
+)
 class CategoricalNB(CategoryClassifier):
     """Categorical naive Bayes, one record at a time.
 

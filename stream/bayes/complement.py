@@ -13,11 +13,22 @@ from stream.bayes.multinomial import TokenClassifier
 from stream.bayes.tokens import Vocabularies
 from stream.data.block import Floats
 from stream.data.parameters import flag, number, one_of, whole
+from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS
 
 __all__ = ["ComplementNB"]
 
 
+@registered(
+    Facts(
+        model="counts and texts, from the counts of all other classes",
+        cost="C·tokens; tokens",
+        memory="8 bytes × tokens × C",
+        missing="no evidence",
+        source="Rennie et al. 2003",
+        reads={"numeric": "a count; below 0 refused", "binary": "a count", "text": "its words"},
+    )
+)
 class ComplementNB(TokenClassifier):
     """Complement naive Bayes over text and token counts, for classes of very different sizes.
 

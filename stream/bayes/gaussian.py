@@ -23,6 +23,7 @@ from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schem
 from stream.data.state import State
 from stream.errors import StateError
 from stream.learner.base import Predictions
+from stream.learner.registry import Facts, registered
 
 __all__ = ["GaussianNB", "GaussianPart"]
 
@@ -277,6 +278,16 @@ class GaussianPart(Part):
         self._take(Moments._make(loaded))
 
 
+@registered(
+    Facts(
+        model="numbers, independent and normal within a class",
+        cost="C·D; D",
+        memory="C·D",
+        missing="no evidence",
+        source="Zaki and Meira 18.2",
+        reads={"numeric": "used", "binary": "the numbers 0 and 1"},
+    )
+)
 class GaussianNB(BayesClassifier):
     """Gaussian naive Bayes (diagonal covariance), one record at a time.
 

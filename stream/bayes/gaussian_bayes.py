@@ -15,10 +15,23 @@ from stream.data.block import Floats
 from stream.data.schema import LARGEST, Kind, Label, number, plain_label
 from stream.errors import NotSupportedError, SchemaError
 from stream.learner.explain import LinearView
+from stream.learner.registry import Facts, registered
 
 __all__ = ["GaussianBayes"]
 
 
+@registered(
+    Facts(
+        model="numbers, jointly normal within a class: full, pooled or diagonal covariance",
+        cost="C·D²; D² (with gaps D³)",
+        memory="C·D²",
+        merge_unlearn="if no value is missing",
+        missing="predict: density of the present values; learn: the conditional mean, or the "
+        "record is left out and counted",
+        source="Zaki and Meira 18.1",
+        reads={"numeric": "used", "binary": "the numbers 0 and 1"},
+    )
+)
 class GaussianBayes(BayesClassifier):
     """Full Bayes on numeric features: jointly normal given the class, one record at a time.
 

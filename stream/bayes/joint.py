@@ -29,6 +29,7 @@ from stream.data.parameters import whole
 from stream.data.schema import PER_NAME, Label, Schema
 from stream.data.state import State
 from stream.errors import StateError
+from stream.learner.registry import Facts, registered
 
 __all__ = ["CategoricalBayes", "JointPart"]
 
@@ -278,6 +279,16 @@ class JointPart(Part):
         self.cells = _filled(s._replace(values=values), code, s.counts[:n], room)
 
 
+@registered(
+    Facts(
+        model="the joint table of the categories",
+        cost="C; 1 (with gaps: cells)",
+        memory="cells × C",
+        missing="marginalised",
+        source="Zaki and Meira 18.1, eq. 18.6",
+        reads={"numeric": "each value a category", "binary": "a category", "categorical": "used"},
+    )
+)
 class CategoricalBayes(CategoryClassifier):
     """Full Bayes on categories: a probability for each tuple of values, one record at a time.
 

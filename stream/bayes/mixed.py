@@ -17,10 +17,26 @@ from stream.data.parameters import names, number, one_of
 from stream.data.rows import conflicts
 from stream.data.schema import Label
 from stream.errors import InvalidRecordError
+from stream.learner.registry import Facts, registered
 
 __all__ = ["MixedNB"]
 
 
+@registered(
+    Facts(
+        model="each field by its kind",
+        cost="the sum of its parts",
+        memory="the sum of its parts",
+        missing="no evidence",
+        source="Zaki and Meira 18.2, Q2",
+        reads={
+            "numeric": "used",
+            "binary": "a category",
+            "categorical": "used",
+            "text": "its words",
+        },
+    )
+)
 class MixedNB(BayesClassifier):
     """Naive Bayes on numbers, categories, truth values and texts together.
 

@@ -17,10 +17,22 @@ from stream.data.parameters import flag, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import HEAVIEST, Kind, Label
 from stream.errors import InvalidRecordError, SchemaError
+from stream.learner.registry import Facts, registered
 
 __all__ = ["MixedBayes"]
 
 
+@registered(
+    Facts(
+        model="joint table × Gaussian, per class or (`conditional`) per cell",
+        cost="C·d²; d²",
+        memory="the sum of its parts",
+        merge_unlearn="if no value is missing",
+        missing="as in its parts",
+        source="Zaki and Meira 18.1, Q1; Olkin and Tate 1961",
+        reads={"numeric": "used", "binary": "a category", "categorical": "used"},
+    )
+)
 class MixedBayes(BayesClassifier):
     """Full Bayes on categories and numbers together: nothing is independent within each kind.
 

@@ -18,6 +18,7 @@ from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
 from stream.learner.explain import LinearView
+from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS
 
 __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]
@@ -99,6 +100,16 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         return LinearView(self.classes[a], self.classes[b], bias, line)
 
 
+@registered(
+    Facts(
+        model="counts and texts",
+        cost="C·tokens; tokens",
+        memory="8 bytes × tokens × C",
+        missing="no evidence",
+        source="Manning et al. 13.2",
+        reads={"numeric": "a count; below 0 refused", "binary": "a count", "text": "its words"},
+    )
+)
 class MultinomialNB(TokenClassifier):
     """Multinomial naive Bayes over text and token counts, one record at a time.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from stream import bayes, neighbors
 from stream.checks import FAMILIES
 from stream.checks.claims import Law
 from stream.learner.base import Learner
+from stream.learner.registry import learners
 
 __all__ = ["main", "shipped", "table"]
 
@@ -21,8 +21,7 @@ def shipped() -> list[Learner]:
     >>> "GaussianNB" in [type(learner).__name__ for learner in shipped()]
     True
     """
-    kinds = [getattr(room, name) for room in (bayes, neighbors) for name in room.__all__]
-    return [kind() for kind in kinds if issubclass(kind, Learner)]
+    return [kind() for kind in learners().values()]
 
 
 def table(learners: list[Learner]) -> tuple[list[str], bool]:

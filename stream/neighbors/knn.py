@@ -18,6 +18,7 @@ from stream.data.state import State
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
+from stream.learner.registry import Facts, registered
 from stream.neighbors._kernels import search as kernels
 from stream.neighbors._kernels import window as window_kernels
 from stream.neighbors._kernels.search import COSINE, HAMMING, Query
@@ -33,6 +34,16 @@ STEPS = 4096  # executed at a time, so that what they see takes bounded memory
 SEEN = 2**18  # values noted for the steps executed at a time
 
 
+@registered(
+    Facts(
+        model="the nearest records of a window",
+        cost="window·D; D",
+        memory="window·D",
+        missing="at a distance of the feature's range",
+        source="Zaki and Meira 18.3",
+        reads={"numeric": "used", "binary": "the numbers 0 and 1", "categorical": "used"},
+    )
+)
 class KNNClassifier(Learner):
     """K nearest neighbours in a sliding window, one record at a time.
 

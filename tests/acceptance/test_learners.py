@@ -11,7 +11,7 @@ import pytest
 from river import datasets
 
 from consumers.config import load
-from consumers.config.learner import OWN_MODELS
+from consumers.config.learner import model_types
 from consumers.shard.models import build
 from consumers.transports import open_log
 from stream.evaluate.progressive import progressive
@@ -41,7 +41,7 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
 
 def test_every_type_a_configuration_takes_is_tried_here() -> None:
     """A learner that is added to the one is added to the other."""
-    assert sorted(FEEDS) == sorted(OWN_MODELS)
+    assert sorted(FEEDS) == sorted(model_types())
 
 
 def records_of(features: dict[str, str], shared_csv: Any) -> Labelled:
@@ -56,7 +56,7 @@ def records_of(features: dict[str, str], shared_csv: Any) -> Labelled:
     return found
 
 
-@pytest.mark.parametrize("name", OWN_MODELS)
+@pytest.mark.parametrize("name", model_types())
 def test_killed_and_restarted_learner_is_that_of_its_journal(name, tmp_path, shared_csv) -> None:
     """Each prediction once, the state bit for bit, the score that of progressive validation."""
     features, parameters = FEEDS[name]

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
-from consumers.config.learner import OWN_MODELS, Challenger, Model
+from consumers.config.learner import Challenger, Model, model_types
 from consumers.shard.challengers import challenger_block
 from consumers.shard.models import build, check_edges, correcting, family, unused
 from stream.data.schema import KINDS, Schema
@@ -41,7 +41,7 @@ def test_parameter_of_another_type_is_one_line_with_its_name(
     assert str(caught.value) == f"[model] {kind}: {expected}"
 
 
-@pytest.mark.parametrize("kind", OWN_MODELS)
+@pytest.mark.parametrize("kind", model_types())
 def test_defaults_of_every_learner_are_of_their_declared_types(kind: str) -> None:
     """So whatever a learner's page shows as a default may be written down."""
     defaults = {k: v for k, v in family(kind)()._get_params().items() if v is not None}

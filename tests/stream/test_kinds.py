@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import stream
-from consumers.config.learner import OWN_MODELS
 from stream.data.block import LEARN, PREDICT, Block, Rows
 from stream.data.schema import KINDS, Field, Kind, Schema
+from stream.learner.registry import facts_of, learners, tables
 
-LEARNERS = sorted(set(OWN_MODELS) - {"auto"})
 # Of two classes, in the fields f and g: values that tell them apart however a learner reads them.
 VALUES: dict[Kind, tuple[tuple[Any, Any], tuple[Any, Any]]] = {
     "numeric": ((0.0, 5.0), (5.0, 0.0)),
@@ -36,7 +35,7 @@ def rows_of(kind: Kind) -> Rows:
 
 def difference(name: str, kind: Kind) -> float:
     """By how much the posterior of a class depends on the fields."""
-    learner = getattr(stream, name)()
+    learner = learners()[name]()
     rows = learner.prepare(rows_of(kind))
     learner.progressive_many(Block.of(rows, LEARN, ["x", "y"] * 20, 1.0))
     posterior = learner.progressive_many(Block.of(rows, PREDICT)).proba
@@ -44,23 +43,29 @@ def difference(name: str, kind: Kind) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", learners())
 def test_learner_uses_exactly_the_kinds_it_names(name: str, kind: Kind) -> None:
     """Fields of the others may hold what they will."""
-    used = kind in getattr(stream, name).kinds
+    used = kind in learners()[name].kinds
 
     assert difference(name, kind) > 0.1 if used else difference(name, kind) == 0.0
 
 
-def test_documented_table_of_kinds_is_that_of_the_learners() -> None:
-    """docs/learners.md: a word that begins with "ignored" is a kind the learner does not name."""
-    page = (Path(__file__).parents[2] / "docs/learners.md").read_text()
-    table = page.split("| learner | numeric | binary | categorical | text |\n")[1].split("\n\n")[0]
-    told = {}
-    for row in table.splitlines()[1:]:
-        name, *cells = (cell.strip(" `") for cell in row.removesuffix("|")[1:].split("|"))
-        used = {kind for kind, cell in zip(KINDS, cells, strict=True) if "ignored" not in cell}
-        told[name.split("`")[0]] = used
+@pytest.mark.parametrize("name", learners())
+def test_learner_says_how_it_reads_each_kind_that_it_uses(name: str) -> None:
+    """And of no other kind."""
+    assert set(facts_of(name).reads) == set(learners()[name].kinds)
 
-    assert told.pop("river:MODULE.CLASS") == set(KINDS)
-    assert told == {name: set(getattr(stream, name).kinds) for name in LEARNERS}
+
+def test_tables_of_learners_are_those_of_the_registry() -> None:
+    """docs/learners.md; no learner is left out, and river's row stays."""
+    page = (Path(__file__).parents[2] / "docs/learners.md").read_text()
+
+    assert page == tables(page), "write stream.learner.registry.tables(page) to docs/learners.md"
+    assert all(page.count(f"\n| `{name}` | ") >= 2 for name in [*learners(), "river:MODULE.CLASS"])
+
+
+def test_every_learner_that_is_shipped_can_be_imported_from_the_package() -> None:
+    """`from stream import GaussianNB`, whatever room it is in."""
+    assert {name: getattr(stream, name) for name in learners()} == learners()
+    assert set(learners()) < set(stream.__all__)

@@ -1,0 +1,114 @@
+"""The learners that are shipped. Each one registers itself, in the file that defines it.
+
+Rule: what is true of a learner as a whole is stated once, where its class is. The types that a
+configuration accepts, the laws, the tests and the tables of docs/learners.md are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from stream.data.schema import KINDS, Kind
+from stream.learner.base import Learner
+
+__all__ = ["Facts", "facts_of", "learners", "registered", "tables"]
+
+L = TypeVar("L", bound=Learner)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What docs/learners.md says of a learner, as Markdown.
+
+    Parameters
+    ----------
+    model
+        What it assumes of the fields, given the class.
+    cost
+        Per record, to predict; to learn. C classes, D features.
+    memory
+        In floats, unless it names a unit.
+    merge_unlearn
+        Whether it can merge, and whether it can unlearn.
+    missing
+        What a missing value is to it.
+    source
+        The text whose definition it follows.
+    reads
+        Each kind of field that it learns from, and what a value of that kind is to it.
+    """
+
+    model: str
+    cost: str
+    memory: str
+    missing: str
+    source: str
+    reads: Mapping[Kind, str]
+    merge_unlearn: str = "yes, yes"
+
+
+_LEARNERS: dict[str, tuple[type[Learner], Facts]] = {}
+
+
+def registered(facts: Facts) -> Callable[[type[L]], type[L]]:
+    """Class decorator: ship this learner under the name of its class."""
+
+    def register(kind: type[L]) -> type[L]:
+        _LEARNERS[kind.__name__] = kind, facts
+        return kind
+
+    return register
+
+
+def learners() -> dict[str, type[Learner]]:
+    """Name to class of every learner that is shipped, by name.
+
+    Examples
+    --------
+    >>> from stream.learner.registry import learners
+    >>> list(learners())[0], learners()["GaussianNB"].__module__
+    ('BernoulliNB', 'stream.bayes.gaussian')
+    """
+    return {name: kind for name, (kind, _) in sorted(_LEARNERS.items())}
+
+
+def facts_of(name: str) -> Facts:
+    """What the learner of this name registered."""
+    return _LEARNERS[name][1]
+
+
+def tables(page: str) -> str:
+    """A Markdown page with the rows of its two tables of learners made from the registry.
+
+    The row of river's classifiers, which no class here stands for, is left as it is.
+    """
+    for heading, row in (("class", _model_row), ("learner", _kinds_row)):
+        above, header, rest = page.partition(f"| {heading} | ")
+        titles, rule, *rows = rest.partition("\n\n")[0].splitlines()
+        river = [line for line in rows if line.startswith("| `river:")]
+        below = rest.removeprefix("\n".join([titles, rule, *rows]))
+        page = above + "\n".join([header + titles, rule, *map(row, learners()), *river]) + below
+    return page
+
+
+def _model_row(name: str) -> str:
+    kind, facts = _LEARNERS[name]
+    file = f"{kind.__module__.replace('.', '/')}.py"
+    cells = (
+        f"`{name}`",
+        facts.model,
+        facts.cost,
+        facts.memory,
+        facts.merge_unlearn,
+        facts.missing,
+        facts.source,
+        f"[{file.rpartition('/')[2]}](../{file})",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _kinds_row(name: str) -> str:
+    reads = facts_of(name).reads
+    return f"| `{name}` | {' | '.join(reads.get(kind, 'ignored') for kind in KINDS)} |"
