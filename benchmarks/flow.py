@@ -21,7 +21,7 @@ from kafka import TopicPartition
 from benchmarks.main_job import DELAY, records
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.options import KafkaOptions
-from consumers.transports.kafka.producer import BatchProducer, Handed
+from consumers.transports.kafka.producer import BatchProducer, PendingSends
 from consumers.transports.kafka.reader import column_consumer
 
 __all__ = ["Flow"]
@@ -89,7 +89,7 @@ class Flow:
     def _write(self) -> None:
         producer = BatchProducer(**self._options.producer(None))
         source, waiting = self._records(), deque[bytes]()
-        handed: list[Handed] = []
+        handed: list[PendingSends] = []
         started = time.perf_counter()
         while not self._stop.wait(TICK):
             if not all(batch.is_done for batch in handed):

@@ -244,6 +244,29 @@ def test_no_room_is_called_by_what_it_is_not(path) -> None:
     assert not parts & VAGUE
 
 
+def named_twice(files: list[Path]) -> dict[str, list[str]]:
+    """Names of public classes that several files define, with these files."""
+    where: dict[str, list[str]] = {}
+    for path in files:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(path.as_posix())
+    return {name: paths for name, paths in where.items() if len(paths) > 1}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    """So that a name in a message, a page or a review means one thing."""
+    assert named_twice(FILES) == {}
+
+
+def test_a_second_class_of_a_name_would_be_noticed(tmp_path) -> None:
+    """Public classes only: a private one is seen in its own file."""
+    for file in "ab":
+        (tmp_path / f"{file}.py").write_text("class Window: ...\nclass _Row: ...\n")
+
+    assert list(named_twice(sorted(tmp_path.iterdir()))) == ["Window"]
+
+
 @each(FILES)
 def test_every_file_says_its_rule(path) -> None:
     """A module docstring of one line at least."""

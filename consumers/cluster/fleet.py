@@ -20,9 +20,9 @@ from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
 from consumers.telemetry.families import united
 from consumers.transports.protocol import Log
-from consumers.web.board import Board
+from consumers.web.status_feed import StatusFeed
 
-__all__ = ["Fleet", "Serving", "Starting", "Union", "worst"]
+__all__ = ["Fleet", "Serving", "StartingFleet", "UnionCollector", "worst"]
 
 # The worst first: what one shard is, the service is.
 STATES = ("dead", "stalled", "starting", "replaying", "degraded", "stopped", "standby", "live")
@@ -36,7 +36,7 @@ class Serving(Protocol):
     def health(self) -> Health:
         """Where it is in its life."""
 
-    def boards(self) -> Mapping[int, Board]:
+    def status_feeds(self) -> Mapping[int, StatusFeed]:
         """What the page shows of each shard it runs."""
 
 
@@ -89,15 +89,15 @@ class Fleet:
             )
         self._error: BaseException | None = None
         self.registry = CollectorRegistry()
-        self.registry.register(Union(lambda: [r.registry for r in self._runners.values()]))
+        self.registry.register(UnionCollector(lambda: [r.registry for r in self._runners.values()]))
 
     def health(self) -> Health:
         """The worst of the shards', and which they are in."""
         return worst({number: runner.health() for number, runner in self._runners.items()})
 
-    def boards(self) -> Mapping[int, Board]:
+    def status_feeds(self) -> Mapping[int, StatusFeed]:
         """What the page shows of each shard."""
-        return {number: runner.board for number, runner in self._runners.items()}
+        return {number: runner.status_feed for number, runner in self._runners.items()}
 
     def run(self) -> None:
         """Run until stopped or drained.
@@ -136,7 +136,7 @@ def worst(every: Mapping[int, Health]) -> Health:
     return Health(state, "; ".join(f"shard {n} {health}" for n, health in of.items()))
 
 
-class Union(Collector):
+class UnionCollector(Collector):
     """The metrics of several registries as one: a family of all shards' samples."""
 
     def __init__(self, registries: Callable[[], Sequence[CollectorRegistry]]) -> None:
@@ -151,7 +151,7 @@ class Union(Collector):
         return united(metric for r in self._registries() for metric in r.collect())
 
 
-class Starting:
+class StartingFleet:
     """What the web is told before there is a fleet, and the fleet's own word from then on.
 
     Nothing turns yet, so that `[http] max_idle` has nothing to measure: a process that compiles is
@@ -166,7 +166,7 @@ class Starting:
 
     Examples
     --------
-    >>> starting = Starting()
+    >>> starting = StartingFleet()
     >>> starting.detail = "compiling kernels"
     >>> str(starting.health()), starting.health().alive, starting.health().ready
     ('starting: compiling kernels', True, False)
@@ -176,7 +176,7 @@ class Starting:
         self.detail = ""
         self._fleet: Serving | None = None
         self.registry = CollectorRegistry()
-        self.registry.register(Union(self._registries))
+        self.registry.register(UnionCollector(self._registries))
 
     def begin(self, fleet: Serving) -> None:
         """Hand over to what runs the shards."""
@@ -187,9 +187,9 @@ class Starting:
         fleet = self._fleet
         return Health("starting", self.detail) if fleet is None else fleet.health()
 
-    def boards(self) -> Mapping[int, Board]:
+    def status_feeds(self) -> Mapping[int, StatusFeed]:
         """What the page shows of each shard."""
-        return {} if self._fleet is None else self._fleet.boards()
+        return {} if self._fleet is None else self._fleet.status_feeds()
 
     def _registries(self) -> list[CollectorRegistry]:
         return [] if self._fleet is None else [self._fleet.registry]

@@ -17,15 +17,15 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import FencedError
 from consumers.base.health import Health
-from consumers.cluster.fleet import Union, worst
+from consumers.cluster.fleet import UnionCollector, worst
 from consumers.cluster.standby import Follower, Standby
 from consumers.config import Config
 from consumers.service.inputs import Decision
 from consumers.service.runner import Runner
 from consumers.transports.protocol import Log, Member
-from consumers.web.board import Board
+from consumers.web.status_feed import StatusFeed
 
-__all__ = ["Shared"]
+__all__ = ["ShardGroup"]
 
 log = logging.getLogger("headwater")
 
@@ -72,7 +72,7 @@ class _Run:
             self._log.close()
 
 
-class Shared:
+class ShardGroup:
     """Runs the shards of a service that its group gives to this process.
 
     Parameters
@@ -113,7 +113,9 @@ class Shared:
         self._not_before: dict[int, float] = {}
         self._last: Health | None = None
         self.registry = CollectorRegistry()
-        self.registry.register(Union(lambda: [r.runner.registry for r in [*self._runs.values()]]))
+        self.registry.register(
+            UnionCollector(lambda: [r.runner.registry for r in [*self._runs.values()]])
+        )
 
     def health(self) -> Health:
         """The worst of the shards it runs; where it runs none, how far it follows them."""
@@ -127,9 +129,9 @@ class Shared:
         ready = all(seq is not None for seq in followed.values())
         return Health("standby" if ready else "starting", told)
 
-    def boards(self) -> Mapping[int, Board]:
+    def status_feeds(self) -> Mapping[int, StatusFeed]:
         """What the page shows of each shard it runs."""
-        return {shard: run.runner.board for shard, run in dict(self._runs).items()}
+        return {shard: run.runner.status_feed for shard, run in dict(self._runs).items()}
 
     def run(self) -> None:
         """Run until stopped.

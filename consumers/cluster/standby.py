@@ -21,7 +21,7 @@ from consumers.base.errors import DivergedError, HeadwaterError
 from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.journal.reader import Course, course
-from consumers.service.live import Live, Sources
+from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import DIVERGED, load, sources
 from consumers.service.replay import replay
 from consumers.snapshots.store import open_store
@@ -55,7 +55,7 @@ class _Followed:
 
     shard: int
     journal: Partition
-    live: Live | None = None  # at an entry of the journal; None before it is loaded
+    live: LiveShard | None = None  # at an entry of the journal; None before it is loaded
     reached: int | None = None  # the entry where it was level with its journal last
     end: int = 0  # of its journal, as of the last look
     empty: int = 0  # an end before which there is no entry: markers of aborted commits only
@@ -126,7 +126,7 @@ class Follower:
             self._changed.notify_all()
         return Standby(self, followed)
 
-    def release(self, followed: _Followed) -> Live | None:
+    def release(self, followed: _Followed) -> LiveShard | None:
         """Stop following a shard; see `Standby.release`."""
         with self._changed:
             followed.leaving = True
@@ -265,7 +265,7 @@ class Follower:
         if live.position >= stretch.end:
             followed.reached = live.seq
 
-    def _load(self, followed: _Followed, transport: Log, end: int) -> tuple[Live, _Stretch]:
+    def _load(self, followed: _Followed, transport: Log, end: int) -> tuple[LiveShard, _Stretch]:
         """The shard from its newest snapshot, or from nothing, and what lies ahead of it."""
         found = sources(self._config, transport, followed.shard)
         store, before = open_store(self._config, followed.shard), followed.before
@@ -274,7 +274,7 @@ class Follower:
         return live, _Stretch(live.seq, found, ahead, end)
 
     def _stretch(
-        self, followed: _Followed, transport: Log, live: Live, end: int
+        self, followed: _Followed, transport: Log, live: LiveShard, end: int
     ) -> _Stretch | None:
         """What is left of the one under way, or the next one; None where it does not go on."""
         stretch = followed.stretch
@@ -286,7 +286,9 @@ class Follower:
             return None
         return _Stretch(0 if stretch is None else stretch.origin, found, ahead, end)
 
-    def _replay(self, followed: _Followed, transport: Log, live: Live, stretch: _Stretch) -> None:
+    def _replay(
+        self, followed: _Followed, transport: Log, live: LiveShard, stretch: _Stretch
+    ) -> None:
         """A slice of it: at least an entry, unless the shard is wanted or all end."""
         start, until = live.position, time.monotonic() + SLICE_SECONDS
 
@@ -327,7 +329,7 @@ class Standby:
         """The journal entry it has reached; None before it was level with its journal."""
         return self._followed.reached
 
-    def release(self) -> Live | None:
+    def release(self) -> LiveShard | None:
         """Stop following; the shard as far as it was followed.
 
         It waits for the entry under way or the snapshot being loaded of this shard, and for no

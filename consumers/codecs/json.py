@@ -27,10 +27,10 @@ from stream.learner.explain import Explanation
 
 __all__ = [
     "LARGEST_RECORD",
+    "DecodedLabels",
+    "DecodedObservations",
     "JsonLabels",
     "JsonObservations",
-    "Labels",
-    "Observations",
     "PredictionEncoder",
     "parse",
 ]
@@ -48,7 +48,7 @@ KIND_TYPES: dict[str, Any] = {
 
 
 @dataclass(slots=True)
-class Observations:
+class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
     `labels` holds the label inside an observation, None without one.
@@ -61,7 +61,7 @@ class Observations:
 
 
 @dataclass(slots=True)
-class Labels:
+class DecodedLabels:
     """Decoded label records."""
 
     ids: list[str]
@@ -123,7 +123,9 @@ class JsonObservations:
             msgspec.defstruct("Observation", fields, rename=rename, gc=False)
         )
 
-    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Observations:
+    def decode(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+    ) -> DecodedObservations:
         """Columns of the records."""
         n = len(values)
         tuples: list[tuple[Any, ...]] = []
@@ -152,7 +154,7 @@ class JsonObservations:
         for i in self._suspects(rows):
             self._take_slow(i, keys[i], values[i], tuples, ids, labels, rejected)
             self._write(rows, i, tuples[i])
-        return Observations(rows, ids, labels, rejected)
+        return DecodedObservations(rows, ids, labels, rejected)
 
     def _take_slow(
         self,
@@ -241,10 +243,10 @@ class JsonLabels:
     def __init__(self, rules: int = RULES) -> None:
         self.rules = rules
 
-    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Labels:
+    def decode(self, keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> DecodedLabels:
         """Columns of the records."""
         n = len(values)
-        out = Labels([""] * n, [None] * n, [1.0] * n, {})
+        out = DecodedLabels([""] * n, [None] * n, [1.0] * n, {})
         ids, labels, weights, decode = out.ids, out.labels, out.weights, _LABEL.decode
         for i, value in enumerate(values):
             try:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
-from consumers.codecs.json import Labels, Observations
+from consumers.codecs.json import DecodedLabels, DecodedObservations
 from stream.evaluate.progressive import Events
 
 __all__ = ["in_order"]
@@ -14,8 +14,8 @@ __all__ = ["in_order"]
 
 def in_order(
     times: list[int],
-    observed: tuple[list[int], Observations],
-    told: tuple[list[int], Labels],
+    observed: tuple[list[int], DecodedObservations],
+    told: tuple[list[int], DecodedLabels],
     rejected: Collection[int],
 ) -> tuple[Events, list[int]]:
     """Observations and labels, each with its places in the batch, in order; the places."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from consumers.base.records import Partition
     from consumers.config import Config
-    from consumers.snapshots.locate import Origin
+    from consumers.snapshots.locate import JournalOrigin
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
@@ -28,7 +28,7 @@ PROBED = 10  # newest records of each input partition: the very last may be a ma
 
 
 @dataclass(slots=True)
-class Report:
+class CheckReport:
     """Lines as they are found; problems are counted."""
 
     problems: int = 0
@@ -57,7 +57,7 @@ def check(
     from consumers.config import load
 
     settings = load(config)
-    report = Report()
+    report = CheckReport()
     report.fine("config", f"{config}, name {settings.name}")
     _check_model(settings, report)
     _tell_rules(settings, report)
@@ -70,7 +70,7 @@ def check(
         raise ConfigError(f"{report.problems} {things} wrong with {config}, shown above")
 
 
-def _check_model(config: Config, report: Report) -> None:
+def _check_model(config: Config, report: CheckReport) -> None:
     from consumers.shard.models import (
         build,
         challenging,
@@ -109,7 +109,7 @@ def _check_model(config: Config, report: Report) -> None:
                 report.fine("challenger", f"{challenger.name}, {challenger.type}")
 
 
-def _tell_rules(config: Config, report: Report) -> None:
+def _tell_rules(config: Config, report: CheckReport) -> None:
     """Show promotion, decision and drift; they were checked when the file was loaded."""
     promotion, rivals = config.promotion, len(config.challenger)
     if promotion.rule == "e_value" and rivals:
@@ -128,7 +128,7 @@ def _tell_rules(config: Config, report: Report) -> None:
             report.note("drift", f"{monitor}: its bound holds for 0 to 1; KSWIN takes any values")
 
 
-def _check_sources(config: Config, report: Report) -> None:
+def _check_sources(config: Config, report: CheckReport) -> None:
     if config.input.labels is None and config.input.label is None:
         report.note(
             "labels",
@@ -146,7 +146,7 @@ def _check_sources(config: Config, report: Report) -> None:
             report.note("features", left)
 
 
-def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
+def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: CheckReport) -> None:
     """Check that the oldest and the newest records of each input can be decompressed here."""
     from consumers.base.records import Partition
 
@@ -163,7 +163,7 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Repo
             report.wrong("codec", str(error))
 
 
-def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Report) -> None:
+def _check_journal(config: Config, log: Log, topics: dict[str, int], report: CheckReport) -> None:
     """Check that the journal belongs to this service, and is empty only if it has never run."""
     from consumers.base.records import Partition
     from consumers.service.first_start import check_first_start
@@ -194,7 +194,7 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Rep
             _check_left(config, [number], report)
 
 
-def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
+def _check_left(config: Config, numbers: Iterable[int], report: CheckReport) -> None:
     """Check whether the service has run before if its log or an input is missing."""
     from consumers.service.first_start import check_snapshots
     from consumers.snapshots.store import open_store
@@ -207,7 +207,11 @@ def _check_left(config: Config, numbers: Iterable[int], report: Report) -> None:
 
 
 def _check_inputs(
-    log: Log, inputs: Sequence[Partition], origin: Origin, store: SnapshotStore, report: Report
+    log: Log,
+    inputs: Sequence[Partition],
+    origin: JournalOrigin,
+    store: SnapshotStore,
+    report: CheckReport,
 ) -> None:
     """Check that the inputs are the logs that were consumed."""
     from consumers.service.inputs import begin_again, consumed, differences
@@ -224,7 +228,7 @@ def _check_inputs(
         report.note("inputs", f"{partition} was added: it is read from its first record")
 
 
-def _check_snapshots(config: Config, report: Report) -> None:
+def _check_snapshots(config: Config, report: CheckReport) -> None:
     from consumers.snapshots.store import open_store
 
     try:
@@ -248,7 +252,7 @@ def _check_snapshots(config: Config, report: Report) -> None:
         report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be made)'}")
 
 
-def _check_http(config: Config, report: Report) -> None:
+def _check_http(config: Config, report: CheckReport) -> None:
     if not config.http.enabled or config.http.web_config is None:
         return
     from consumers.web.access import load_web_config
@@ -262,7 +266,7 @@ def _check_http(config: Config, report: Report) -> None:
         report.fine("http", f"access by {config.http.web_config}")
 
 
-def _check_topics(config: Config, path: Path, create: bool, report: Report) -> None:
+def _check_topics(config: Config, path: Path, create: bool, report: CheckReport) -> None:
     from consumers.service.partitioning import objections
     from consumers.transports import open_log
 
@@ -314,7 +318,7 @@ def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     return log.topics()
 
 
-def _report_topics(config: Config, path: Path, topics: dict[str, int], report: Report) -> None:
+def _report_topics(config: Config, path: Path, topics: dict[str, int], report: CheckReport) -> None:
     embedded = not config.input.transport.startswith("kafka:")
     for role, topic in config.topics.items():
         if topic in topics:

@@ -24,13 +24,13 @@ import typer
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
-    from consumers.demo.data import Feed
-    from consumers.demo.picture import Picture, Watch
+    from consumers.demo.data import DemoStream
+    from consumers.demo.picture import Picture, PictureListener
     from consumers.service.runner import Runner
     from consumers.shard.views import Committed, ShardView
     from consumers.transports.protocol import Log
 
-__all__ = ["Plan", "demo", "perform", "prepare"]
+__all__ = ["DemoPlan", "demo", "perform", "prepare"]
 
 SECONDS = 20.0  # long enough to watch it learn, short enough to watch to the end
 CHUNKS_A_SECOND = 10  # a chunk is one transaction: smooth to look at, and light
@@ -101,10 +101,10 @@ def demo(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DemoPlan:
     """A feed, its service, and how much there is to send."""
 
-    feed: Feed
+    feed: DemoStream
     path: Path
     config: Config
     delay: int
@@ -113,7 +113,9 @@ class Plan:
     any_port: bool = False  # where another program has the port, any free one will do
 
 
-def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | None) -> Plan:
+def prepare(
+    feed: DemoStream, origin: str, delay: int, directory: Path, port: int | None
+) -> DemoPlan:
     """Read the feed once, and write the configuration into a fresh directory.
 
     Raises
@@ -137,7 +139,7 @@ def prepare(feed: Feed, origin: str, delay: int, directory: Path, port: int | No
     path.write_text(text, encoding="utf-8")
     config = load(path)
     config = _on(config, PORT if port is None else port)
-    return Plan(feed, path, config, delay, found.records, found.labels, port is None)
+    return DemoPlan(feed, path, config, delay, found.records, found.labels, port is None)
 
 
 def _on(config: Config, port: int) -> Config:
@@ -145,13 +147,13 @@ def _on(config: Config, port: int) -> Config:
 
 
 def perform(
-    plan: Plan,
+    plan: DemoPlan,
     *,
     seconds: float,
     live: bool,
     tell: Tell,
     show: Callable[[str], None] | None = None,
-) -> Watch:
+) -> PictureListener:
     """Run the service on the feed until all of it is committed, or it is stopped.
 
     Parameters
@@ -171,7 +173,7 @@ def perform(
         The feed or the service failed.
     """
     from consumers.commands.run import make_own_topics, stopping
-    from consumers.demo.picture import Watch
+    from consumers.demo.picture import PictureListener
     from consumers.service.runner import Runner
     from consumers.service.warm_up import compile_kernels
     from consumers.transports import open_log
@@ -184,7 +186,7 @@ def perform(
             for topic in config.input_topics:
                 log.create_topic(topic, 1)
             make_own_topics(config, log)
-            watch = Watch(config, log, plan.feed.label, plan.observations, time.monotonic)
+            watch = PictureListener(config, log, plan.feed.label, plan.observations, time.monotonic)
 
             def committed(event: Committed, view: ShardView) -> None:
                 watch.committed(event, view)
@@ -210,7 +212,7 @@ def perform(
     return watch
 
 
-def _outgoing(plan: Plan, start: int, step_ms: float) -> Iterator[Outgoing]:
+def _outgoing(plan: DemoPlan, start: int, step_ms: float) -> Iterator[Outgoing]:
     """Observations and labels in the order of time."""
     from consumers.offline.feed import LateLabels, timed
 
@@ -219,7 +221,7 @@ def _outgoing(plan: Plan, start: int, step_ms: float) -> Iterator[Outgoing]:
     return timed(records, plan.feed.name, start=start, step_ms=step_ms, labels=late)
 
 
-def _send_all(plan: Plan, log: Log, stop: threading.Event) -> None:
+def _send_all(plan: DemoPlan, log: Log, stop: threading.Event) -> None:
     """Write the whole feed at once, as if it had just ended."""
     from consumers.commands.meter import Meter
     from consumers.commands.produce import send
@@ -231,7 +233,7 @@ def _send_all(plan: Plan, log: Log, stop: threading.Event) -> None:
 
 
 @contextmanager
-def _feeding(plan: Plan, stop: threading.Event, seconds: float) -> Iterator[None]:
+def _feeding(plan: DemoPlan, stop: threading.Event, seconds: float) -> Iterator[None]:
     """A thread writes the feed over so many seconds; none if it was written before."""
     if not seconds:
         yield
@@ -251,7 +253,7 @@ def _feeding(plan: Plan, stop: threading.Event, seconds: float) -> Iterator[None
 
 
 def _send_slowly(
-    plan: Plan, stop: threading.Event, seconds: float, failures: list[Exception]
+    plan: DemoPlan, stop: threading.Event, seconds: float, failures: list[Exception]
 ) -> None:
     """The thread that feeds; with a log of its own, because a log is for one thread."""
     from consumers.commands.produce import send
@@ -278,7 +280,7 @@ def _send_slowly(
 
 
 @contextmanager
-def _drawn(watch: Watch, *, live: bool) -> Iterator[None]:
+def _drawn(watch: PictureListener, *, live: bool) -> Iterator[None]:
     """The live view: the newest picture, drawn by a thread of its own."""
     if not live:
         yield
@@ -337,7 +339,7 @@ def _nothing(_: Picture) -> None:
     """The live view draws by itself."""
 
 
-def _introduce(plan: Plan) -> None:
+def _introduce(plan: DemoPlan) -> None:
     late = f"{plan.delay:,} records later" if plan.delay > 1 else "at once"
     origin = plan.feed.origin
     if plan.observations == 1:
@@ -347,7 +349,7 @@ def _introduce(plan: Plan) -> None:
         typer.echo(f"warning: {warning}")
 
 
-def _conclude(plan: Plan, watch: Watch, *, live: bool) -> None:
+def _conclude(plan: DemoPlan, watch: PictureListener, *, live: bool) -> None:
     from consumers.demo.summary import files, outcome
 
     for line in (
@@ -373,7 +375,7 @@ def _program() -> str:
 
 
 @contextmanager
-def _served(plan: Plan, runner: Runner) -> Iterator[str | None]:
+def _served(plan: DemoPlan, runner: Runner) -> Iterator[str | None]:
     """The page at the port of the plan; or at any free one, if that will do."""
     from consumers.base.errors import ConfigError
     from consumers.commands.run import served

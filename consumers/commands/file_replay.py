@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
     from consumers.offline.feed import LateLabels
-    from consumers.offline.plot import Point
-    from consumers.shard.challengers import Lineup
+    from consumers.offline.plot import CurvePoint
+    from consumers.shard.challengers import ChallengerSet
     from consumers.shard.shard import Outcome, Shard
     from consumers.shard.views import ShardView
 
-__all__ = ["Asked", "mark", "replay_file", "say"]
+__all__ = ["ReplayOptions", "mark", "replay_file", "say"]
 
 LOOKED_AT = 500  # records whose fields count as those of the file
 LONGEST_NAME = 60  # of a file, in the title of a picture
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplayOptions:
     """The options of a file replay.
 
     Parameters
@@ -57,7 +57,10 @@ class Asked:
 
 
 def replay_file(
-    config: Config, asked: Asked, others: Lineup | None = None, names: Sequence[str] = ()
+    config: Config,
+    asked: ReplayOptions,
+    others: ChallengerSet | None = None,
+    names: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Replay a file and return the results as JSON values.
 
@@ -95,7 +98,7 @@ def replay_file(
 
     shard = _shard(config, feed, read())
     if others is not None:
-        shard.line_up(others)
+        shard.set_challengers(others)
     total = found.records + (found.labels if late is not None else 0)
     run = _Run(config, shard, total, asked.picture is not None or asked.report is not None)
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
@@ -109,7 +112,7 @@ def replay_file(
     return told
 
 
-def _check_outputs(asked: Asked) -> None:
+def _check_outputs(asked: ReplayOptions) -> None:
     if asked.picture is not None:
         from consumers.offline.plot import check
 
@@ -120,7 +123,7 @@ def _check_outputs(asked: Asked) -> None:
         check_report(asked.report)
 
 
-def _write_outputs(asked: Asked, told: dict[str, Any], run: _Run) -> None:
+def _write_outputs(asked: ReplayOptions, told: dict[str, Any], run: _Run) -> None:
     if asked.picture is not None:
         from consumers.offline.plot import draw
 
@@ -185,7 +188,7 @@ class _Run:
     shard: Shard
     total: int
     drawn: bool
-    points: list[Point] = field(default_factory=list)
+    points: list[CurvePoint] = field(default_factory=list)
 
     def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
         """Process all of it; what there is to tell."""

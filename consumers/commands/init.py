@@ -16,8 +16,8 @@ import typer
 from consumers.base.errors import ConfigError
 
 if TYPE_CHECKING:
-    from consumers.config.propose import Choice, Source
-    from consumers.config.sample import Inferred
+    from consumers.config.propose import ModelChoice, Source
+    from consumers.config.sample import InferredField
 
 __all__ = ["init"]
 
@@ -251,7 +251,7 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
     On a broker none is: its retention goes by time, and old records may be gone once written.
     """
     from consumers.config.sample import named_like_a_time
-    from consumers.config.sections import Labels
+    from consumers.config.sections import LabelsConfig
 
     found = {}
     for name in () if origin.transport.startswith("kafka:") else records[0]:
@@ -270,7 +270,7 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
         return None
     [(name, times)] = found.items()
     late = max((b - a for a, b in zip(times, times[DELAY:], strict=False)), default=0)
-    if label and late >= Labels().horizon_ms:
+    if label and late >= LabelsConfig().horizon_ms:
         typer.echo(
             f"time {name}: not used: {DELAY} records take longer than [labels] horizon there, "
             "so labels would be late"
@@ -349,10 +349,10 @@ def _relative(url: str, directory: Path) -> str:
 def _explain(
     source: str,
     records: Records,
-    fields: Sequence[Inferred],
+    fields: Sequence[InferredField],
     label: str | None,
     labels: str | None,
-    choice: Choice,
+    choice: ModelChoice,
     about_id: str | None,
 ) -> None:
     typer.echo(f"{source}: {_count(len(records), 'record')} sampled")

@@ -14,7 +14,7 @@ from consumers.commands.meter import metered
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.service.live import Live, Progress, Sources
+    from consumers.service.live import LiveShard, Progress, Sources
     from consumers.snapshots.store import SnapshotStore
     from consumers.transports.protocol import Log
 
@@ -106,7 +106,7 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
     return sources(config, log, shard)
 
 
-def write_snapshot(of: Past, live: Live) -> str:
+def write_snapshot(of: Past, live: LiveShard) -> str:
     """Where a snapshot of the shard was written, or why there is none; only time is lost then.
 
     Whoever calls this has fenced the service.

@@ -20,7 +20,7 @@ from consumers.commands.transport import ConfigOption, TransportOption, open_cho
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
-    from consumers.config.sections import Input
+    from consumers.config.sections import InputConfig
     from consumers.offline.feed import LateLabels
     from consumers.transports.protocol import Log
 
@@ -113,7 +113,7 @@ def produce(
     read = _read_by(config) if transport is None else None
     if id_field is None:  # labels under another id than the service reads would meet nothing
         id_field = read.id if read is not None and read.observations == topic else "id"
-    feed = Feed(file, kinds, topic, labels, id_field, time_field)
+    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field)
     if read is not None and not any_topic:
         _compare(config, read, topic, label_topic)
     found = survey(feed.records(), file, labels, time_field, id_field)
@@ -127,7 +127,7 @@ def produce(
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class RecordsToWrite:
     """The records to write, read from the file again each time."""
 
     file: Path
@@ -208,7 +208,7 @@ def survey(
 
 
 def write(
-    log: Log, feed: Feed, found: Survey, rate: float | None, kind: str = "observation"
+    log: Log, feed: RecordsToWrite, found: Survey, rate: float | None, kind: str = "observation"
 ) -> None:
     """Write all records, then report the counts, also after Ctrl-C.
 
@@ -279,14 +279,14 @@ def _made_ids(found: Survey, name: str, first: int) -> str:
     return f"no field {name!r}: {made} assigned; --id-field uses another field"
 
 
-def _read_by(config: Path | None) -> Input | None:
+def _read_by(config: Path | None) -> InputConfig | None:
     """The inputs of the configuration."""
     from consumers.config import load
 
     return None if config is None else load(config).input
 
 
-def _compare(config: Path | None, read: Input, topic: str, label_topic: str | None) -> None:
+def _compare(config: Path | None, read: InputConfig, topic: str, label_topic: str | None) -> None:
     """Check that the configuration reads these topics; labels can also be produced alone.
 
     Raises

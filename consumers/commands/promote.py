@@ -18,7 +18,7 @@ from consumers.commands.past import (
 )
 
 if TYPE_CHECKING:
-    from consumers.service.live import Live
+    from consumers.service.live import LiveShard
 
 __all__ = ["promote"]
 
@@ -80,7 +80,7 @@ def promote(
         typer.echo("nothing was changed; add --yes to do it")
 
 
-def _promote(of: Past, live: Live, name: str, reason: str) -> tuple[int, str]:
+def _promote(of: Past, live: LiveShard, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, replay its journal to the end, and change the champion there."""
     from consumers.journal.reader import course
     from consumers.service.promotion import promote as journaled

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.commands.file_replay import Asked, mark, replay_file, say
+from consumers.commands.file_replay import ReplayOptions, mark, replay_file, say
 from consumers.commands.meter import metered
 from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, TimeField, Types
@@ -21,7 +21,7 @@ from consumers.commands.rivals import rivals
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.shard.challengers import Lineup
+    from consumers.shard.challengers import ChallengerSet
     from consumers.transports.protocol import Log
 
 __all__ = ["replay"]
@@ -125,9 +125,9 @@ def replay(
                 "expected FILE, or --journal, optionally with --at POSITION or --shard N"
             )
         *others, file = files
-        settings, lineup, names = _models(config, others, compare)
-        asked = Asked(file, label, delay, time_field, types or [], limit, plot, report)
-        told = replay_file(settings, asked, lineup, names)
+        settings, challenger_set, names = _models(config, others, compare)
+        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, plot, report)
+        told = replay_file(settings, asked, challenger_set, names)
     if as_json:
         import json
 
@@ -140,7 +140,7 @@ def replay(
 
 def _models(
     config: Path, others: list[Path], compare: bool
-) -> tuple[Config, Lineup | None, list[str]]:
+) -> tuple[Config, ChallengerSet | None, list[str]]:
     """The configuration, and what challenges its model where several are compared."""
     from consumers.base.errors import ConfigError
     from consumers.config import load

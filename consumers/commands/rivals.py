@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from consumers.config import Config
-    from consumers.shard.challengers import Lineup
+    from consumers.shard.challengers import ChallengerSet
 
 __all__ = ["rivals"]
 
 
-def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
+def rivals(paths: Sequence[Path]) -> tuple[Config, ChallengerSet, list[str]]:
     """The first configuration, the models of the others as challengers, and a name for each.
 
     Raises
@@ -27,7 +27,7 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
     """
     from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
-    from consumers.shard.challengers import Lineup, challenger_block
+    from consumers.shard.challengers import ChallengerSet, challenger_block
     from stream.contest.champion import MOST
 
     first, *others = [load(path) for path in paths]
@@ -43,7 +43,7 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, Lineup, list[str]]:
             )
     keys = [str(i) for i in range(2, len(paths) + 1)]
     blocks = zip(keys, (challenger_block(other.model) for other in others), strict=True)
-    return first, Lineup(dict(blocks)), _short(paths)
+    return first, ChallengerSet(dict(blocks)), _short(paths)
 
 
 def _short(paths: Sequence[Path]) -> list[str]:

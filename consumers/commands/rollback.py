@@ -10,8 +10,8 @@ import typer
 from consumers.commands.past import ConfigArgument, Past, ShardOption, past, write_snapshot
 
 if TYPE_CHECKING:
-    from consumers.service.live import Live
-    from consumers.timetravel.rollback import Cut
+    from consumers.service.live import LiveShard
+    from consumers.timetravel.rollback import RollbackSpan
 
 __all__ = ["rollback"]
 
@@ -56,7 +56,7 @@ def rollback(
         _cut(of, live, reason)
 
 
-def _show(cut: Cut, live: Live) -> None:
+def _show(cut: RollbackSpan, live: LiveShard) -> None:
     from consumers.config.units import counted
 
     view = live.shard.view()
@@ -67,7 +67,7 @@ def _show(cut: Cut, live: Live) -> None:
     typer.echo(f"removed     {entries} with {counted(cut.records, 'record')}, up to {cut.last}")
 
 
-def _cut(of: Past, live: Live, reason: str) -> None:
+def _cut(of: Past, live: LiveShard, reason: str) -> None:
     from consumers.timetravel.rollback import roll_back, say_last
 
     now = time.time_ns() // 1_000_000

@@ -95,8 +95,8 @@ def _serve(
     new_journal: bool,
     decision: Decision | None,
 ) -> None:
-    from consumers.cluster.fleet import Fleet, Starting
-    from consumers.cluster.group import Shared
+    from consumers.cluster.fleet import Fleet, StartingFleet
+    from consumers.cluster.group import ShardGroup
     from consumers.config import load
     from consumers.service.partitioning import check_partitioning
     from consumers.service.warm_up import CompilationStopped, compile_kernels
@@ -118,7 +118,7 @@ def _serve(
         log.info("%s", line)
 
     _check_file(file, config, numbers, new_journal)
-    serving = Starting()
+    serving = StartingFleet()
     # Listens before anything that takes its time, so that a probe finds a living process.
     with served(config, serving) as address, closing(opened()) as transport:
         _check_topics(file, config, transport, numbers, new_journal)
@@ -137,7 +137,7 @@ def _serve(
         # To drain is a task with an end: nobody stands by for it.
         ours = shards is not None or drain
         member = None if ours else transport.member(config.name, config.journal_topic)
-        fleet: Fleet | Shared
+        fleet: Fleet | ShardGroup
         if member is None:
             fleet = Fleet(
                 config,
@@ -149,7 +149,9 @@ def _serve(
                 decision=decision,
             )
         else:
-            fleet = Shared(config, opened, member, stop, new_journal=new_journal, decision=decision)
+            fleet = ShardGroup(
+                config, opened, member, stop, new_journal=new_journal, decision=decision
+            )
         serving.begin(fleet)
         fleet.run()
 
@@ -292,7 +294,7 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
         runner.registry,
         runner.health,
         name=config.name,
-        boards=runner.boards,
+        status_feeds=runner.status_feeds,
         bytes_of_dead=not open_to_all,
     )
     server = Server(app, http.host, http.port, access, http.allowed_hosts)

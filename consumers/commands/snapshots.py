@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.shard.shard import Shard
     from consumers.shard.views import ShardView
-    from consumers.snapshots.format import About
+    from consumers.snapshots.format import SnapshotInfo
     from stream.data.state import State
 
 __all__ = ["Action", "snapshots"]
@@ -57,7 +57,7 @@ class Found:
     path: Path
     position: int
     size: int
-    about: About | None = None
+    about: SnapshotInfo | None = None
     bad: str | None = None
     unused: str | None = None
     positions: Mapping[Partition, int] | None = None
@@ -216,7 +216,7 @@ def _sign(config: Config, shard: int) -> None:
     typer.echo(f"{signed} snapshots signed in {base.directory}")
 
 
-def _belongs(config: Config, about: About, path: Path) -> None:
+def _belongs(config: Config, about: SnapshotInfo, path: Path) -> None:
     """Whether it is of this service; SnapshotError where it is not."""
     from consumers.base.errors import SnapshotError
     from consumers.config import identity_difference
@@ -233,7 +233,7 @@ def _belongs(config: Config, about: About, path: Path) -> None:
         raise SnapshotError(f"of another configuration ({'; '.join(different)})")
 
 
-def _loaded(config: Config, about: About, state: State) -> Shard:
+def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError where it does not fit."""
     from consumers.base.errors import SnapshotError
     from consumers.shard.assembly import shard_of

@@ -6,12 +6,12 @@
 from consumers.config.identity import identity_difference
 from consumers.config.load import load, parse
 from consumers.config.model import Config
-from consumers.config.sample import Inferred, infer, schema_of
+from consumers.config.sample import InferredField, infer, schema_of
 from consumers.config.units import duration_ms
 
 __all__ = [
     "Config",
-    "Inferred",
+    "InferredField",
     "duration_ms",
     "identity_difference",
     "infer",

@@ -11,12 +11,12 @@ from stream.errors import SchemaError
 from stream.preprocessing import Discretizer, MDLDiscretizer
 from stream.preprocessing.binner import Binner
 
-__all__ = ["Bins"]
+__all__ = ["BinsConfig"]
 
 Edges = Annotated[tuple[float, ...], Field(strict=False)]
 
 
-class Bins(Section):
+class BinsConfig(Section):
     """How the numbers of a model are binned."""
 
     strategy: Literal["mdl", "quantile", "uniform"] | None = None

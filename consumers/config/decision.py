@@ -11,10 +11,10 @@ from consumers.config.sections import Section
 from stream.data.schema import Label
 from stream.decision import BayesDecision
 
-__all__ = ["Decision"]
+__all__ = ["DecisionConfig"]
 
 
-class Decision(Section):
+class DecisionConfig(Section):
     """The action to take on a prediction, from the cost of each mistake. Off while empty."""
 
     losses: dict[str, dict[str, float]] | None = Field(

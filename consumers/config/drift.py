@@ -13,12 +13,12 @@ from stream.data.schema import Schema
 from stream.drift import DETECTORS, DriftRule, MonitorRule
 from stream.drift.rule import LONGEST_KEPT, Action
 
-__all__ = ["Detector", "Drift"]
+__all__ = ["DetectorConfig", "DriftConfig"]
 
 _ACTIONS = Literal["alert", "forget", "reset", "challenger"]
 
 
-class Detector(Section):
+class DetectorConfig(Section):
     """One detector: what it watches, its type, and its parameters beside them."""
 
     on: str
@@ -48,10 +48,10 @@ class Detector(Section):
         return MonitorRule(self.on, self.type, self.parameters, self.action or action)
 
 
-class Drift(Section):
+class DriftConfig(Section):
     """What is watched for drift, and what an alarm does. Off while it is empty."""
 
-    detectors: Annotated[tuple[Detector, ...], Field(strict=False)] = Field(
+    detectors: Annotated[tuple[DetectorConfig, ...], Field(strict=False)] = Field(
         default=(),
         description='Detectors, at most 20: tables `{on = "error", type = "ADWIN"}`. `on`: '
         '`"error"` (0 or 1 for each labelled prediction), `"log_loss"`, `"score"` (the largest '

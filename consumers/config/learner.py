@@ -8,17 +8,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from consumers.config.bins import Bins
+from consumers.config.bins import BinsConfig
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
 from stream.learner.registry import learners
 
 __all__ = [
     "SERVICE_NAME",
-    "Challenger",
-    "Model",
-    "Promotion",
-    "Trained",
+    "ChallengerConfig",
+    "LearnerConfig",
+    "ModelConfig",
+    "PromotionConfig",
     "model_types",
     "spoken",
 ]
@@ -49,7 +49,7 @@ def _model_type(name: str) -> str:
     )
 
 
-class Trained(Section):
+class LearnerConfig(Section):
     """A learner and its parameters."""
 
     type: Annotated[str, AfterValidator(_model_type)] = Field(
@@ -65,7 +65,7 @@ class Trained(Section):
         'also be written beside `type`: `type = "KNNClassifier"`, `window = 5000`. Default '
         "empty: the learner's defaults.",
     )
-    bins: Bins | None = Field(
+    bins: BinsConfig | None = Field(
         default=None,
         description="Puts numbers into bins for a learner of categories. `{}` or `{strategy "
         '= "mdl"}`: cut points that separate the classes. `{strategy = "quantile", n_bins = '
@@ -143,7 +143,7 @@ class Trained(Section):
         return self
 
 
-class Model(Trained):
+class ModelConfig(LearnerConfig):
     """The learner. Part of the identity, except `trust_pickle`."""
 
     max_classes: int = Field(
@@ -163,7 +163,7 @@ class Model(Trained):
     )
 
 
-class Challenger(Trained):
+class ChallengerConfig(LearnerConfig):
     """A model beside `[model]`, up to 8 of them. It learns and is scored on the same records and
     labels, but publishes no predictions unless it is promoted. Not part of the identity: at the
     next start, a new challenger starts empty, a changed one starts empty too, and a removed one is
@@ -183,7 +183,7 @@ class Challenger(Trained):
     )
 
 
-class Promotion(Section):
+class PromotionConfig(Section):
     """When a challenger becomes champion automatically."""
 
     rule: Literal["off", "e_value"] = Field(

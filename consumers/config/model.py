@@ -10,22 +10,22 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from consumers.config.decision import Decision
-from consumers.config.drift import Drift
-from consumers.config.learner import SERVICE_NAME, Challenger, Model, Promotion
+from consumers.config.decision import DecisionConfig
+from consumers.config.drift import DriftConfig
+from consumers.config.learner import SERVICE_NAME, ChallengerConfig, ModelConfig, PromotionConfig
 from consumers.config.sections import (
-    Commit,
+    CommitConfig,
     FieldName,
-    Http,
-    Input,
-    Journal,
-    Labels,
-    Output,
-    Scale,
+    HttpConfig,
+    InputConfig,
+    JournalConfig,
+    LabelsConfig,
+    OutputConfig,
+    ScaleConfig,
     Section,
-    Snapshots,
+    SnapshotsConfig,
 )
-from consumers.config.telemetry import Telemetry
+from consumers.config.telemetry import TelemetryConfig
 from stream.contest.champion import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
@@ -44,7 +44,7 @@ class Config(Section):
         "of its topics. Up to 100 letters, digits, `.`, `_` and `-`. No default, because two "
         "services with one name would fence each other.",
     )
-    input: Input
+    input: InputConfig
     features: dict[FieldName, Kind] | None = Field(
         default=None,
         description='Fields to learn from, `NAME = "numeric" | "binary" | "categorical" | '
@@ -52,19 +52,19 @@ class Config(Section):
         "this section the fields are inferred from the first 500 observations at the first "
         "start; text is never inferred and must be declared.",
     )
-    labels: Labels = Labels()
-    model: Model = Model()
-    challenger: Annotated[tuple[Challenger, ...], Field(strict=False, max_length=MOST)] = ()
-    promotion: Promotion = Promotion()
-    decision: Decision = Decision()
-    drift: Drift = Drift()
-    output: Output = Output()
-    commit: Commit = Commit()
-    journal: Journal = Journal()
-    snapshots: Snapshots = Snapshots()
-    scale: Scale = Scale()
-    http: Http = Http()
-    telemetry: Telemetry = Telemetry()
+    labels: LabelsConfig = LabelsConfig()
+    model: ModelConfig = ModelConfig()
+    challenger: Annotated[tuple[ChallengerConfig, ...], Field(strict=False, max_length=MOST)] = ()
+    promotion: PromotionConfig = PromotionConfig()
+    decision: DecisionConfig = DecisionConfig()
+    drift: DriftConfig = DriftConfig()
+    output: OutputConfig = OutputConfig()
+    commit: CommitConfig = CommitConfig()
+    journal: JournalConfig = JournalConfig()
+    snapshots: SnapshotsConfig = SnapshotsConfig()
+    scale: ScaleConfig = ScaleConfig()
+    http: HttpConfig = HttpConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     kafka: dict[str, Any] = Field(
         default_factory=dict,
         description="Options of the Kafka client, by kafka-python's names "
@@ -188,7 +188,7 @@ class Config(Section):
         for section, key in _NOT_LEARNED:
             del identity[section][key]
         for key in ("corrections", "max_pending_bytes"):  # a journal begun before there were any
-            if getattr(self.labels, key) == Labels.model_fields[key].default:  # goes on
+            if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:  # goes on
                 del identity["labels"][key]
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]

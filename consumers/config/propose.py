@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumers.base.errors import ConfigError
-from consumers.config.sample import Inferred
+from consumers.config.sample import InferredField
 
-__all__ = ["Choice", "Source", "choose", "service_name", "toml"]
+__all__ = ["ModelChoice", "Source", "choose", "service_name", "toml"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """A model, and why it was chosen."""
 
     model: str
@@ -38,7 +38,7 @@ class Source:
     id: str = "id"
 
 
-def choose(fields: Sequence[Inferred]) -> Choice:
+def choose(fields: Sequence[InferredField]) -> ModelChoice:
     """The model for these fields.
 
     Raises
@@ -48,9 +48,9 @@ def choose(fields: Sequence[Inferred]) -> Choice:
 
     Examples
     --------
-    >>> choose([Inferred("body", "text", "…"), Inferred("hops", "numeric", "…")]).model
+    >>> choose([InferredField("body", "text", "…"), InferredField("hops", "numeric", "…")]).model
     'auto'
-    >>> choose([Inferred("price", "numeric", "…")]).model
+    >>> choose([InferredField("price", "numeric", "…")]).model
     'GaussianNB'
     """
     kinds = [f.kind for f in fields if f.kind is not None]
@@ -62,16 +62,16 @@ def choose(fields: Sequence[Inferred]) -> Choice:
             "or texts beside the id and the label"
         )
     if texts == len(kinds):
-        return Choice("MultinomialNB", f"{_fields(texts)} of text: it counts the words")
+        return ModelChoice("MultinomialNB", f"{_fields(texts)} of text: it counts the words")
     if kinds.count("numeric") == len(kinds):
         why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
-        return Choice("GaussianNB", why)
+        return ModelChoice("GaussianNB", why)
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
-    return Choice("auto", f"{mix}: MixedNB takes each as what it is")
+    return ModelChoice("auto", f"{mix}: MixedNB takes each as what it is")
 
 
-def toml(source: Source, fields: Sequence[Inferred], choice: Choice) -> str:
+def toml(source: Source, fields: Sequence[InferredField], choice: ModelChoice) -> str:
     """The commented configuration."""
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
@@ -126,7 +126,7 @@ def _input(source: Source) -> list[str]:
     return lines
 
 
-def _features(fields: Sequence[Inferred], model: str) -> list[str]:
+def _features(fields: Sequence[InferredField], model: str) -> list[str]:
     takes_text = model in ("auto", "MultinomialNB")
     and_then = "" if takes_text else ', and make the model\'s type "auto"'
     lines = []

@@ -20,7 +20,7 @@ from stream.data.schema import Field, Kind, Schema
 
 __all__ = [
     "SAMPLE_SIZE",
-    "Inferred",
+    "InferredField",
     "check_labels",
     "infer",
     "likely_ids",
@@ -54,7 +54,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Inferred:
+class InferredField:
     """What a field was taken for; `kind` None: left out. `why` is one sentence with figures."""
 
     name: str
@@ -177,7 +177,7 @@ def _rises(values: Sequence[Any]) -> bool:
 
 def infer(
     records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool, csv: bool = False
-) -> list[Inferred]:
+) -> list[InferredField]:
     """The fields of `records` and their kinds, sorted by name.
 
     Parameters
@@ -210,25 +210,25 @@ def infer(
     for name in sorted(columns.keys() - exclude):
         if name in literal:
             why = "its name holds a dot, which means a path into an object; rename it to use it"
-            inferred.append(Inferred(name, None, why))
+            inferred.append(InferredField(name, None, why))
             continue
         if len(name) > LONGEST_NAME:
             why = f"its name has {len(name):,} characters, at most {LONGEST_NAME:,} are taken"
-            inferred.append(Inferred(name[:LONGEST_NAME], None, why))
+            inferred.append(InferredField(name[:LONGEST_NAME], None, why))
             continue
         values = [v for v in columns[name] if v is not None and v == v]
         if len(values) < RAREST * len(records):
             why = (
                 f"in {len(values)} of {len(records)} records: too rare to be told a field by itself"
             )
-            inferred.append(Inferred(name, None, why))
+            inferred.append(InferredField(name, None, why))
             continue
         kind, why = _kind(name, values, len(records), text=text, csv=csv)
-        inferred.append(Inferred(name, kind, why))
+        inferred.append(InferredField(name, kind, why))
     return inferred
 
 
-def schema_of(fields: Iterable[Inferred]) -> Schema:
+def schema_of(fields: Iterable[InferredField]) -> Schema:
     """The schema of what was inferred, without the fields that were left out; sorted by name."""
     kept = sorted((f.name, f.kind) for f in fields if f.kind is not None)
     if len(kept) > MOST_FIELDS:

@@ -34,17 +34,17 @@ from consumers.config.units import (
 __all__ = [
     "DEAD_LETTER_RATIO",
     "LONGEST_NAME",
-    "Commit",
+    "CommitConfig",
     "FieldName",
-    "Http",
-    "Input",
-    "Journal",
-    "Labels",
-    "Output",
-    "Scale",
+    "HttpConfig",
+    "InputConfig",
+    "JournalConfig",
+    "LabelsConfig",
+    "OutputConfig",
+    "ScaleConfig",
     "Section",
     "Size",
-    "Snapshots",
+    "SnapshotsConfig",
 ]
 
 DEAD_LETTER_RATIO = 0.5
@@ -120,7 +120,7 @@ class Section(BaseModel):
             yield name, shown_url(value) if isinstance(value, str) and "://" in value else value
 
 
-class Input(Section):
+class InputConfig(Section):
     """Where records come from. Part of the identity, except `transport` and `max_wait_ms`."""
 
     transport: Annotated[str, AfterValidator(_transport)] = Field(
@@ -176,7 +176,7 @@ class Input(Section):
         return round(datetime.fromisoformat(self.start).timestamp() * 1000)
 
 
-class Labels(Section):
+class LabelsConfig(Section):
     """How long observations wait for their labels. Part of the identity."""
 
     max_pending: int = Field(
@@ -223,7 +223,7 @@ class Labels(Section):
         return duration_ms(self.horizon)
 
 
-class Output(Section):
+class OutputConfig(Section):
     """Where predictions and dead letters go."""
 
     predictions: Topic | None = Field(
@@ -268,7 +268,7 @@ class Output(Section):
     )
 
 
-class Commit(Section):
+class CommitConfig(Section):
     """When and how outputs are committed."""
 
     guarantee: Literal["exactly_once", "at_least_once"] = Field(
@@ -311,7 +311,7 @@ class Commit(Section):
     )
 
 
-class Journal(Section):
+class JournalConfig(Section):
     """The log of the consumed records; recovery starts from it."""
 
     topic: Topic | None = Field(
@@ -334,7 +334,7 @@ class Journal(Section):
         return duration_ms(self.retention)
 
 
-class Snapshots(Section):
+class SnapshotsConfig(Section):
     """Copies of the state that shorten a restart; losing them costs time, never data."""
 
     directory: Path = Field(
@@ -384,7 +384,7 @@ class Snapshots(Section):
     )
 
 
-class Scale(Section):
+class ScaleConfig(Section):
     """How the records are divided between models. Part of the identity."""
 
     shards: int = Field(
@@ -399,7 +399,7 @@ class Scale(Section):
     )
 
 
-class Http(Section):
+class HttpConfig(Section):
     """The address of the live page, /metrics, /healthz and /readyz."""
 
     enabled: bool = Field(

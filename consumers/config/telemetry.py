@@ -8,10 +8,10 @@ from pydantic import Field
 
 from consumers.config.sections import Section
 
-__all__ = ["Telemetry"]
+__all__ = ["TelemetryConfig"]
 
 
-class Telemetry(Section):
+class TelemetryConfig(Section):
     """Scores, metrics and the log."""
 
     window: int = Field(

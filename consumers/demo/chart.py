@@ -12,7 +12,7 @@ from math import floor
 
 from rich.text import Text
 
-from consumers.demo.picture import Point
+from consumers.demo.picture import DemoPoint
 
 __all__ = ["LINES", "Line", "curve", "lowest"]
 
@@ -27,7 +27,7 @@ class Line:
     name: str
     sample: str
     style: str
-    of: Callable[[Point], float]
+    of: Callable[[DemoPoint], float]
     period: int = 1
     on: int = 1
 
@@ -41,18 +41,18 @@ LINES = (
 )
 
 
-def lowest(points: Sequence[Point]) -> float:
+def lowest(points: Sequence[DemoPoint]) -> float:
     """Where the axis begins: the lowest accuracy, down to the next ten per cent."""
     values = [line.of(p) for p in points for line in LINES]
     return max(floor(min(values, default=0.5) * 10) / 10, 0.0) if values else 0.5
 
 
-def curve(points: Sequence[Point], total: int, width: int, height: int) -> list[Text]:
+def curve(points: Sequence[DemoPoint], total: int, width: int, height: int) -> list[Text]:
     """The lines from 0 to `total` scored predictions, `lowest` to 1; `height` rows of `width`.
 
     Examples
     --------
-    >>> points = [Point(20, 0.5, 0.5, 0.5), Point(100, 1.0, 0.5, 0.5)]
+    >>> points = [DemoPoint(20, 0.5, 0.5, 0.5), DemoPoint(100, 1.0, 0.5, 0.5)]
     >>> for row in curve(points, 100, 8, 2):
     ...     print(row.plain.replace(chr(0x2800), "_"))
     ____⢀⣠⠴⠚
@@ -77,7 +77,7 @@ def curve(points: Sequence[Point], total: int, width: int, height: int) -> list[
 
 
 def _columns(
-    points: Sequence[Point], of: Callable[[Point], float], total: int, columns: int
+    points: Sequence[DemoPoint], of: Callable[[DemoPoint], float], total: int, columns: int
 ) -> list[tuple[int, float]]:
     """(dot column, value) from the first point to the last, straight in between."""
     out = []

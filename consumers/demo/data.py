@@ -18,7 +18,7 @@ from consumers.config.sample import SAMPLE_SIZE, check_labels, infer
 if TYPE_CHECKING:
     from river.datasets.base import Dataset
 
-__all__ = ["FEEDS", "Feed", "bundled", "fresh_directory", "from_file", "settings"]
+__all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
 
 # Name to the class in river.datasets, what its records are, and what to call the label.
 FEEDS = {
@@ -37,7 +37,7 @@ _FEWEST_RECORDS, _MOST_RECORDS = 50, 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class DemoStream:
     """Records with their labels inside.
 
     Parameters
@@ -61,7 +61,7 @@ class Feed:
     warnings: tuple[str, ...] = ()
 
 
-def bundled(name: str) -> Feed:
+def bundled(name: str) -> DemoStream:
     """A data set that ships with river.
 
     Examples
@@ -75,10 +75,10 @@ def bundled(name: str) -> Feed:
     from river import datasets  # loads every data set's module: only for those who want one
 
     dataset, origin, label = FEEDS[name]
-    return Feed(name, origin, label, _records(getattr(datasets, dataset)(), label))
+    return DemoStream(name, origin, label, _records(getattr(datasets, dataset)(), label))
 
 
-def from_file(path: Path, label: str | None) -> Feed:
+def from_file(path: Path, label: str | None) -> DemoStream:
     """The records of a JSONL or CSV file.
 
     Raises
@@ -107,10 +107,10 @@ def from_file(path: Path, label: str | None) -> Feed:
     warnings = check_labels(label, values, f"the first {sampled} of {path.name}")
     name = service_name(path.name.split(".")[0])
     origin = f"records of {path.name}"
-    return Feed(name, origin, label, lambda: read_records(path), tuple(warnings))
+    return DemoStream(name, origin, label, lambda: read_records(path), tuple(warnings))
 
 
-def settings(feed: Feed, records: int) -> str:
+def settings(feed: DemoStream, records: int) -> str:
     """The configuration of the service for a feed, TOML, for a file beside its log.
 
     Parameters

@@ -15,12 +15,12 @@ import msgspec
 
 from consumers.base.records import Fetched, Partition
 from consumers.config import Config
-from consumers.demo.turns import Turn, Turns
+from consumers.demo.turns import Turn, TurnSearch
 from consumers.shard.models import spoken
 from consumers.shard.views import Committed, ShardView
 from consumers.transports.protocol import Log
 
-__all__ = ["Picture", "Point", "Watch"]
+__all__ = ["DemoPoint", "Picture", "PictureListener"]
 
 WINDOW = "last_1000"  # all of them before there are so many
 RATE_SECONDS = 2.0  # what records/s are measured over: steady, and still up to date
@@ -29,7 +29,7 @@ POINTS = 400  # of the curve at most: more than any terminal has columns
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class DemoPoint:
     """Accuracies after so many scored predictions."""
 
     scored: int
@@ -66,7 +66,7 @@ class Picture:
     total: int
     rate: float = 0.0
     seconds: float = 0.0
-    points: tuple[Point, ...] = ()
+    points: tuple[DemoPoint, ...] = ()
     view: ShardView | None = None
     turn: Turn | None = None
 
@@ -87,7 +87,7 @@ class Picture:
 
 
 @dataclass(slots=True)
-class Watch:
+class PictureListener:
     """Listens to the runner and keeps the newest picture.
 
     Parameters
@@ -110,10 +110,10 @@ class Watch:
     total: int
     clock: Callable[[], float]
     picture: Picture = field(init=False)
-    _turns: Turns = field(default_factory=Turns, init=False)
+    _turns: TurnSearch = field(default_factory=TurnSearch, init=False)
     _read: dict[Partition, int] = field(default_factory=dict, init=False)
     _rates: deque[tuple[float, int]] = field(default_factory=deque, init=False)
-    _points: list[Point] = field(default_factory=list, init=False)
+    _points: list[DemoPoint] = field(default_factory=list, init=False)
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class Watch:
         points = self._points
         if len(points) > 1 and points[-1].scored - points[-2].scored < self.total / POINTS:
             points.pop()
-        points.append(Point(scored, model, majority, no_change))
+        points.append(DemoPoint(scored, model, majority, no_change))
 
     def _read_back(self, view: ShardView) -> None:
         """The records of this commit: observations, then predictions, then labels."""

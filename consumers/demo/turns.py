@@ -14,7 +14,7 @@ from typing import Any
 
 from stream.data.schema import Label
 
-__all__ = ["Said", "Turn", "Turns", "distance"]
+__all__ = ["PredictedRecord", "Turn", "TurnSearch", "distance"]
 
 MAX_WAITING = 100_000  # observations whose label may still come; beyond it the oldest go
 MAX_WRONG = 24  # wrong ones that are kept for comparison: the first ones
@@ -27,7 +27,7 @@ Features = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PredictedRecord:
     """An observation and what was said of it; `number` counts observations from 1."""
 
     number: int
@@ -49,8 +49,8 @@ class Turn:
     """
 
     truth: Label
-    wrong: Said
-    right: Said
+    wrong: PredictedRecord
+    right: PredictedRecord
     distance: float
     near: int
 
@@ -70,7 +70,7 @@ class Turn:
         return len(self.wrong.features.keys() | self.right.features.keys())
 
 
-class Turns:
+class TurnSearch:
     """The search, fed record by record as the topics have them.
 
     Attributes
@@ -82,8 +82,8 @@ class Turns:
     def __init__(self) -> None:
         self.best: Turn | None = None
         self._features: dict[str, Features] = {}
-        self._said: dict[str, Said] = {}
-        self._wrong: list[tuple[int, Label, Said]] = []
+        self._said: dict[str, PredictedRecord] = {}
+        self._wrong: list[tuple[int, Label, PredictedRecord]] = []
         self._ranges: dict[str, tuple[float, float]] = {}
         self._observed = 0
         self._told = 0
@@ -110,7 +110,7 @@ class Turns:
         features = self._features.pop(id, None)
         if label is None or features is None:
             return
-        self._said[id] = Said(self._observed, features, label, probabilities, learned)
+        self._said[id] = PredictedRecord(self._observed, features, label, probabilities, learned)
         if len(self._said) > MAX_WAITING:
             del self._said[next(iter(self._said))]
 
@@ -128,7 +128,7 @@ class Turns:
             # A class it had never heard of would be no fair example.
             self._wrong.append((self._told, truth, said))
 
-    def _consider(self, truth: Label, wrong: Said, right: Said) -> None:
+    def _consider(self, truth: Label, wrong: PredictedRecord, right: PredictedRecord) -> None:
         a, b, ranges = wrong.features, right.features, self._ranges
         far = (_difference(a.get(name), b.get(name), ranges.get(name)) for name in a.keys() | b)
         near = sum(1 for difference in far if difference <= CLOSE)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from consumers.demo.chart import LINES, curve, lowest
 from consumers.demo.picture import Picture
-from consumers.demo.turns import Said, Turn
+from consumers.demo.turns import PredictedRecord, Turn
 from stream.data.schema import Label
 from stream.evaluate.quality import QualityView
 
@@ -301,7 +301,7 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     )
 
 
-def _said(word: str, style: str, said: Said, truth: Label, width: int) -> Text:
+def _said(word: str, style: str, said: PredictedRecord, truth: Label, width: int) -> Text:
     """One record: the probability it gave to the truth, and what it said."""
     p = said.probability(truth)
     line = Text(f"#{said.number:<7,} ")

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from consumers.base.records import Partition
-from consumers.journal.records import Entry, Inputs, Journaled, Reset, decode
+from consumers.journal.records import (
+    CommitRecord,
+    InputsRecord,
+    JournalRecord,
+    RollbackRecord,
+    decode,
+)
 from consumers.transports.protocol import Log
 
 __all__ = ["Course", "course", "cut_out", "entries", "record_count"]
@@ -14,7 +20,7 @@ __all__ = ["Course", "course", "cut_out", "entries", "record_count"]
 
 def entries(
     log: Log, partition: Partition, start: int, end: int
-) -> Iterator[tuple[int, Journaled]]:
+) -> Iterator[tuple[int, JournalRecord]]:
     """Offset and entry of what the journal holds from `start` up to `end`."""
     if start >= end:
         return
@@ -40,7 +46,7 @@ class Course:
         """The reset that cut entry `seq` out; None where it is part of the history."""
         return next((reset for to, reset in self.cuts if to < seq < reset), None)
 
-    def replaced(self, entry: Entry) -> str | None:
+    def replaced(self, entry: CommitRecord) -> str | None:
         """Why the records of an entry cannot be read again; None where they may be there."""
         begun = dict(self.begun)
         for r in entry.ranges:
@@ -56,9 +62,9 @@ def course(log: Log, partition: Partition, start: int, end: int) -> Course:
     records, resets = 0, []
     begun: dict[Partition, int] = {}
     for _, entry in entries(log, partition, start, end):
-        if isinstance(entry, Reset):
+        if isinstance(entry, RollbackRecord):
             resets.append(entry)
-        if isinstance(entry, Inputs):
+        if isinstance(entry, InputsRecord):
             begun |= {Partition(t, n): entry.seq for t, n, _ in entry.starts}
             begun |= {Partition(t, n): entry.seq for t, n in entry.gone}
         records += record_count(entry)
@@ -90,6 +96,6 @@ def cut_out(log: Log, partition: Partition, end: int) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def record_count(entry: Journaled) -> int:
+def record_count(entry: JournalRecord) -> int:
     """How many records it consumed."""
-    return sum(r.count for r in entry.ranges) if isinstance(entry, Entry) else 0
+    return sum(r.count for r in entry.ranges) if isinstance(entry, CommitRecord) else 0

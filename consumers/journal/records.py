@@ -1,8 +1,8 @@
-"""The records of the journal: what a shard consumed, entry by entry. Pure.
+"""The records of the journal: what a shard consumed, commit by commit. Pure.
 
-Entry 0 is the `Identity` of the service; each later one is an `Entry`, the offset range of every
-partition that moved, a `Reset`, a `Roster` or `Inputs`. The order inside an entry is not stored: it
-is recomputed from the records by `consumers.journal.merge`.
+Record 0 is the `IdentityRecord` of the service. Each later one is a `CommitRecord`, with the offset
+range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord` or an `InputsRecord`.
+The order of the records inside a commit is not stored: `consumers.journal.merge` recomputes it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import msgspec
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
 from consumers.journal.checksum import RangeChecksum, checksum
-from consumers.shard.outcome import Shape
+from consumers.shard.outcome import OutputShape
 
 __all__ = [
-    "Check",
-    "Entry",
-    "Identity",
-    "Inputs",
-    "Journaled",
+    "ChallengersRecord",
+    "CommitRecord",
+    "IdentityRecord",
+    "InputsRecord",
+    "JournalRecord",
+    "LaterRecord",
     "Range",
-    "Reset",
-    "Roster",
+    "RangeCheck",
+    "RollbackRecord",
     "decode",
     "encode",
     "entry_of",
@@ -44,8 +45,8 @@ TAIL_RECORDS = 64  # of each partition, kept to know its log by
 TAIL_BYTES = 64 * 1024
 
 
-class Identity(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
-    """Entry 0: what the service is, for good.
+class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
+    """Record 0: what the service is, for good.
 
     `identity` is the configuration that decides what is learned; `fields` the schema as declared
     or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
@@ -88,7 +89,7 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
     crc32: int
 
 
-class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
+class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
     """One commit. What was decided beside the records is journaled, so that a replay sees the same.
 
     `now` is the wall clock in ms; `skips` the records (topic, partition, offset, reason) that were
@@ -115,12 +116,12 @@ class Entry(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_def
     drift: dict[str, Any] | None = None
     aside: bool = False
     topics: dict[str, str] = {}
-    shape: Shape | None = None
+    shape: OutputShape | None = None
     early: list[tuple[str, int, list[int]]] = []
     snapshots: list[tuple[int, str]] = []
 
 
-class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
+class RollbackRecord(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
     """A rollback: from here on the shard is what it was after entry `to`.
 
     The entries between are cut out of the model's history: their records stay consumed and their
@@ -134,7 +135,9 @@ class Reset(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
     reason: str = ""
 
 
-class Roster(msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_defaults=True):
+class ChallengersRecord(
+    msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_defaults=True
+):
     """From here on these are the challengers, name to block; those that are new start empty.
 
     `threshold` is the e-value at which one of them is promoted, None for never. `champion` is who
@@ -150,7 +153,7 @@ class Roster(msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_d
     reason: str = ""
 
 
-class Inputs(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
+class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
     """From here on the inputs are others: partitions were added, or a topic was made again.
 
     `starts` is where reading goes on, for partitions that are new or begin again; `gone` those that
@@ -166,23 +169,24 @@ class Inputs(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_d
     reason: str = ""
 
 
-Journaled = Identity | Entry | Reset | Roster | Inputs
+LaterRecord = CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord
+JournalRecord = IdentityRecord | LaterRecord
 
-_decoder: msgspec.json.Decoder[Journaled] = msgspec.json.Decoder(Journaled)
+_decoder: msgspec.json.Decoder[JournalRecord] = msgspec.json.Decoder(JournalRecord)
 _encoder = msgspec.json.Encoder()
 
 
-def encode(entry: Journaled) -> bytes:
+def encode(entry: JournalRecord) -> bytes:
     """The entry as JSON."""
     return _encoder.encode(entry)
 
 
-def written(entry: Journaled, journal: Partition, now: int) -> Outgoing:
+def written(entry: JournalRecord, journal: Partition, now: int) -> Outgoing:
     """The entry as a record of its journal."""
     return Outgoing(journal.topic, str(entry.seq).encode(), encode(entry), now, (), journal.number)
 
 
-def decode(value: bytes | None) -> Journaled:
+def decode(value: bytes | None) -> JournalRecord:
     """The inverse of `encode`.
 
     Raises
@@ -212,10 +216,10 @@ def entry_of(
     drift: dict[str, Any] | None = None,
     aside: bool = False,
     topics: Mapping[str, str] | None = None,
-    shape: Shape | None = None,
+    shape: OutputShape | None = None,
     early: Iterable[tuple[Partition, int]] = (),
     snapshots: Mapping[int, str] | None = None,
-) -> Entry:
+) -> CommitRecord:
     """The journal entry of a batch.
 
     Parameters
@@ -227,7 +231,7 @@ def entry_of(
     chain
         The shard's hash after it.
     skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots
-        See `Entry`.
+        See `CommitRecord`.
     early
         Where the early labels lie that it refused; the first `MOST_EARLY` are journaled.
     """
@@ -239,7 +243,7 @@ def entry_of(
         Range(p.topic, p.number, firsts[p], end, count, sums[p])
         for p, (_, end, count) in sorted(batch.ranges.items())
     ]
-    return Entry(
+    return CommitRecord(
         seq,
         now,
         ranges,
@@ -256,7 +260,7 @@ def entry_of(
     )
 
 
-class Check:
+class RangeCheck:
     """Whether records, read again, are those that an entry consumed.
 
     Parameters
@@ -270,7 +274,7 @@ class Check:
     several.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CommitRecord) -> None:
         self._entry = entry
         self._left = sum(r.count for r in entry.ranges)
         self._sums: dict[Partition, RangeChecksum] = {}
@@ -339,7 +343,7 @@ def _checksums(batch: Batch) -> dict[Partition, int]:
     return {part.partition: checksum(part) for part in filter(len, batch.parts)}
 
 
-def mark_of(identity: Identity) -> str:
+def mark_of(identity: IdentityRecord) -> str:
     """The hash of an identity: what tells snapshots of one journal from those of all others."""
     plain = msgspec.to_builtins(identity)
     if plain["join"] == FIRST_JOIN_RULES:  # hashed before it was a field

@@ -67,7 +67,7 @@ def file_shard(config: Config, schema: Schema, late: LateLabels | None) -> Shard
         label_field=config.input.label if late is None else None,
         label_topics=frozenset() if late is None else frozenset({late.topic}),
     )
-    shard.line_up(configured(config))
+    shard.set_challengers(configured(config))
     return shard
 
 

@@ -21,7 +21,7 @@ __all__ = [
     "FORMATS",
     "GRID",
     "POINTS",
-    "Point",
+    "CurvePoint",
     "accuracy_panel",
     "check",
     "draw",
@@ -38,7 +38,7 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 GRID = "#DDDDDD"
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """The scores by window after so many observations; the same of each challenger, by name."""
 
     observations: int
@@ -46,10 +46,10 @@ class Point(NamedTuple):
     challengers: Mapping[str, tuple[Mapping[str, Scores], ComparisonView]] = MappingProxyType({})
 
 
-def point(view: ShardView) -> Point:
+def point(view: ShardView) -> CurvePoint:
     """Where a shard stands."""
     others = {c.name: (_kept(c.quality), c.comparison) for c in view.challengers}
-    return Point(view.observations, _kept(view.quality), others)
+    return CurvePoint(view.observations, _kept(view.quality), others)
 
 
 def _kept(quality: QualityView) -> Mapping[str, Scores]:
@@ -96,7 +96,7 @@ def check(path: Path) -> None:
         raise ConfigError(f"--plot {path}: no directory {str(path.parent)!r}; make it first")
 
 
-def draw(path: Path, points: Sequence[Point], title: str) -> None:
+def draw(path: Path, points: Sequence[CurvePoint], title: str) -> None:
     """Accuracy of model and baselines over the observations, and the log loss below.
 
     Parameters
@@ -130,7 +130,7 @@ def draw(path: Path, points: Sequence[Point], title: str) -> None:
         raise ConfigError(f"--plot {path}: cannot be written ({error.strerror or error})") from None
 
 
-def accuracy_panel(axes: Any, points: Sequence[Point]) -> None:
+def accuracy_panel(axes: Any, points: Sequence[CurvePoint]) -> None:
     """Accuracy of model and baselines, as lines."""
     for line in ACCURACY:
         _draw_line(axes, points, line)
@@ -138,7 +138,7 @@ def accuracy_panel(axes: Any, points: Sequence[Point]) -> None:
     share_axis(axes)
 
 
-def loss_panel(axes: Any, points: Sequence[Point]) -> None:
+def loss_panel(axes: Any, points: Sequence[CurvePoint]) -> None:
     """The log loss, as lines."""
     for line in LOG_LOSS:
         _draw_line(axes, points, line)
@@ -155,7 +155,7 @@ def share_axis(axes: Any) -> None:
     axes.set_ylim(top=min(axes.get_ylim()[1], 1.005))
 
 
-def observation_axis(axes: Any, points: Sequence[Point]) -> None:
+def observation_axis(axes: Any, points: Sequence[CurvePoint]) -> None:
     """Observations to the right."""
     axes.set_xlabel("observations")
     axes.set_xlim(0, points[-1].observations)
@@ -169,7 +169,7 @@ def plain(axes: Any, grid: str = GRID) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_line(axes: Any, points: Sequence[Point], line: _Line) -> None:
+def _draw_line(axes: Any, points: Sequence[CurvePoint], line: _Line) -> None:
     found = _found(points, line)
     marker = "." if len(found) == 1 else ""  # a line of one point would not be seen
     xs, ys = zip(*found, strict=True) if found else ((), ())
@@ -177,13 +177,13 @@ def _draw_line(axes: Any, points: Sequence[Point], line: _Line) -> None:
     axes.plot(xs, ys, label=label, marker=marker, **line.style)
 
 
-def _found(points: Sequence[Point], line: _Line) -> list[tuple[int, float]]:
+def _found(points: Sequence[CurvePoint], line: _Line) -> list[tuple[int, float]]:
     """Where the line has values."""
     window = _window(points[0], line.window)
     return [(p.observations, y) for p in points if (y := line.value(p.scores[window])) is not None]
 
 
-def _window(point: Point, start: str) -> str:
+def _window(point: CurvePoint, start: str) -> str:
     """The name of the window that begins so."""
     return next(window for window in point.scores if window.startswith(start))
 

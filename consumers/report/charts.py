@@ -12,7 +12,7 @@ from io import StringIO
 from typing import Any
 
 from consumers.offline import plot
-from consumers.offline.plot import Point
+from consumers.offline.plot import CurvePoint
 
 __all__ = ["accuracies", "accuracy", "calibration", "differences", "evidence", "log_loss"]
 
@@ -25,7 +25,7 @@ ENOUGH = 20.0  # the e-value that is usually asked for
 LARGEST = 1e12  # e-value that is drawn: beyond it one cannot be more convinced
 
 
-def accuracy(points: Sequence[Point]) -> str:
+def accuracy(points: Sequence[CurvePoint]) -> str:
     """Accuracy of model and baselines."""
 
     def draw(axes: Any) -> None:
@@ -36,7 +36,7 @@ def accuracy(points: Sequence[Point]) -> str:
     return _svg("accuracy", "Accuracy of the model and its baselines", draw)
 
 
-def log_loss(points: Sequence[Point]) -> str:
+def log_loss(points: Sequence[CurvePoint]) -> str:
     """The log loss of the model."""
 
     def draw(axes: Any) -> None:
@@ -47,7 +47,7 @@ def log_loss(points: Sequence[Point]) -> str:
     return _svg("log-loss", "Log loss of the model", draw)
 
 
-def accuracies(points: Sequence[Point], names: Sequence[str]) -> str:
+def accuracies(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
     """Recent accuracy of each model, the champion first."""
     champion, *others = names
 
@@ -64,7 +64,7 @@ def accuracies(points: Sequence[Point], names: Sequence[str]) -> str:
     return _svg("accuracies", "Recent accuracy of each model", draw)
 
 
-def evidence(points: Sequence[Point], names: Sequence[str]) -> str:
+def evidence(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
     """The e-value of each challenger."""
 
     def draw(axes: Any) -> None:
@@ -80,7 +80,7 @@ def evidence(points: Sequence[Point], names: Sequence[str]) -> str:
     return _svg("evidence", "Evidence that a challenger is right more often", draw)
 
 
-def differences(points: Sequence[Point], names: Sequence[str]) -> str:
+def differences(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
     """How much lower each challenger's Brier score is, and between which bounds."""
 
     def draw(axes: Any) -> None:
@@ -137,13 +137,17 @@ def _colour(i: int) -> str:
     return COLOURS[i % len(COLOURS)]
 
 
-def _of(name: str, value: Callable[[Any], float | None]) -> Callable[[Point], float | None]:
+def _of(name: str, value: Callable[[Any], float | None]) -> Callable[[CurvePoint], float | None]:
     """A value of one challenger."""
     return lambda point: value(point.challengers[name])
 
 
 def _line(
-    axes: Any, points: Sequence[Point], name: str, i: int, value: Callable[[Point], float | None]
+    axes: Any,
+    points: Sequence[CurvePoint],
+    name: str,
+    i: int,
+    value: Callable[[CurvePoint], float | None],
 ) -> None:
     found = [(p.observations, y) for p in points if (y := value(p)) is not None]
     xs, ys = zip(*found, strict=True) if found else ((), ())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from consumers.base.errors import ConfigError
-from consumers.offline.plot import Point
+from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.report.style import STYLE
 from stream.decision.risk import named
@@ -51,7 +51,7 @@ def check_report(path: Path) -> None:
         raise ConfigError(f"--report {path}: no directory {str(path.parent)!r}; make it first")
 
 
-def write_report(path: Path, told: Mapping[str, Any], points: Sequence[Point]) -> None:
+def write_report(path: Path, told: Mapping[str, Any], points: Sequence[CurvePoint]) -> None:
     """Write the page.
 
     Raises
@@ -66,7 +66,7 @@ def write_report(path: Path, told: Mapping[str, Any], points: Sequence[Point]) -
         raise ConfigError(f"--report {path}: cannot be written ({why})") from None
 
 
-def report_page(told: Mapping[str, Any], points: Sequence[Point]) -> str:
+def report_page(told: Mapping[str, Any], points: Sequence[CurvePoint]) -> str:
     """The page.
 
     Parameters
@@ -133,7 +133,7 @@ def _figures(told: Mapping[str, Any]) -> str:
     return _section("How good", note, tables)
 
 
-def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[Point]) -> list[str]:
+def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) -> list[str]:
     names = [model["name"] for model in models]
     rows = []
     for model in models:

@@ -13,12 +13,12 @@ from operator import itemgetter
 
 from consumers.base.records import Batch, Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
+from consumers.journal.records import CommitRecord
 from consumers.service.crash_guard import CrashGuard
-from consumers.service.live import Live, Sources, linked
+from consumers.service.live import LiveShard, Sources, linked
 from consumers.shard.outcome import Skip
 from consumers.shard.shard import Outcome
-from consumers.shard.views import LATEST, Committed, Said
+from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
 
 __all__ = ["advance"]
@@ -28,7 +28,7 @@ SHOWN = 240  # characters of a dead letter's detail in the log
 
 def advance(
     owner: Owner,
-    live: Live,
+    live: LiveShard,
     found: Sources,
     batch: Batch,
     now: int,
@@ -96,7 +96,7 @@ def advance(
     return _committed(outcome, predictions, dead_letters, at)
 
 
-def _move(live: Live, entry: Entry, offset: int) -> None:
+def _move(live: LiveShard, entry: CommitRecord, offset: int) -> None:
     """Past an entry, now that it is committed."""
     live.stand_after(entry, offset)
     live.chain = entry.chain
@@ -133,10 +133,12 @@ def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
     return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e in outcome.bad()}
 
 
-def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Said]:
+def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[PublishedPrediction]:
     batch = outcome.batch
     last = zip(outcome.observed[-LATEST:], predictions[-LATEST:], strict=True)
-    return [Said(batch.keys[i], batch.values[i], made.value or b"") for i, made in last]
+    return [
+        PublishedPrediction(batch.keys[i], batch.values[i], made.value or b"") for i, made in last
+    ]
 
 
 def _details(outcome: Outcome) -> dict[str, str]:

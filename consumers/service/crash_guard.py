@@ -1,16 +1,16 @@
-"""A record that kills the process is found by trial in child processes, and passed over.
+"""The crash guard: a record that kills the process is found by trial and passed over.
 
 A segmentation fault or a kill for memory leaves no exception to catch, and recovery would meet the
-same record for ever. So a small file beside the snapshots says which records are in hand while they
-are processed: not while they are committed, for a broker must never be mistaken for a bad record,
-and without fsync, for it must outlive the process, not the machine. A start that finds it knows
-that the last one died with them in hand.
+same record for ever. So a small file beside the snapshots names the records that are being
+processed. It is removed before they are committed, because a broker must never be mistaken for a
+bad record. It is written without fsync, because it must outlive the process, not the machine. A
+start that finds the file knows that the last process died while it processed these records.
 
-Such deaths only raise suspicion: whoever kills a service often enough kills it with some record in
-hand. From the third one on, the records are first run in child processes of this one (`Court`). The
-shortest prefix that dies is found by halving; its last record is then alone, and is condemned only
-if its child dies three times in a row while, each time, a child without it lives. Where the child
-was ended by SIGKILL, which anybody may have sent, it takes twelve times. The journal entry carries
+Such deaths only raise suspicion: a service that is killed often is killed with some record in hand.
+From the third death on, the records are first run in child processes (`TrialRunner`). The shortest
+prefix that dies is found by halving, so that its last record is alone. The record is condemned only
+if its child dies three times in a row while, each time, a child without it lives. If the child was
+ended by SIGKILL, which anybody may have sent, it takes twelve times. The journal record carries
 a condemned record in `skips`, it becomes a dead letter (`crash_poison`), and the service goes on.
 A death of the service itself condemns nothing, and an exception is no death.
 """
@@ -27,7 +27,7 @@ import msgspec
 
 from consumers.base.records import Partition
 
-__all__ = ["Court", "CrashGuard", "Fate", "Memo", "Note"]
+__all__ = ["CrashGuard", "CrashNote", "CrashNoteFile", "TrialResult", "TrialRunner"]
 
 NAME = "inflight.json"
 STARTS = 3  # that died in a row with the same records in hand: then these are tried
@@ -36,7 +36,7 @@ TRIALS_OUTSIDE = 12  # the same where SIGKILL ended one: it may have come from a
 VERSION = 2  # before, the deaths of the service alone condemned: such a file means nothing now
 
 
-class Fate(msgspec.Struct, frozen=True):
+class TrialResult(msgspec.Struct, frozen=True):
     """What came of some records in a child process.
 
     `end`: it lived (also where they raised an exception), died, or it is unclear, which condemns
@@ -48,14 +48,14 @@ class Fate(msgspec.Struct, frozen=True):
     outside: bool = False
 
 
-class Court(Protocol):
+class TrialRunner(Protocol):
     """Runs records in child processes, each from the state as it is now."""
 
-    def run(self, count: int, *, without_first: bool = False) -> Fate:
+    def run(self, count: int, *, without_first: bool = False) -> TrialResult:
         """Run the first `count` of the records; the first of them passed over, if asked."""
 
 
-class Memo(Protocol):
+class CrashNote(Protocol):
     """A few bytes that outlive the process."""
 
     def read(self) -> bytes:
@@ -68,7 +68,7 @@ class Memo(Protocol):
         """Let the file go; what it says stays."""
 
 
-class Note:
+class CrashNoteFile:
     """A file in the shard's snapshot directory.
 
     Parameters
@@ -145,7 +145,7 @@ class CrashGuard:
         What came of trials since, for the log.
     """
 
-    def __init__(self, memo: Memo, seq: int, positions: Mapping[Partition, int]) -> None:
+    def __init__(self, memo: CrashNote, seq: int, positions: Mapping[Partition, int]) -> None:
         self._memo = memo
         self._deaths = 0
         self._until: dict[Partition, int] = {}
@@ -179,7 +179,7 @@ class CrashGuard:
             self._memo.write(b"")
 
     def examine(
-        self, size: int, hold: Callable[[], AbstractContextManager[Court]]
+        self, size: int, hold: Callable[[], AbstractContextManager[TrialRunner]]
     ) -> Iterator[tuple[int, bool]]:
         """The next `size` records in pieces: how many, and whether that one is condemned.
 
@@ -206,7 +206,7 @@ class CrashGuard:
         """Let the file go; what it says stays."""
         self._memo.close()
 
-    def _verdict(self, court: Court, size: int) -> tuple[int, bool, int]:
+    def _verdict(self, court: TrialRunner, size: int) -> tuple[int, bool, int]:
         """How many records to take next, whether that one is condemned, how many to try then."""
         if size == 1:
             return 1, self._condemned(court), 0
@@ -216,7 +216,7 @@ class CrashGuard:
             middle = (lived + died) // 2
             fate = court.run(middle)
             if fate.end == "lived":
-                lived, fate = middle, Fate("died")  # as the longer one has
+                lived, fate = middle, TrialResult("died")  # as the longer one has
             elif fate.end == "died":
                 died = middle
         if fate.end == "unclear":
@@ -227,7 +227,7 @@ class CrashGuard:
             return lived, False, 1
         return 1, self._condemned(court), 0
 
-    def _condemned(self, court: Court) -> bool:
+    def _condemned(self, court: TrialRunner) -> bool:
         """Whether the first record kills, and nothing but it does."""
         needed, deaths = TRIALS, 0
         while deaths < needed:

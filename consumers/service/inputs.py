@@ -20,15 +20,22 @@ from consumers.base.records import Partition, Topic
 from consumers.config import Config
 from consumers.journal import records as journal
 from consumers.journal.checksum import RangeChecksum
-from consumers.journal.records import Entry, Inputs, Range, Reset, Roster, mark_of
-from consumers.service.live import Live, Sources, learn_inputs, move, pass_inputs
+from consumers.journal.records import (
+    ChallengersRecord,
+    CommitRecord,
+    InputsRecord,
+    Range,
+    RollbackRecord,
+    mark_of,
+)
+from consumers.service.live import LiveShard, Sources, learn_inputs, move, pass_inputs
 from consumers.service.partitioning import objections
-from consumers.snapshots.format import About
-from consumers.snapshots.locate import Left, Origin
+from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.locate import JournalOrigin, RemainingJournal
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Decision", "Watch", "begin_again", "consumed", "differences", "known_by", "settle"]
+__all__ = ["Decision", "InputWatch", "begin_again", "consumed", "differences", "known_by", "settle"]
 
 Decision = Literal["new", "same"]
 LOOK_SECONDS = 0.05  # records of a log that was not looked at for longer are not committed,
@@ -140,7 +147,7 @@ def settle(
     log: Log,
     owner: Owner,
     found: Sources,
-    live: Live,
+    live: LiveShard,
     save: Callable[[], None],
     *,
     now: int,
@@ -244,7 +251,7 @@ def _some(what: Sequence[str]) -> str:
 def _write(
     owner: Owner,
     found: Sources,
-    live: Live,
+    live: LiveShard,
     starts: Mapping[Partition, int],
     gone: Collection[Partition],
     topics: dict[str, str],
@@ -252,7 +259,7 @@ def _write(
     now: int,
 ) -> None:
     """Follow the entry and commit it; where that fails, the shard in memory is dropped."""
-    entry = Inputs(
+    entry = InputsRecord(
         live.seq + 1,
         max(now, live.now),
         live.chain,
@@ -282,7 +289,7 @@ def _news(
 
 
 def consumed(
-    origin: Origin, store: SnapshotStore
+    origin: JournalOrigin, store: SnapshotStore
 ) -> tuple[dict[Partition, int], dict[str, str], dict[Partition, Range]]:
     """Where a shard stands, the ids of its topics and its last records, from its newest snapshot
     and its journal; no model is built."""
@@ -302,7 +309,7 @@ def consumed(
 
 
 def known_by(
-    left: Left, about: About, positions: Mapping[Partition, int]
+    left: RemainingJournal, about: SnapshotInfo, positions: Mapping[Partition, int]
 ) -> tuple[dict[str, str], dict[Partition, Range]]:
     """The ids of the topics and the last records consumed, where a snapshot ends.
 
@@ -318,16 +325,16 @@ def known_by(
     topics = dict(about.topics)
     tails = {Partition(r.topic, r.partition): r for r in about.tails}
     last = left.last(about.position)
-    if isinstance(last, Reset | Roster):
+    if isinstance(last, RollbackRecord | ChallengersRecord):
         tails = {p: tail for p, tail in tails.items() if tail.end == positions.get(p)}
         for _, entry in left.entries(left.first, about.position):
             learn_inputs(entry, topics, tails)
-    elif not tails and isinstance(last, Entry):
+    elif not tails and isinstance(last, CommitRecord):
         learn_inputs(last, topics, tails)
     return topics, tails
 
 
-class Watch:
+class InputWatch:
     """Looks at the inputs of a shard that runs.
 
     Parameters
@@ -341,7 +348,7 @@ class Watch:
     """
 
     def __init__(
-        self, config: Config, log: Log, found: Sources, live: Live, clock: Callable[[], float]
+        self, config: Config, log: Log, found: Sources, live: LiveShard, clock: Callable[[], float]
     ) -> None:
         self._config, self._log, self._clock = config, log, clock
         self._inputs = found.inputs
@@ -369,7 +376,7 @@ class Watch:
         """Why partitions that were added are not read; empty where all are."""
         return self._objection if self.unread else ""
 
-    def look(self, live: Live) -> bool:
+    def look(self, live: LiveShard) -> bool:
         """Ask the log; whether there are partitions to begin with.
 
         Raises
@@ -408,7 +415,7 @@ class Watch:
             "and run with --accept-new-topic"
         )
 
-    def _check(self, topic: str, now: Topic, live: Live) -> None:
+    def _check(self, topic: str, now: Topic, live: LiveShard) -> None:
         known = live.adopting.get(topic) or live.topics.get(topic, "")
         if known and now.id and known != now.id:
             raise InputChangedError(
@@ -416,7 +423,7 @@ class Watch:
                 f"it has {now.id}; headwater run --accept-new-topic begins it at its first record"
             )
 
-    def _compare(self, moved: Sequence[Partition], live: Live) -> None:
+    def _compare(self, moved: Sequence[Partition], live: LiveShard) -> None:
         """After an election: whether the new leader has what was consumed, then and since."""
         positions = {p: live.shard.positions[p] for p in moved}
         for tails in (self._tails, live.tails):

@@ -12,21 +12,21 @@ from hashlib import blake2b
 from consumers.base.errors import DivergedError
 from consumers.base.records import UNBOUNDED, Partition, Topic
 from consumers.journal.records import (
-    Entry,
-    Identity,
-    Inputs,
-    Journaled,
+    ChallengersRecord,
+    CommitRecord,
+    IdentityRecord,
+    InputsRecord,
+    JournalRecord,
+    LaterRecord,
     Range,
-    Reset,
-    Roster,
 )
-from consumers.shard.challengers import Lineup
-from consumers.shard.outcome import Shape
+from consumers.shard.challengers import ChallengerSet
+from consumers.shard.outcome import OutputShape
 from consumers.shard.shard import Outcome, Shard
 from stream.data.schema import Field
 
 __all__ = [
-    "Live",
+    "LiveShard",
     "Progress",
     "Sources",
     "check_chain",
@@ -57,7 +57,7 @@ class Sources:
 
 
 @dataclass(slots=True)
-class Live:
+class LiveShard:
     """A shard at the journal's end.
 
     `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
@@ -79,7 +79,7 @@ class Live:
     now: int
     identity: str
     fields: tuple[Field, ...]
-    entry: Identity
+    entry: IdentityRecord
     chain: str = ""
     replayed: int = 0
     snapshot: int | None = None
@@ -93,11 +93,11 @@ class Live:
     adopting: dict[str, str] = field(default_factory=dict)
     tails: dict[Partition, Range] = field(default_factory=dict)
     described: dict[str, Topic] = field(default_factory=dict)
-    shape: Shape | None = None
+    shape: OutputShape | None = None
     loaded: tuple[int, str] | None = None
     snapshots: dict[int, str] = field(default_factory=dict)
 
-    def stand_after(self, entry: Entry | Reset | Roster | Inputs, offset: int) -> None:
+    def stand_after(self, entry: LaterRecord, offset: int) -> None:
         """Stand after an entry, which is in the journal at this offset."""
         self.seq, self.position, self.now = entry.seq, offset + 1, entry.now
 
@@ -107,59 +107,63 @@ def linked(chain: str, outcome: Outcome) -> str:
     return blake2b(chain.encode() + outcome.digest, digest_size=8).hexdigest()
 
 
-def pass_over(entry: Entry | Reset | Roster | Inputs, live: Live, *, cut: bool) -> None:
+def pass_over(entry: LaterRecord, live: LiveShard, *, cut: bool) -> None:
     """An entry without records, or one that a reset cut out: consumed, and no more.
 
     Its dead letters stay written, so an early label among them must not be refused again.
     """
     move_past(entry, live)
-    if isinstance(entry, Entry):
+    if isinstance(entry, CommitRecord):
         check_snapshot(entry, live)
         learn_inputs(entry, live.topics, live.tails)
         live.shard.forget_early(entry.early)
     elif not cut:
         check_chain(entry, live)
-        if isinstance(entry, Roster):
-            live.shard.line_up(Lineup(entry.challengers, entry.threshold), entry.champion)
+        if isinstance(entry, ChallengersRecord):
+            live.shard.set_challengers(
+                ChallengerSet(entry.challengers, entry.threshold), entry.champion
+            )
 
 
-def move_past(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
+def move_past(entry: LaterRecord, live: LiveShard) -> None:
     """What it says of the inputs holds also where a reset cut it out: they are what they are."""
-    if isinstance(entry, Inputs):
+    if isinstance(entry, InputsRecord):
         pass_inputs(entry, live)
-    elif isinstance(entry, Entry):
+    elif isinstance(entry, CommitRecord):
         move(entry, live.shard.positions)
         live.topics |= entry.topics
 
 
-def pass_inputs(entry: Inputs, live: Live) -> None:
+def pass_inputs(entry: InputsRecord, live: LiveShard) -> None:
     """Have the inputs as the entry says."""
     move(entry, live.shard.positions)
     learn_inputs(entry, live.topics, live.tails)
 
 
-def learn_inputs(entry: Journaled, topics: dict[str, str], tails: dict[Partition, Range]) -> None:
+def learn_inputs(
+    entry: JournalRecord, topics: dict[str, str], tails: dict[Partition, Range]
+) -> None:
     """Bring the ids of the topics and the last records past an entry that is not processed."""
-    if isinstance(entry, Entry):
+    if isinstance(entry, CommitRecord):
         topics |= entry.topics
         tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
-    elif isinstance(entry, Inputs):
+    elif isinstance(entry, InputsRecord):
         topics |= entry.topics
         for topic, number in (*(at[:2] for at in entry.starts), *entry.gone):
             tails.pop(Partition(topic, number), None)
 
 
-def move(entry: Journaled, positions: dict[Partition, int]) -> None:
+def move(entry: JournalRecord, positions: dict[Partition, int]) -> None:
     """Bring the positions of the inputs past an entry."""
-    if isinstance(entry, Entry):
+    if isinstance(entry, CommitRecord):
         positions |= ends_of(entry)
-    elif isinstance(entry, Inputs):
+    elif isinstance(entry, InputsRecord):
         positions |= {Partition(topic, number): at for topic, number, at in entry.starts}
         for gone in entry.gone:
             positions.pop(Partition(*gone), None)
 
 
-def check_snapshot(entry: Entry, live: Live) -> None:
+def check_snapshot(entry: CommitRecord, live: LiveShard) -> None:
     """Whether the state the shard began with is the one that was saved there."""
     for saved in entry.snapshots:
         if live.loaded is not None and live.loaded[0] == saved[0] and live.loaded != saved:
@@ -169,7 +173,7 @@ def check_snapshot(entry: Entry, live: Live) -> None:
             )
 
 
-def check_chain(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
+def check_chain(entry: LaterRecord, live: LiveShard) -> None:
     """Whether the shard said and scored what it did when the entry was written, bit for bit."""
     if live.chain == entry.chain:
         return
@@ -184,6 +188,6 @@ def check_chain(entry: Entry | Reset | Roster | Inputs, live: Live) -> None:
     )
 
 
-def ends_of(entry: Entry) -> dict[Partition, int]:
+def ends_of(entry: CommitRecord) -> dict[Partition, int]:
     """The offset after the last record it consumed, of each partition that moved."""
     return {Partition(r.topic, r.partition): r.end for r in entry.ranges}

@@ -20,16 +20,16 @@ from consumers.config import Config, infer, schema_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.reader import Course, course
-from consumers.journal.records import Entry, Identity, mark_of
+from consumers.journal.records import CommitRecord, IdentityRecord, mark_of
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
-from consumers.service.live import Live, Progress, Sources
+from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
-from consumers.snapshots.format import About
-from consumers.snapshots.locate import Origin, expired, identity_in, locate
+from consumers.snapshots.format import SnapshotInfo
+from consumers.snapshots.locate import JournalOrigin, expired, identity_in, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
@@ -115,10 +115,10 @@ def recover(
     *,
     now: int,
     progress: Progress = lambda done, total: None,
-    warm: Live | None = None,
+    warm: LiveShard | None = None,
     new_journal: bool = False,
     decision: Decision | None = None,
-) -> Live:
+) -> LiveShard:
     """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
 
     Parameters
@@ -176,14 +176,14 @@ def recover(
     return live
 
 
-def _save(config: Config, store: SnapshotStore, live: Live) -> None:
+def _save(config: Config, store: SnapshotStore, live: LiveShard) -> None:
     own = store.of(live.identity)
     with own.locked():
         about = own.write(about_of(config, live), live.shard.to_state())
     live.snapshots[about.position] = about.fingerprint
 
 
-def say_again(log: Log, live: Live) -> None:
+def say_again(log: Log, live: LiveShard) -> None:
     """Write the outputs of the last entry, where they come after it and its owner may have died
     in between; a snapshot comes after both. They are the same bytes in the same topics as then.
     """
@@ -200,7 +200,9 @@ def say_again(log: Log, live: Live) -> None:
     live.last = ()
 
 
-def _ahead_of(config: Config, origin: Origin, found: Sources, live: Live) -> Course | None:
+def _ahead_of(
+    config: Config, origin: JournalOrigin, found: Sources, live: LiveShard
+) -> Course | None:
     """What lies ahead of this shard; None where the journal does not go on where it stands."""
     if origin.objection(about_of(config, live)) is not None:
         return None
@@ -216,7 +218,7 @@ def rebuild(
     *,
     end: int,
     progress: Progress = lambda done, total: None,
-) -> Live:
+) -> LiveShard:
     """The shard as the journal describes it up to `end`; writes nothing."""
     return _rebuilt(
         config, log, found, store, _located(config, log, found, store, end), end, progress
@@ -231,7 +233,7 @@ def load(
     *,
     end: int,
     before: int | None = None,
-) -> tuple[Live, Course]:
+) -> tuple[LiveShard, Course]:
     """The shard that a replay up to `end` begins with, and what lies ahead of it.
 
     Parameters
@@ -249,7 +251,7 @@ def load(
 
 def _located(
     config: Config, log: Log, found: Sources, store: SnapshotStore | None, end: int
-) -> Origin:
+) -> JournalOrigin:
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
         raise TransportError(f"the journal {found.journal.topic} is empty; run the service first")
@@ -261,10 +263,10 @@ def _rebuilt(
     log: Log,
     found: Sources,
     store: SnapshotStore | None,
-    origin: Origin,
+    origin: JournalOrigin,
     end: int,
     progress: Progress,
-) -> Live:
+) -> LiveShard:
     refused: tuple[str, ...] = ()
     if store is not None:
         own = store.of(mark_of(origin.identity))
@@ -291,8 +293,8 @@ def _line(error: Exception) -> str:
 
 
 def _from_nothing(
-    config: Config, found: Sources, origin: Origin, refused: Sequence[str]
-) -> tuple[Live, Course]:
+    config: Config, found: Sources, origin: JournalOrigin, refused: Sequence[str]
+) -> tuple[LiveShard, Course]:
     """The empty shard and what lies ahead, if entry by entry it can become the one that ran."""
     identity, left = origin.identity, origin.left
     shard = _empty(config, identity, found)
@@ -302,11 +304,11 @@ def _from_nothing(
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, for {gone}", refused)
-    return Live(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity), ahead
+    return LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity), ahead
 
 
 def _course(
-    shard: Shard, found: Sources, origin: Origin, seq: int, position: int
+    shard: Shard, found: Sources, origin: JournalOrigin, seq: int, position: int
 ) -> tuple[Course, str | None]:
     """What lies ahead from `position`; why it does not lead on from entry `seq`, None if it does.
 
@@ -318,7 +320,7 @@ def _course(
 
 def _unreached(
     found: Sources,
-    origin: Origin,
+    origin: JournalOrigin,
     ahead: Course,
     seq: int,
     position: int,
@@ -330,9 +332,9 @@ def _unreached(
         return f"{CUT_OUT} by entry {reset}, a rollback"
     here = {p: at for p, at in positions.items() if p in found.inputs}
 
-    def needed() -> Iterator[Entry]:
+    def needed() -> Iterator[CommitRecord]:
         for _, e in origin.left.entries(position, origin.left.end):
-            if isinstance(e, Entry) and ahead.without(e.seq) is None:
+            if isinstance(e, CommitRecord) and ahead.without(e.seq) is None:
                 yield e
 
     replaced = next(filter(None, map(ahead.replaced, needed())), None) if ahead.begun else None
@@ -341,7 +343,7 @@ def _unreached(
 
 def refusals(
     config: Config, log: Log, store: SnapshotStore, shard: int = 0
-) -> Callable[[About, Mapping[Partition, int]], str | None]:
+) -> Callable[[SnapshotInfo, Mapping[Partition, int]], str | None]:
     """Why a start would pass over a snapshot that is whole, as a function of what it says of itself
     and of its positions of the inputs; None for one that it would use. Writes nothing.
 
@@ -361,7 +363,7 @@ def refusals(
     # A reset cuts out entries before it only, so the course of all serves every snapshot.
     ahead = course(log, found.journal, first, end)
 
-    def refusal(about: About, positions: Mapping[Partition, int]) -> str | None:
+    def refusal(about: SnapshotInfo, positions: Mapping[Partition, int]) -> str | None:
         if about.identity != mark:
             return f"of another journal, {about.identity[:8]}; this one is {mark[:8]}"
         at = max(about.position, first)
@@ -381,7 +383,7 @@ def _first_start(
     else:
         starts = log.offsets_at(found.inputs, config.input.start_ms or 0)
     schema = config.declared_schema or schema_from(_sample(config, log, found), config)
-    entry = Identity(
+    entry = IdentityRecord(
         config.name,
         found.journal.number,
         config.identity(),
@@ -430,16 +432,16 @@ def _sample(config: Config, log: Log, found: Sources) -> Iterator[bytes | None]:
 
 def _from_snapshots(
     config: Config,
-    origin: Origin,
+    origin: JournalOrigin,
     found: Sources,
     store: SnapshotStore,
     before: int | None = None,
-) -> Iterator[tuple[Live, Course]]:
+) -> Iterator[tuple[LiveShard, Course]]:
     """The good snapshots from which the journal can be followed, the newest first, loaded, and
     what lies ahead of each."""
     identity = origin.identity
 
-    def objection(about: About) -> str | None:
+    def objection(about: SnapshotInfo) -> str | None:
         failed = before is not None and about.seq >= before
         return "its replay fails; an older one is tried" if failed else origin.objection(about)
 
@@ -457,7 +459,7 @@ def _from_snapshots(
             store.refused.append(f"snapshot at {about.position}: {gone}")
             continue
         at = (about.seq, position, about.now)
-        live = Live(shard, *at, about.identity, _fields(identity), identity, about.chain)
+        live = LiveShard(shard, *at, about.identity, _fields(identity), identity, about.chain)
         live.loaded = (about.position, state.fingerprint())
         live.snapshots = dict([live.loaded])
         live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
@@ -467,11 +469,11 @@ def _from_snapshots(
         yield live, ahead
 
 
-def about_of(config: Config, live: Live) -> About:
+def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
     """What a snapshot of the shard, taken now, says of itself."""
     number, at = live.shard.spec.number, (live.position, live.seq, live.now)
     made_by = versions()
-    return About(
+    return SnapshotInfo(
         config.name,
         number,
         *at,
@@ -486,7 +488,7 @@ def about_of(config: Config, live: Live) -> About:
     )
 
 
-def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
+def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
     return shard_of(
         config,
         Schema(_fields(identity)),
@@ -500,5 +502,5 @@ def _empty(config: Config, identity: Identity, found: Sources) -> Shard:
     )
 
 
-def _fields(identity: Identity) -> tuple[Field, ...]:
+def _fields(identity: IdentityRecord) -> tuple[Field, ...]:
     return tuple(Field(name, kind) for name, kind in identity.fields)  # type: ignore[arg-type]

@@ -15,17 +15,15 @@ from consumers.base.records import UNBOUNDED, Batch, Partition
 from consumers.journal.merge import Merge
 from consumers.journal.reader import Course, entries, record_count
 from consumers.journal.records import (
-    Check,
-    Entry,
-    Identity,
-    Inputs,
-    Journaled,
-    Reset,
-    Roster,
+    CommitRecord,
+    IdentityRecord,
+    JournalRecord,
+    LaterRecord,
+    RangeCheck,
     tails,
 )
 from consumers.service.live import (
-    Live,
+    LiveShard,
     Progress,
     Sources,
     check_chain,
@@ -35,7 +33,7 @@ from consumers.service.live import (
     move_past,
     pass_over,
 )
-from consumers.shard.shard import Before, Outcome, Shard
+from consumers.shard.shard import EarlierPieces, Outcome, Shard
 from consumers.transports.protocol import Log
 
 __all__ = ["replay", "steps"]
@@ -46,7 +44,7 @@ WINDOW = 100_000  # records read back by one call of the log
 def replay(
     log: Log,
     found: Sources,
-    live: Live,
+    live: LiveShard,
     end: int,
     ahead: Course,
     progress: Progress = lambda done, total: None,
@@ -73,13 +71,13 @@ def replay(
 def steps(
     log: Log,
     found: Sources,
-    live: Live,
+    live: LiveShard,
     end: int,
     ahead: Course,
     *,
     explain: int = 0,
     enough: Callable[[], bool] = lambda: False,
-) -> Iterator[tuple[Entry, Outcome]]:
+) -> Iterator[tuple[CommitRecord, Outcome]]:
     """Each entry of the history up to `end` with what came of it, the shard having moved past it.
 
     An entry of more bytes than are worked on at once comes piece by piece. With `explain` every
@@ -92,7 +90,7 @@ def steps(
     """
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
         cut = ahead.without(window[0][1].seq) is not None
-        passed = [] if cut else [entry for _, entry in window if isinstance(entry, Entry)]
+        passed = [] if cut else [entry for _, entry in window if isinstance(entry, CommitRecord)]
         with closing(_Reader(log, found, live.shard, passed)) as reader:
             for at, entry in window:
                 if not cut and enough():  # within what was cut out it is at no entry of the history
@@ -102,7 +100,7 @@ def steps(
                         f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
                         "entries are missing, the model cannot be rebuilt"
                     )
-                if cut or not isinstance(entry, Entry):
+                if cut or not isinstance(entry, CommitRecord):
                     pass_over(entry, live, cut=cut)
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
@@ -112,11 +110,13 @@ def steps(
     live.position = max(live.position, end)
 
 
-def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> Iterator[Outcome]:
+def _apply(
+    entry: CommitRecord, pieces: Iterable[Batch], live: LiveShard, explain: int
+) -> Iterator[Outcome]:
     """Process an entry, in as many pieces as it was read in; what came of each."""
     _check_positions(entry, live.shard.positions)
     check_snapshot(entry, live)
-    check, before, last = Check(entry), Before(), list[Outcome]()
+    check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
     live.shape = entry.shape or live.shape
     for batch in pieces:
         whole = check.add(batch)
@@ -143,7 +143,7 @@ def _apply(entry: Entry, pieces: Iterable[Batch], live: Live, explain: int) -> I
     check.end()
 
 
-def _check_positions(entry: Entry, positions: Mapping[Partition, int]) -> None:
+def _check_positions(entry: CommitRecord, positions: Mapping[Partition, int]) -> None:
     """Ranges tile: a shard that stands elsewhere is not the one that was journaled."""
     for r in entry.ranges:
         at = positions.get(Partition(r.topic, r.partition), 0)
@@ -156,15 +156,15 @@ def _check_positions(entry: Entry, positions: Mapping[Partition, int]) -> None:
 
 
 def _windows(
-    found: Iterable[tuple[int, Journaled]], ahead: Course
-) -> Iterator[list[tuple[int, Entry | Reset | Roster | Inputs]]]:
+    found: Iterable[tuple[int, JournalRecord]], ahead: Course
+) -> Iterator[list[tuple[int, LaterRecord]]]:
     """Entries whose records are read in one go; what is cut out, and what has none, stand alone."""
-    window: list[tuple[int, Entry | Reset | Roster | Inputs]] = []
+    window: list[tuple[int, LaterRecord]] = []
     size = 0
     for at, entry in found:
-        if isinstance(entry, Identity):
+        if isinstance(entry, IdentityRecord):
             continue
-        alone = not isinstance(entry, Entry) or ahead.without(entry.seq) is not None
+        alone = not isinstance(entry, CommitRecord) or ahead.without(entry.seq) is not None
         if window and (alone or size >= WINDOW):
             yield window
             window, size = [], 0
@@ -184,7 +184,9 @@ class _Reader:
     piece.
     """
 
-    def __init__(self, log: Log, found: Sources, shard: Shard, window: Sequence[Entry]) -> None:
+    def __init__(
+        self, log: Log, found: Sources, shard: Shard, window: Sequence[CommitRecord]
+    ) -> None:
         ends: dict[Partition, int] = {}
         for entry in window:
             ends |= ends_of(entry)
@@ -200,7 +202,7 @@ class _Reader:
         )
         self._over = False  # there are no more records in the log
 
-    def pieces(self, entry: Entry) -> Iterator[Batch]:
+    def pieces(self, entry: CommitRecord) -> Iterator[Batch]:
         """The records of an entry, in its order; the window's entries one after another."""
         upto, merge = ends_of(entry), self._merge
         got = False

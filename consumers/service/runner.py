@@ -37,20 +37,20 @@ from consumers.config import Config
 from consumers.config.units import counted, duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
-from consumers.service.crash_guard import CrashGuard, Note
-from consumers.service.inputs import Decision, Watch
-from consumers.service.live import Live, Sources
+from consumers.service.crash_guard import CrashGuard, CrashNoteFile
+from consumers.service.inputs import Decision, InputWatch
+from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
-from consumers.service.trial import Trials, pieces
+from consumers.service.trial import TrialProcesses, pieces
 from consumers.shard.models import unused
 from consumers.shard.views import Committed, ShardView
-from consumers.snapshots.format import About
+from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
-from consumers.telemetry.narrator import Narrator
+from consumers.telemetry.event_logger import EventLogger
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
-from consumers.web.board import Board
+from consumers.web.status_feed import StatusFeed
 
 __all__ = ["Runner"]
 
@@ -99,7 +99,7 @@ class Runner:
         shard: int = 0,
         drain: bool = False,
         on_commit: Listener | None = None,
-        warm: Callable[[], Live | None] | None = None,
+        warm: Callable[[], LiveShard | None] | None = None,
         new_journal: bool = False,
         decision: Decision | None = None,
     ) -> None:
@@ -114,7 +114,7 @@ class Runner:
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
-        self._narrator = Narrator(time.monotonic, config.decision.named, priors)
+        self._event_logger = EventLogger(time.monotonic, config.decision.named, priors)
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
             self.registry,
@@ -126,7 +126,7 @@ class Runner:
             confusions=config.telemetry.challenger_confusion,
         )
         self.store = open_store(config, shard)
-        self.board = Board(time.time, self.health)
+        self.status_feed = StatusFeed(time.time, self.health)
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
@@ -139,9 +139,9 @@ class Runner:
             )
         return now
 
-    def boards(self) -> Mapping[int, Board]:
+    def status_feeds(self) -> Mapping[int, StatusFeed]:
         """What the page shows; for the web."""
-        return {self._shard: self.board}
+        return {self._shard: self.status_feed}
 
     def run(self) -> ShardView | None:
         """Run until stopped, drained or fenced.
@@ -231,7 +231,7 @@ class Runner:
                 self._snapshot_failed,
             )
             directory = self.store.of(live.identity).directory
-            guard = CrashGuard(Note(directory), live.seq + 1, live.shard.positions)
+            guard = CrashGuard(CrashNoteFile(directory), live.seq + 1, live.shard.positions)
             if guard.story:
                 log.warning("%s", guard.story)
             try:
@@ -243,12 +243,12 @@ class Runner:
                 self._warm = lambda: live
             elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
-                self._narrator.ended(why, live.position, self._view)
+                self._event_logger.ended(why, live.position, self._view)
             return grown
         finally:
             owner.close()
 
-    def _recover(self, owner: Owner, found: Sources) -> Live:
+    def _recover(self, owner: Owner, found: Sources) -> LiveShard:
         self._health = Health("replaying")
         reach("in_locate")
         follower, self._warm = self._warm, None  # the first time only: then the log has gone on
@@ -286,7 +286,7 @@ class Runner:
             )
         if live.snapshot is not None:
             self._telemetry.snapshot_written(live.snapshot / 1000)
-            self.board.snapshot_written(live.snapshot / 1000)
+            self.status_feed.snapshot_written(live.snapshot / 1000)
         for line in live.news:
             log.info("%s", line)
         if unsaved := ", ".join(live.shard.unsaved):
@@ -297,7 +297,7 @@ class Runner:
         self._view = live.shard.view()
         self._turn()
         self._health = _health(self._view)
-        self.board.recovered(self._view)
+        self.status_feed.recovered(self._view)
         log.info(
             "live at journal entry %d, %s replayed, %s known, %s learned",
             live.seq,
@@ -311,12 +311,12 @@ class Runner:
         reach("mid_replay")
         self._telemetry.replay_remaining(total - done)
         self._health = Health("replaying", f"{total - done} records remain")
-        self._narrator.progress("replayed %s of %s", f"{done:,}", counted(total, "record"))
+        self._event_logger.progress("replayed %s of %s", f"{done:,}", counted(total, "record"))
 
     def _loop(
         self,
         owner: Owner,
-        live: Live,
+        live: LiveShard,
         found: Sources,
         writer: SnapshotWriter,
         guard: CrashGuard,
@@ -326,7 +326,7 @@ class Runner:
         due, grown = _Due(self._config, live), False
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
-            watch = Watch(self._config, self._log, found, live, time.monotonic)
+            watch = InputWatch(self._config, self._log, found, live, time.monotonic)
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
@@ -342,10 +342,10 @@ class Runner:
             if grown:
                 break
             self._telemetry.ends(ends)
-            self.board.reached(ends)
+            self.status_feed.reached(ends)
             self._telemetry.uncommitted(uncommitted)
-            self._narrator.uncommitted(uncommitted)
-            self.board.questions.answer(live.shard, time.monotonic)
+            self._event_logger.uncommitted(uncommitted)
+            self.status_feed.questions.answer(live.shard, time.monotonic)
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break
@@ -365,7 +365,7 @@ class Runner:
                 started = time.perf_counter()
                 event = advance(owner, live, found, piece, clock, guard, aside, skips=skips)
                 self._committed_one(replace(event, seconds=time.perf_counter() - started), live)
-                self._narrator.absent(absent.look(piece))
+                self._event_logger.absent(absent.look(piece))
             if due(len(batch)):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
@@ -376,7 +376,7 @@ class Runner:
         return grown
 
     @contextmanager
-    def _keeping(self, due: _Due, live: Live, writer: SnapshotWriter) -> Iterator[None]:
+    def _keeping(self, due: _Due, live: LiveShard, writer: SnapshotWriter) -> Iterator[None]:
         """While nothing is in hand: where the log fails, what was consumed may be gone from it, and
         the model with it. So what came of it is kept."""
         try:
@@ -386,7 +386,7 @@ class Runner:
                 self._snapshot(live, writer)
             raise
 
-    def _look(self, watch: Watch, live: Live, batch: Batch | None) -> bool:
+    def _look(self, watch: InputWatch, live: LiveShard, batch: Batch | None) -> bool:
         """Ask whether the inputs are what they were; whether there are partitions to begin with."""
         before = self._objection
         try:
@@ -408,9 +408,9 @@ class Runner:
             self._health = _health(self._view, self._objection)
         return grown
 
-    def _trials(self, found: Sources, live: Live) -> Trials:
+    def _trials(self, found: Sources, live: LiveShard) -> TrialProcesses:
         """What suspects are tried by."""
-        return Trials(
+        return TrialProcesses(
             self._config,
             found,
             self.store.of(live.identity).directory,
@@ -419,18 +419,18 @@ class Runner:
             stopping=self._stop.is_set,
         )
 
-    def _committed_one(self, event: Committed, live: Live) -> None:
+    def _committed_one(self, event: Committed, live: LiveShard) -> None:
         """Report a commit, now that it is true."""
         self._view = live.shard.view()
         self._health = _health(self._view, self._objection)
         self._telemetry.record(event)
-        self.board.committed(event, self._view)
-        self._narrator.committed(event, self._view)
+        self.status_feed.committed(event, self._view)
+        self._event_logger.committed(event, self._view)
         if self._on_commit is not None:
             self._on_commit(event, self._view)
 
     def _gather(
-        self, owner: Owner, merge: Merge, live: Live, size: int
+        self, owner: Owner, merge: Merge, live: LiveShard, size: int
     ) -> tuple[Batch | None, int]:
         """Poll until a commit is full, its delay is over, or there is no more for now.
 
@@ -471,21 +471,21 @@ class Runner:
         self._turned = time.monotonic()
         self._telemetry.polled()
 
-    def _snapshot(self, live: Live, writer: SnapshotWriter) -> None:
+    def _snapshot(self, live: LiveShard, writer: SnapshotWriter) -> None:
         if live.shard.unsaved:
             return
         writer.submit(about_of(self._config, live), live.shard.to_state())
 
-    def _snapshot_done(self, live: Live, about: About, at: float) -> None:
+    def _snapshot_done(self, live: LiveShard, about: SnapshotInfo, at: float) -> None:
         live.snapshots[about.position] = about.fingerprint
         self._telemetry.snapshot_written(at)
-        self.board.snapshot_written(at)
+        self.status_feed.snapshot_written(at)
         log.debug("snapshot at journal position %d", about.position)
 
     def _snapshot_failed(self, error: SnapshotError) -> None:
         copied = isinstance(error, CopyError)
         self._telemetry.snapshot_failed("copy" if copied else "local")
-        self.board.snapshot_not_written(str(error))
+        self.status_feed.snapshot_not_written(str(error))
         what = "the next snapshot is copied again" if copied else "a restart will replay more"
         log.error("%s; the service goes on, %s", error, what)
 
@@ -493,7 +493,7 @@ class Runner:
 class _Due:
     """Whether a snapshot is due: after so many records, or so much time with any."""
 
-    def __init__(self, config: Config, live: Live) -> None:
+    def __init__(self, config: Config, live: LiveShard) -> None:
         self._every = config.snapshots.every_records
         self._seconds = config.snapshots.every_seconds
         # A shard that was handed over is in no snapshot as it is.

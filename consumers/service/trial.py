@@ -31,8 +31,8 @@ from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.config import Config
 from consumers.journal.merge import Merge
-from consumers.service.crash_guard import CrashGuard, Fate
-from consumers.service.live import Live, Sources
+from consumers.service.crash_guard import CrashGuard, TrialResult
+from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import about_of
 from consumers.service.warm_up import compile_kernels
 from consumers.shard.assembly import shard_of
@@ -42,7 +42,7 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.schema import Field, Schema
 from stream.errors import StreamError
 
-__all__ = ["Trials", "handed", "pieces"]
+__all__ = ["TrialProcesses", "handed", "pieces"]
 
 COMMAND = [sys.executable, "-m", "consumers.service.trial"]
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks: no threads
@@ -87,7 +87,7 @@ def handed(config: Config) -> dict[str, Any]:
 
 
 def pieces(
-    batch: Batch, now: int, live: Live, guard: CrashGuard, trials: Trials
+    batch: Batch, now: int, live: LiveShard, guard: CrashGuard, trials: TrialProcesses
 ) -> Iterator[tuple[Batch, list[Skip]]]:
     """The batch in pieces, each with what must be passed over; one piece where none is suspected.
 
@@ -115,7 +115,7 @@ def _cut(
     return head, [] if rest is None else list(rest.parts)
 
 
-class Trials:
+class TrialProcesses:
     """Starts the processes.
 
     Parameters
@@ -149,7 +149,7 @@ class Trials:
         self._turn, self._stopping = turn, stopping
 
     @contextmanager
-    def of(self, live: Live, parts: Sequence[Fetched], now: int) -> Iterator[_Process]:
+    def of(self, live: LiveShard, parts: Sequence[Fetched], now: int) -> Iterator[_Process]:
         """A process that has the state of `live` and these records; it ends with the block."""
         with self._file() as file:
             self._write(file, live, parts, now)
@@ -165,13 +165,13 @@ class Trials:
             return tempfile.TemporaryFile(dir=self._directory)
         return tempfile.TemporaryFile()
 
-    def _write(self, file: IO[bytes], live: Live, parts: Sequence[Fetched], now: int) -> None:
+    def _write(self, file: IO[bytes], live: LiveShard, parts: Sequence[Fetched], now: int) -> None:
         shard = live.shard
         case = _Case(
             handed(self._config),
             [(f.name, f.kind) for f in live.fields],
             sorted(self.found.label_topics),
-            shard.lineup.pickled(),
+            shard.challenger_set.pickled(),
             self.found.journal.number,
             self.found.predictions_partitions,
             self.found.largest_dead_letter,
@@ -191,7 +191,7 @@ class Trials:
 
 
 class _Process:
-    """The process that forks the children; a `Court`."""
+    """The process that forks the children; a `TrialRunner`."""
 
     def __init__(
         self,
@@ -216,10 +216,10 @@ class _Process:
         if ready.end != "lived":
             self._broken = ready.how
 
-    def run(self, count: int, *, without_first: bool = False) -> Fate:
+    def run(self, count: int, *, without_first: bool = False) -> TrialResult:
         """Run the first `count` of the records; the first of them passed over, if asked."""
         if self._broken:
-            return Fate("unclear", self._broken)
+            return TrialResult("unclear", self._broken)
         seconds = self._seconds if count == 1 else min(PROBE_SECONDS, self._seconds)
         request = msgspec.json.encode(_Request(count, without_first, seconds))
         assert self._process.stdin is not None  # noqa: S101  a pipe
@@ -241,7 +241,7 @@ class _Process:
                 with suppress(OSError):
                     pipe.close()
 
-    def _line(self, seconds: float) -> Fate:
+    def _line(self, seconds: float) -> TrialResult:
         """The next thing it tells."""
         assert self._process.stdout is not None  # noqa: S101  a pipe
         out = self._process.stdout.fileno()
@@ -258,11 +258,11 @@ class _Process:
                     return self._fail("its process has ended")
                 self._said += came
         line, _, self._said = self._said.partition(b"\n")
-        return msgspec.json.decode(line, type=Fate)
+        return msgspec.json.decode(line, type=TrialResult)
 
-    def _fail(self, why: str) -> Fate:
+    def _fail(self, why: str) -> TrialResult:
         self._broken = why
-        return Fate("unclear", why)
+        return TrialResult("unclear", why)
 
 
 def main() -> None:
@@ -276,9 +276,9 @@ def main() -> None:
         with open(int(sys.argv[1]), "rb") as file:
             case, shard = _load(file)
     except Exception as error:
-        _tell(Fate("unclear", _cause(error)[:300]))
+        _tell(TrialResult("unclear", _cause(error)[:300]))
         return
-    _tell(Fate("lived"))
+    _tell(TrialResult("lived"))
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=_Request)
         _tell(_tried(shard, case, request))
@@ -320,18 +320,20 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     return case, shard
 
 
-def _tell(fate: Fate) -> None:
+def _tell(fate: TrialResult) -> None:
     os.write(1, msgspec.json.encode(fate) + b"\n")
 
 
-def _tried(shard: Shard, case: _Case, request: _Request) -> Fate:
+def _tried(shard: Shard, case: _Case, request: _Request) -> TrialResult:
     """Fork, wait, and say what came of it."""
     batch, _ = _cut(case.parts, frozenset(case.label_topics), request.count, case.now)
     (topic, number), offset = batch.place(0)
     skips = [(topic, number, offset, REASON)] if request.without_first else []
     free = _free_bytes()
     if free is not None and free < ROOM:
-        return Fate("unclear", f"fewer than {ROOM >> 20} MiB are free beside the state's copy")
+        return TrialResult(
+            "unclear", f"fewer than {ROOM >> 20} MiB are free beside the state's copy"
+        )
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -367,7 +369,7 @@ def _run(
     os._exit(0)
 
 
-def _watched(pid: int, out: int, seconds: float) -> Fate:
+def _watched(pid: int, out: int, seconds: float) -> TrialResult:
     """What came of the child."""
     blocked = 0.0
     while not select.select([out], [], [], LOOK_SECONDS)[0]:
@@ -379,20 +381,20 @@ def _watched(pid: int, out: int, seconds: float) -> Fate:
         if blocked + running > seconds:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return Fate("died", f"it did not return within {seconds:g} s")
+            return TrialResult("died", f"it did not return within {seconds:g} s")
     said = os.read(out, 1)
     return _fate(said, os.waitpid(pid, 0)[1])
 
 
-def _fate(said: bytes, status: int) -> Fate:
+def _fate(said: bytes, status: int) -> TrialResult:
     if said == DONE:
-        return Fate("lived")
+        return TrialResult("lived")
     if said == NO_MEMORY:
-        return Fate("died", "it took more memory than there is")
+        return TrialResult("died", "it took more memory than there is")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return Fate("died", signal.Signals(number).name, number == signal.SIGKILL)
-    return Fate("died", f"it ended with exit code {os.waitstatus_to_exitcode(status)}")
+        return TrialResult("died", signal.Signals(number).name, number == signal.SIGKILL)
+    return TrialResult("died", f"it ended with exit code {os.waitstatus_to_exitcode(status)}")
 
 
 def _state(pid: int) -> tuple[str, float]:

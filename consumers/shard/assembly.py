@@ -18,7 +18,7 @@ from consumers.shard.models import (
     limited,
     spoken,
 )
-from consumers.shard.shard import Shard, Spec
+from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
 from stream.drift import DriftRule
 from stream.join.join import RULES
@@ -47,7 +47,7 @@ def shard_of(
     classes = (
         classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
     )
-    spec = Spec(
+    spec = ShardSpec(
         name=config.name,
         model=spoken(config.model.type),
         schema=schema,

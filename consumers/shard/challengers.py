@@ -15,19 +15,19 @@ from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.config.learner import Challenger, Model, Trained, spoken
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, spoken
 from consumers.config.load import message
 from consumers.shard.models import challenging
 from stream.data.schema import Schema
 from stream.learner.base import Learner
 
-__all__ = ["RIVER_ONLY", "Lineup", "challenger_block", "configured", "trusted"]
+__all__ = ["RIVER_ONLY", "ChallengerSet", "challenger_block", "configured", "trusted"]
 
 RIVER_ONLY = ("pipeline", "seed")
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class ChallengerSet:
     """The challengers, and when one of them is promoted.
 
     Parameters
@@ -40,7 +40,8 @@ class Lineup:
     Examples
     --------
     >>> one = {"type": "GaussianNB", "parameters": {}}
-    >>> old, new = Lineup({"a": one, "b": one}), Lineup({"b": one | {"parameters": {"x": 1}}})
+    >>> old = ChallengerSet({"a": one, "b": one})
+    >>> new = ChallengerSet({"b": one | {"parameters": {"x": 1}}})
     >>> old.gone(new)
     ['a', 'b']
     """
@@ -49,16 +50,16 @@ class Lineup:
     threshold: float | None = None
 
     @classmethod
-    def empty(cls) -> Lineup:
+    def empty(cls) -> ChallengerSet:
         """No challengers."""
         return cls({})
 
-    def same(self, other: Lineup) -> bool:
+    def same(self, other: ChallengerSet) -> bool:
         """Whether they are the same challengers, in whatever order."""
         gone = self.gone(other) or other.gone(self)
         return not gone and self.threshold == other.threshold
 
-    def gone(self, other: Lineup) -> list[str]:
+    def gone(self, other: ChallengerSet) -> list[str]:
         """Names that the other one does not have, or has as something else."""
         left = other.challengers
         return [
@@ -67,10 +68,10 @@ class Lineup:
             if name not in left or _text(block) != _text(left[name])
         ]
 
-    def without(self, names: Collection[str]) -> Lineup:
+    def without(self, names: Collection[str]) -> ChallengerSet:
         """The others."""
         left = {name: block for name, block in self.challengers.items() if name not in names}
-        return Lineup(left, self.threshold)
+        return ChallengerSet(left, self.threshold)
 
     def pickled(self) -> list[str]:
         """Those whose state, where it is saved, is a pickle."""
@@ -103,7 +104,7 @@ class Lineup:
         if name in self.pickled():
             block["trust_pickle"] = name in trusted
         try:
-            challenger = Challenger.model_validate(block)
+            challenger = ChallengerConfig.model_validate(block)
         except ValidationError as error:
             found = error.errors(include_url=False)[0]
             raise ConfigError(
@@ -114,17 +115,17 @@ class Lineup:
         return challenging(challenger, classes, corrections, schema, first=first)
 
 
-def configured(config: Config) -> Lineup:
+def configured(config: Config) -> ChallengerSet:
     """The line-up of the configuration."""
     blocks = {challenger.name: challenger_block(challenger) for challenger in config.challenger}
     threshold = config.promotion.threshold if config.promotion.rule == "e_value" else None
-    return Lineup(blocks, threshold)
+    return ChallengerSet(blocks, threshold)
 
 
-def challenger_block(model: Trained) -> dict[str, Any]:
+def challenger_block(model: LearnerConfig) -> dict[str, Any]:
     """What decides what a model learns, as a block of a line-up."""
     left = {"name", "trust_pickle", "max_classes"}
-    if isinstance(model, Model):
+    if isinstance(model, ModelConfig):
         left.add("max_state_bytes")  # of so many classes as it says; a challenger follows another
     block = model.model_dump(mode="json", exclude=left, exclude_none=True)
     if not model.type.startswith("river:"):

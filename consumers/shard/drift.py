@@ -16,10 +16,10 @@ from stream.drift.monitor import Alarm
 from stream.errors import SchemaError
 from stream.evaluate.progressive import Progressive
 
-__all__ = ["Alarms"]
+__all__ = ["DriftAlarms"]
 
 
-class Alarms:
+class DriftAlarms:
     """What a machine watches for, and its last alarms.
 
     Parameters

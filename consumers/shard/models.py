@@ -14,8 +14,8 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
-from consumers.config.bins import Bins
-from consumers.config.learner import Challenger, Model, Trained, spoken
+from consumers.config.bins import BinsConfig
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, spoken
 from consumers.config.load import message
 from stream.data.schema import Schema
 from stream.errors import SchemaError
@@ -44,13 +44,13 @@ def family(name: str) -> type[Learner]:
     return learners()[spoken(name)]
 
 
-def unused(model: Trained, schema: Schema) -> str | None:
+def unused(model: LearnerConfig, schema: Schema) -> str | None:
     """What to say of fields that the learner does not use; None where it uses them all.
 
     Examples
     --------
     >>> schema = Schema.of(age="numeric", job="categorical", region="categorical")
-    >>> unused(Model(type="GaussianBayes"), schema)
+    >>> unused(ModelConfig(type="GaussianBayes"), schema)
     'GaussianBayes does not use job, region (categorical)'
     """
     if model.type.startswith("river:"):
@@ -68,7 +68,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def build(model: Trained, *, first: bool = False) -> Learner:
+def build(model: LearnerConfig, *, first: bool = False) -> Learner:
     """The empty learner that [model] or a [[challenger]] describes.
 
     Parameters
@@ -98,12 +98,12 @@ def build(model: Trained, *, first: bool = False) -> Learner:
             learner = _after_bins(model.bins, learner)
     except (TypeError, AttributeError, SchemaError) as error:
         raise ConfigError(f"{_where(model)}: {error}") from None
-    if isinstance(model, Model):
+    if isinstance(model, ModelConfig):
         classes_that_fit(model, learner)
     return learner
 
 
-def _after_bins(bins: Bins, learner: Learner) -> Learner:
+def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
     """The learner after the bins of its section. SchemaError: it does not learn categories."""
     if learner.strings != "categorical":
         raise SchemaError(
@@ -113,7 +113,7 @@ def _after_bins(bins: Bins, learner: Learner) -> Learner:
     return Discretized(bins.binner(), learner)
 
 
-def check_edges(model: Trained, schema: Schema) -> None:
+def check_edges(model: LearnerConfig, schema: Schema) -> None:
     """ConfigError where edges are given for a field that is no number."""
     named = (model.bins and model.bins.edges) or {}
     for name in sorted(named):
@@ -125,7 +125,7 @@ def check_edges(model: Trained, schema: Schema) -> None:
 
 
 def challenging(
-    challenger: Challenger,
+    challenger: ChallengerConfig,
     classes: int,
     corrections: bool,
     schema: Schema | None = None,
@@ -170,8 +170,8 @@ def challenging(
     return learner
 
 
-def _where(model: Trained) -> str:
-    name = f"[[challenger]] {model.name}:" if isinstance(model, Challenger) else "[model]"
+def _where(model: LearnerConfig) -> str:
+    name = f"[[challenger]] {model.name}:" if isinstance(model, ChallengerConfig) else "[model]"
     return f"{name} {model.type}"
 
 
@@ -190,7 +190,7 @@ def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
             raise SchemaError(f"{where}: {message(detail)}") from None
 
 
-def _limit(challenger: Challenger, learner: Learner, classes: int, schema: Schema) -> None:
+def _limit(challenger: ChallengerConfig, learner: Learner, classes: int, schema: Schema) -> None:
     """Bound its memory; where nothing is configured, by as many GiB as its classes need."""
     given = challenger.max_state_bytes
     for most in [given] if given is not None else [2**30 << n for n in range(11)]:
@@ -207,7 +207,7 @@ def _limit(challenger: Challenger, learner: Learner, classes: int, schema: Schem
     )
 
 
-def limited(model: Model, learner: Learner, schema: Schema) -> int:
+def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
     """Bound the memory of a learner; how many classes `max_classes` and `max_state_bytes` allow.
 
     Raises
@@ -225,7 +225,7 @@ def limited(model: Model, learner: Learner, schema: Schema) -> int:
         ) from None
 
 
-def classes_that_fit(model: Model, learner: Learner) -> int:
+def classes_that_fit(model: ModelConfig, learner: Learner) -> int:
     """How many classes fit by the first rules, which bounded nothing but tables of tokens."""
     size = int(getattr(learner, "bytes_per_class", 0))
     if not size:
@@ -244,7 +244,7 @@ def explainable(learner: Learner) -> bool:
     return type(learner).explain_rows is not Learner.explain_rows
 
 
-def explained(shares: int, learner: Learner, model: Model) -> int:
+def explained(shares: int, learner: Learner, model: ModelConfig) -> int:
     """`[output] explain`, where the learner, that of `model`, can.
 
     Raises
@@ -281,7 +281,7 @@ def _called(learner: Learner) -> str:
     return type(learner).__name__
 
 
-def _river(model: Trained) -> Learner:
+def _river(model: LearnerConfig) -> Learner:
     from stream.compat import RiverClassifier, build_river
 
     name = model.type.removeprefix("river:")

@@ -26,7 +26,16 @@ from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join.join import DAY_MS, RULES, UNBOUNDED
 
-__all__ = ["Early", "Outcome", "Shape", "Skip", "Spec", "given_back", "kept", "skipped"]
+__all__ = [
+    "EarlyLabel",
+    "Outcome",
+    "OutputShape",
+    "ShardSpec",
+    "Skip",
+    "given_back",
+    "kept",
+    "skipped",
+]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Record).decode
@@ -34,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(Record).decode
 Skip = tuple[str, int, int, str]
 
 
-class Early(NamedTuple):
+class EarlyLabel(NamedTuple):
     """An early label that was refused when its observation came: index of that in the batch, the
     record of the label, and why."""
 
@@ -43,7 +52,7 @@ class Early(NamedTuple):
     error: RecordError
 
 
-class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
+class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     """What decides the bytes of outputs, and where they go, beside what the model depends on.
 
     The configuration may change it at any start, so it is journaled where it does. `cut` is how
@@ -68,7 +77,7 @@ class Shape(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ShardSpec:
     """What a shard is told about its service.
 
     Parameters
@@ -137,10 +146,10 @@ class Spec:
     drift: DriftRule = field(default_factory=DriftRule)
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> OutputShape:
         """What decides the bytes of outputs now."""
         rule = self.decision
-        return Shape(
+        return OutputShape(
             self.predictions,
             self.dead_letters,
             self.predictions_partitions,
@@ -152,7 +161,7 @@ class Spec:
             None if rule is None else rule.reject_loss,
         )
 
-    def shaped(self, shape: Shape | None) -> Spec:
+    def shaped(self, shape: OutputShape | None) -> ShardSpec:
         """The same service when it wrote outputs of this shape; None: as it does now.
 
         What the topic has refused as a whole is cut, whatever was meant then.
@@ -211,7 +220,7 @@ class Outcome:
         The journaled clock in ms: no output is written with a later timestamp.
     """
 
-    spec: Spec
+    spec: ShardSpec
     batch: Batch
     result: Result
     observed: list[int]
@@ -223,7 +232,7 @@ class Outcome:
     types: Mapping[str, str] = field(default_factory=dict)
     alarms: Sequence[DriftAlarm] = ()
     promoted: Sequence[Promoted] = ()
-    early: Sequence[Early] = ()
+    early: Sequence[EarlyLabel] = ()
     now: int = UNBOUNDED
 
     def predictions(self) -> Iterator[Outgoing]:

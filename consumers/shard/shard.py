@@ -21,13 +21,22 @@ from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.json import JsonLabels, JsonObservations
 from consumers.codecs.order import in_order
-from consumers.shard.challengers import Lineup
-from consumers.shard.drift import Alarms
-from consumers.shard.outcome import Early, Outcome, Shape, Skip, Spec, given_back, kept, skipped
+from consumers.shard.challengers import ChallengerSet
+from consumers.shard.drift import DriftAlarms
+from consumers.shard.outcome import (
+    EarlyLabel,
+    Outcome,
+    OutputShape,
+    ShardSpec,
+    Skip,
+    given_back,
+    kept,
+    skipped,
+)
 from consumers.shard.refused import refusal
 from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
 from stream.compat import RiverClassifier
-from stream.contest.champion import Contestant, Roster
+from stream.contest.champion import ChampionChallenger, Contestant
 from stream.contest.compare import Comparison
 from stream.data.block import Rows
 from stream.data.state import State
@@ -41,7 +50,7 @@ from stream.evaluate.result import joined
 from stream.join.join import LabelJoin
 from stream.learner.base import Learner
 
-__all__ = ["Before", "Outcome", "Shard", "Spec"]
+__all__ = ["EarlierPieces", "Outcome", "Shard", "ShardSpec"]
 
 # Bytes a prediction may take at most, in memory or on the wire, besides texts of its own record.
 PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
@@ -50,7 +59,7 @@ PAIR_BYTES = 64  # of each label or feature told, besides its name
 
 
 @dataclass(slots=True)
-class Before:
+class EarlierPieces:
     """What came of the pieces of an entry that were processed before this one.
 
     Parameters
@@ -82,7 +91,7 @@ class Shard:
         The model, empty or to be loaded.
     """
 
-    def __init__(self, spec: Spec, learner: Learner) -> None:
+    def __init__(self, spec: ShardSpec, learner: Learner) -> None:
         self.spec = spec
         join = LabelJoin(
             spec.max_pending,
@@ -95,7 +104,10 @@ class Shard:
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
         self._machine = Progressive(learner, join, like, self._breaker, spec.window, spec.decision)
-        self._roster, self._lineup = Roster(self._machine, like, spec.decision), Lineup.empty()
+        self._contest, self._challenger_set = (
+            ChampionChallenger(self._machine, like, spec.decision),
+            ChallengerSet.empty(),
+        )
         self._observations = JsonObservations(
             spec.schema, spec.id_field, spec.label_field, spec.codec_rules
         )
@@ -103,7 +115,7 @@ class Shard:
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
         self._actions: Counter[str] = Counter()
-        self._alarms = Alarms(self._machine)
+        self._alarms = DriftAlarms(self._machine)
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
         self.given_up: list[str] = []  # challengers of a snapshot that the journal still has
@@ -119,25 +131,25 @@ class Shard:
         return self._counts["learned"]
 
     @property
-    def lineup(self) -> Lineup:
+    def challenger_set(self) -> ChallengerSet:
         """The challengers of [model], and when one is promoted."""
-        return self._lineup
+        return self._challenger_set
 
     @property
     def champion(self) -> str:
         """Name of the challenger that speaks; "" for [model]."""
-        return self._roster.champion
+        return self._contest.champion
 
     @property
     def unsaved(self) -> list[str]:
         """The models whose state may not be saved: with one of them none of the shard is."""
-        everyone = self._roster.contestants()
+        everyone = self._contest.contestants()
         return [c.name or self.spec.model for c in everyone if not c.machine.learner.can_save]
 
     @property
     def pickled(self) -> bool:
         """Whether its state holds a pickle: the same model may be pickled in other bytes."""
-        everyone = self._roster.contestants()
+        everyone = self._contest.contestants()
         return any(isinstance(c.machine.learner, RiverClassifier) for c in everyone)
 
     @contextmanager
@@ -145,7 +157,7 @@ class Shard:
         """Have `to_state` save models of river too, whatever is trusted: for a process of our own
         that is handed the state directly.
         """
-        found = [c.machine.learner for c in self._roster.contestants()]
+        found = [c.machine.learner for c in self._contest.contestants()]
         unsaved = [x for x in found if isinstance(x, RiverClassifier) and not x.trust_pickle]
         for learner in unsaved:
             learner.trust_pickle = True
@@ -161,10 +173,10 @@ class Shard:
 
         A challenger of river may diverge unnoticed as long as it cannot speak.
         """
-        heard = (c for c in self._roster.contestants() if c.name in self._roster.speakers)
+        heard = (c for c in self._contest.contestants() if c.name in self._contest.speakers)
         return not any(isinstance(c.machine.learner, RiverClassifier) for c in heard)
 
-    def line_up(self, lineup: Lineup, champion: str | None = None) -> None:
+    def set_challengers(self, challenger_set: ChallengerSet, champion: str | None = None) -> None:
         """Have these challengers from now on; those that are new or changed start empty.
 
         Parameters
@@ -177,19 +189,19 @@ class Shard:
         SchemaError
             The champion is not among them.
         """
-        spec, roster = self.spec, self._roster
+        spec, contest = self.spec, self._contest
         if champion is not None:
-            roster.promote(champion)
-        for name in self._lineup.gone(lineup):
-            roster.dismiss(name)
-        for name in lineup.challengers:
-            if name not in roster.names:
+            contest.promote(champion)
+        for name in self._challenger_set.gone(challenger_set):
+            contest.dismiss(name)
+        for name in challenger_set.challengers:
+            if name not in contest.names:
                 first = spec.join_rules == 1
                 bounds = (spec.max_classes, spec.corrections, None if first else spec.schema)
-                learner = lineup.learner(name, spec.trusted, *bounds, first=first)
-                roster.enroll(name, learner, self._counts["learned"])
-        roster.threshold = inf if lineup.threshold is None else lineup.threshold
-        self._lineup, self.given_up = lineup, []
+                learner = challenger_set.learner(name, spec.trusted, *bounds, first=first)
+                contest.enroll(name, learner, self._counts["learned"])
+        contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
+        self._challenger_set, self.given_up = challenger_set, []
 
     @property
     def drift_change(self) -> dict[str, Any] | None:
@@ -199,7 +211,7 @@ class Shard:
     def records_within(self, max_bytes: int) -> int:
         """How many records may be processed at once, for predictions of so many bytes at most."""
         spec, labels = self.spec, self._machine.join.labels.values
-        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * (1 + len(self._roster.names))
+        each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * (1 + len(self._contest.names))
         if labels:
             longest = max(len(str(label).encode()) for label in labels)
             each += min(spec.top, len(labels)) * (longest + PAIR_BYTES)
@@ -216,9 +228,9 @@ class Shard:
         skips: Collection[Skip] = (),
         ratio: float | None = None,
         drift: Mapping[str, Any] | None = None,
-        before: Before | None = None,
+        before: EarlierPieces | None = None,
         more: bool = False,
-        shape: Shape | None = None,
+        shape: OutputShape | None = None,
         explain: int = 0,
     ) -> Outcome:
         """Predict, score and learn a batch.
@@ -254,14 +266,14 @@ class Shard:
         learned_before = self._counts["learned"]
         counted = Counter(self._machine.join.outcomes)
         explain, features = max(explain, spec.explain), self._alarms.features(raw)
-        result = self._roster.process(rows, events, raw, features, explain=explain)
+        result = self._contest.process(rows, events, raw, features, explain=explain)
         for event, reason in result.rejected.items():
             rejected[at[event]] = self._refusal(events.labels[event], reason)
         early = self._early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
         self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
         self._dead.update(label.error.reason for label in early)
-        (entry := before or Before()).add(result, len(events.ids))
+        (entry := before or EarlierPieces()).add(result, len(events.ids))
         return Outcome(
             spec,
             batch,
@@ -272,17 +284,17 @@ class Shard:
             rejected,
             self._machine.join.outcomes - counted,
             b"" if more else self._digest(entry),
-            {name: self._lineup.type(name) for name in self._lineup.challengers},
+            {name: self._challenger_set.type(name) for name in self._challenger_set.challengers},
             self._alarms.tell(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
             early,
             now,
         )
 
-    def _early(self, result: Result, at: list[int]) -> list[Early]:
+    def _early(self, result: Result, at: list[int]) -> list[EarlyLabel]:
         """Early labels that were refused when their observation came."""
         return [
-            Early(at[r.event], given_back(r.origin), self._refusal(r.label, r.reason))
+            EarlyLabel(at[r.event], given_back(r.origin), self._refusal(r.label, r.reason))
             for r in result.refused
         ]
 
@@ -314,7 +326,7 @@ class Shard:
         is_label = [p.topic in self.spec.label_topics for p in batch.partitions]
         return np.array(is_label, dtype=bool)[batch.source]
 
-    def _digest(self, entry: Before) -> bytes:
+    def _digest(self, entry: EarlierPieces) -> bytes:
         one = len(entry.parts) == 1
         result = entry.parts[0] if one else joined(entry.parts, list(self._machine.join.labels))
         made = result.predictions
@@ -322,7 +334,7 @@ class Shard:
         for part in (made.proba, made.known, result.said, result.learned_before):
             digest.update(part.tobytes())
         digest.update(self._machine.quality.bits())
-        for c in self._roster.contestants():
+        for c in self._contest.contestants():
             if c.name and not isinstance(c.machine.learner, RiverClassifier):
                 digest.update(c.machine.quality.bits())
         for alarm in result.alarms:
@@ -385,7 +397,7 @@ class Shard:
     def view(self) -> ShardView:
         """A frozen copy of what there is to tell."""
         join = self._machine.join
-        everyone = {c.name: c for c in self._roster.contestants()}
+        everyone = {c.name: c for c in self._contest.contestants()}
         champion = everyone.pop(self.champion)
         return ShardView(
             self.spec.name,
@@ -409,7 +421,7 @@ class Shard:
             self._counts["records"],
             self._spoken(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
-            self._roster.promotions,
+            self._contest.promotions,
             self._alarms.view(self.spec.name),
         )
 
@@ -432,7 +444,9 @@ class Shard:
 
     def _spoken(self, name: str) -> tuple[str, str]:
         """Name and type of a model, as predictions have them."""
-        return (name, self._lineup.type(name)) if name else (self.spec.name, self.spec.model)
+        return (
+            (name, self._challenger_set.type(name)) if name else (self.spec.name, self.spec.model)
+        )
 
     def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
         if risk is None:
@@ -458,11 +472,15 @@ class Shard:
         }
         if self._machine.risk is not None:
             parts["risk"] = self._machine.risk.to_state()
-        if self._roster.names or self._roster.promotions or self._lineup.threshold is not None:
-            blocks = {name: self._lineup.challengers[name] for name in self._roster.names}
-            told = {"threshold": self._lineup.threshold, "champion": self.champion}
-            lineup = {"challengers": blocks, **told}
-            parts |= {"lineup": State(lineup), "roster": self._roster.to_state()}
+        if (
+            self._contest.names
+            or self._contest.promotions
+            or self._challenger_set.threshold is not None
+        ):
+            blocks = {name: self._challenger_set.challengers[name] for name in self._contest.names}
+            told = {"threshold": self._challenger_set.threshold, "champion": self.champion}
+            challenger_set = {"challengers": blocks, **told}
+            parts |= {"lineup": State(challenger_set), "roster": self._contest.to_state()}
         return State.join(parts | self._alarms.to_state())
 
     def load_state(self, state: State) -> None:
@@ -492,13 +510,15 @@ class Shard:
 
     def _load_roster(self, state: State) -> None:
         told = state.nested("lineup").header
-        lineup = Lineup(told["challengers"], told["threshold"])
-        self.line_up(lineup)
+        challenger_set = ChallengerSet(told["challengers"], told["threshold"])
+        self.set_challengers(challenger_set)
         # A pickle that is trusted no more: its challenger is given up, unless it may speak.
-        heard = {told["champion"], *self._roster.speakers}
-        gone = [n for n in lineup.pickled() if n not in self.spec.trusted and n not in heard]
-        self._roster.load_state(state.nested("roster"), gone)
-        self._lineup, self.given_up = lineup.without(gone), gone
+        heard = {told["champion"], *self._contest.speakers}
+        gone = [
+            n for n in challenger_set.pickled() if n not in self.spec.trusted and n not in heard
+        ]
+        self._contest.load_state(state.nested("roster"), gone)
+        self._challenger_set, self.given_up = challenger_set.without(gone), gone
 
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""

@@ -22,15 +22,15 @@ __all__ = [
     "LabelView",
     "MonitorView",
     "Promoted",
+    "PublishedPrediction",
     "RiskView",
-    "Said",
     "ShardView",
 ]
 
 LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
 
 
-class Said(NamedTuple):
+class PublishedPrediction(NamedTuple):
     """One prediction as it was published, and the observation it is of."""
 
     key: bytes | None
@@ -128,7 +128,7 @@ class Committed:
     position: int
     details: Mapping[str, str] = field(default_factory=dict)
     newest: Mapping[str, tuple[Partition, int]] = field(default_factory=dict)
-    latest: Sequence[Said] = ()
+    latest: Sequence[PublishedPrediction] = ()
     dead: Sequence[Outgoing] = ()
     promoted: Sequence[Promoted] = ()
     alarms: Sequence[DriftAlarm] = ()

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from consumers.base.errors import ConfigError, SnapshotError
-from consumers.config.learner import Model
+from consumers.config.learner import ModelConfig
 from consumers.journal.records import FIRST_JOIN_RULES
-from consumers.shard.challengers import RIVER_ONLY, Lineup
+from consumers.shard.challengers import RIVER_ONLY, ChallengerSet
 from consumers.shard.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
 from stream.data.schema import Field, Schema
@@ -80,15 +80,15 @@ def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[L
     block = dict(identity["model"])
     if not block["type"].startswith("river:"):
         block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
-    model = Model.model_validate(block)
+    model = ModelConfig.model_validate(block)
     learner = build(model, first=first)
     name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
     if not name:
         return learner, state.nested("machine").nested("learner")
     told = state.nested("lineup").header
-    lineup = Lineup(told["challengers"], told["threshold"])
+    challenger_set = ChallengerSet(told["challengers"], told["threshold"])
     corrections = identity["labels"].get("corrections", False)
     classes = classes_that_fit(model, learner)
-    champion = lineup.learner(name, (), classes, corrections, first=first)
+    champion = challenger_set.learner(name, (), classes, corrections, first=first)
     number = state.nested("roster").nested("roster").header["names"].index(name)
     return champion, state.nested("roster").nested(f"shadow {number}").nested("learner")

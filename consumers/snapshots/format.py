@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.base.errors import SnapshotError
-from consumers.journal.records import Identity, Range
-from consumers.shard.outcome import Shape
+from consumers.journal.records import IdentityRecord, Range
+from consumers.shard.outcome import OutputShape
 from stream.data.state import State
 
-__all__ = ["START", "About", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]
+__all__ = ["START", "SnapshotInfo", "from_bytes", "header_size", "name_of", "peek", "to_bytes"]
 
 MAGIC = b"HWSNAP\x00\x01"
 SIGNED = b"HWSNAP\x01\x01"
@@ -33,7 +33,7 @@ START = len(MAGIC) + 8  # where the header begins
 DTYPES = frozenset({"<f8", "<i8", "<i4", "|i1", "|u1", "|b1"})
 
 
-class About(msgspec.Struct, frozen=True):
+class SnapshotInfo(msgspec.Struct, frozen=True):
     """What a snapshot is of.
 
     `position` is the offset after the last journal entry it contains, `seq` and `now` that
@@ -55,10 +55,10 @@ class About(msgspec.Struct, frozen=True):
     chain: str = ""
     fingerprint: str = ""
     cpu: dict[str, str] = {}
-    entry: Identity | None = None
+    entry: IdentityRecord | None = None
     topics: dict[str, str] = {}
     tails: list[Range] = []
-    shape: Shape | None = None
+    shape: OutputShape | None = None
 
 
 class _Array(msgspec.Struct, array_like=True):
@@ -69,21 +69,21 @@ class _Array(msgspec.Struct, array_like=True):
 
 
 class _Header(msgspec.Struct):
-    about: About
+    about: SnapshotInfo
     state: dict[str, Any]
     arrays: list[_Array]
 
 
 class _Peek(msgspec.Struct):
-    about: About
+    about: SnapshotInfo
 
 
-def name_of(about: About) -> str:
+def name_of(about: SnapshotInfo) -> str:
     """The name of its file: names sort by journal position."""
     return f"snap-{about.position:020d}.hws"
 
 
-def to_bytes(about: About, state: State, key: str | None = None) -> bytes:
+def to_bytes(about: SnapshotInfo, state: State, key: str | None = None) -> bytes:
     """The snapshot as bytes, signed where there is a key."""
     table, chunks, at = [], [], 0
     for name in sorted(state.arrays):
@@ -108,7 +108,7 @@ def _seal(body: bytes | memoryview, key: str | None) -> bytes:
     return hmac.digest(key.encode(), body, "sha256")
 
 
-def from_bytes(data: bytes, key: str | None = None) -> tuple[About, State]:
+def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State]:
     """The inverse of `to_bytes`, verified.
 
     Raises
@@ -150,7 +150,7 @@ def header_size(start: bytes) -> int:
     return int.from_bytes(start[len(MAGIC) : START], "little")
 
 
-def peek(header: bytes) -> About | None:
+def peek(header: bytes) -> SnapshotInfo | None:
     """What a header says, unverified: enough to tidy up by, never to load by."""
     try:
         return msgspec.json.decode(header, type=_Peek).about

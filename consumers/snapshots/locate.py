@@ -15,18 +15,18 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.config import Config, identity_difference
 from consumers.journal.reader import entries
-from consumers.journal.records import Entry, Identity, Journaled, mark_of
-from consumers.snapshots.format import About
+from consumers.journal.records import CommitRecord, IdentityRecord, JournalRecord, mark_of
+from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["Left", "Origin", "expired", "identity_in", "locate"]
+__all__ = ["JournalOrigin", "RemainingJournal", "expired", "identity_in", "locate"]
 
 _NEAR = 64  # offsets before a snapshot's position in which its last entry lies, but for long aborts
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingJournal:
     """What is left of a journal: the entries at `first` up to `end`.
 
     `slack` is how many offsets after an entry hold no entry: on Kafka the marker that ends its
@@ -39,13 +39,13 @@ class Left:
     end: int
     slack: int
 
-    def objection(self, about: About) -> str | None:
+    def objection(self, about: SnapshotInfo) -> str | None:
         """Why the journal does not go on where a snapshot ends; None where it does."""
         if about.position > self.end:
             return f"ahead of the journal, which ends at {self.end}"
         last = self.last(about.position)
         if last is not None:
-            chain = "" if isinstance(last, Identity) else last.chain
+            chain = "" if isinstance(last, IdentityRecord) else last.chain
             if (last.seq, last.now) == (about.seq, about.now):
                 if about.chain in ("", chain):  # the first ones had none
                     return None
@@ -61,7 +61,7 @@ class Left:
         following = next((entry for _, entry in self.entries(self.first, self.end)), None)
         if (
             following is not None
-            and not isinstance(following, Identity)
+            and not isinstance(following, IdentityRecord)
             and following.seq == about.seq + 1
         ):
             return None
@@ -79,11 +79,11 @@ class Left:
             "beginning of its inputs"
         )
 
-    def entries(self, start: int, end: int) -> Iterator[tuple[int, Journaled]]:
+    def entries(self, start: int, end: int) -> Iterator[tuple[int, JournalRecord]]:
         """Those from `start` up to `end`."""
         return entries(self.log, self.partition, start, end)
 
-    def last(self, position: int) -> Journaled | None:
+    def last(self, position: int) -> JournalRecord | None:
         """The last entry before a position; None where it is not kept any more."""
         for start in (max(self.first, position - _NEAR), self.first):
             last = None
@@ -95,14 +95,14 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class JournalOrigin:
     """What a journal is; `whole` says whether entry 0 itself is still there."""
 
-    identity: Identity
-    left: Left
+    identity: IdentityRecord
+    left: RemainingJournal
     whole: bool
 
-    def objection(self, about: About) -> str | None:
+    def objection(self, about: SnapshotInfo) -> str | None:
         """Why a snapshot cannot be gone on from here; None where it can."""
         if about.identity != mark_of(self.identity):
             return "of another service or configuration"
@@ -115,7 +115,7 @@ def locate(
     partition: Partition,
     end: int,
     store: SnapshotStore | None = None,
-) -> Origin | None:
+) -> JournalOrigin | None:
     """What the journal up to `end` is, checked against the configuration; None for an empty one.
 
     Parameters
@@ -134,11 +134,13 @@ def locate(
     entry = next((found for _, found in entries(log, partition, first, end)), None)
     if entry is None and first == 0:
         return None
-    left = Left(log, partition, first, end, int(config.input.transport.startswith("kafka:")))
-    whole = isinstance(entry, Identity)
-    identity = entry if isinstance(entry, Identity) else _remembered(config, left, store)
+    left = RemainingJournal(
+        log, partition, first, end, int(config.input.transport.startswith("kafka:"))
+    )
+    whole = isinstance(entry, IdentityRecord)
+    identity = entry if isinstance(entry, IdentityRecord) else _remembered(config, left, store)
     _same(config, identity, partition)
-    return Origin(identity, left, whole)
+    return JournalOrigin(identity, left, whole)
 
 
 def identity_in(
@@ -147,7 +149,7 @@ def identity_in(
     partition: Partition,
     end: int,
     store: SnapshotStore | None = None,
-) -> Identity | None:
+) -> IdentityRecord | None:
     """The identity `locate` finds, and its errors."""
     origin = locate(config, log, partition, end, store)
     return None if origin is None else origin.identity
@@ -156,7 +158,7 @@ def identity_in(
 def expired(
     log: Log,
     positions: Mapping[Partition, int],
-    left: Iterable[Entry],
+    left: Iterable[CommitRecord],
 ) -> str | None:
     """Which input lost records that the entries `left` still need; None where none did."""
     begins = log.beginning_offsets(list(positions))
@@ -171,11 +173,13 @@ def expired(
     return None
 
 
-def _remembered(config: Config, left: Left, store: SnapshotStore | None) -> Identity:
+def _remembered(
+    config: Config, left: RemainingJournal, store: SnapshotStore | None
+) -> IdentityRecord:
     """The identity of a trimmed journal, from the newest snapshot that reaches what is left."""
     refused: list[str] = []
 
-    def objection(about: About) -> str | None:
+    def objection(about: SnapshotInfo) -> str | None:
         if about.entry is None or mark_of(about.entry) != about.identity:
             return "carries no identity"
         return left.objection(about)
@@ -192,7 +196,7 @@ def _remembered(config: Config, left: Left, store: SnapshotStore | None) -> Iden
     )
 
 
-def _same(config: Config, identity: Identity, partition: Partition) -> None:
+def _same(config: Config, identity: IdentityRecord, partition: Partition) -> None:
     different = identity_difference(identity.identity, config.identity())
     if identity.name != config.name:
         different = [f"name: was {identity.name}, now {config.name}"]

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from llvmlite import binding
 from numba.core import config as numba_config
 
-from consumers.snapshots.format import About
+from consumers.snapshots.format import SnapshotInfo
 
 __all__ = ["cpu", "difference", "versions"]
 
@@ -38,12 +38,12 @@ def cpu() -> dict[str, str]:
     return {"name": named, "features": ",".join(on)}
 
 
-def difference(about: About) -> str | None:
+def difference(about: SnapshotInfo) -> str | None:
     """What made a snapshot and is another here, as one line; None where nothing is.
 
     Examples
     --------
-    >>> about = About("shop", 0, 9, 8, 0, "", versions(), cpu=cpu())
+    >>> about = SnapshotInfo("shop", 0, 9, 8, 0, "", versions(), cpu=cpu())
     >>> difference(about) is None
     True
     >>> import msgspec

@@ -20,7 +20,7 @@ from consumers.base.errors import SnapshotError
 from consumers.config import Config
 from consumers.snapshots.format import (
     START,
-    About,
+    SnapshotInfo,
     from_bytes,
     header_size,
     name_of,
@@ -96,7 +96,7 @@ class SnapshotStore:
     def _places(self) -> list[Place]:
         return [self.local, *([self._copies] if self._copies else [])]
 
-    def write(self, about: About, state: State) -> About:
+    def write(self, about: SnapshotInfo, state: State) -> SnapshotInfo:
         """Store one snapshot, verified; what it says of itself, its state's fingerprint with it.
 
         Raises
@@ -128,7 +128,9 @@ class SnapshotStore:
         except SnapshotError as error:
             raise CopyError(str(error)) from None
 
-    def newest(self, accepts: Callable[[About], str | None]) -> Iterator[tuple[About, State]]:
+    def newest(
+        self, accepts: Callable[[SnapshotInfo], str | None]
+    ) -> Iterator[tuple[SnapshotInfo, State]]:
         """Good snapshots, the newest first; copies when this host has none that is used.
 
         Parameters
@@ -197,7 +199,7 @@ class SnapshotStore:
         return self._clocks[name]
 
 
-def read(place: Place, name: str, key: str | None = None) -> tuple[About, State]:
+def read(place: Place, name: str, key: str | None = None) -> tuple[SnapshotInfo, State]:
     """One snapshot, verified.
 
     Raises
@@ -260,17 +262,17 @@ class SnapshotWriter:
     def __init__(
         self,
         store: SnapshotStore,
-        done: Callable[[About, float], None],
+        done: Callable[[SnapshotInfo, float], None],
         failed: Callable[[SnapshotError], None],
     ) -> None:
         self._store, self._done, self._failed = store, done, failed
-        self._next: tuple[About, State] | None = None
+        self._next: tuple[SnapshotInfo, State] | None = None
         self._ready = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="snapshots", daemon=True)
         self._thread.start()
 
-    def submit(self, about: About, state: State) -> None:
+    def submit(self, about: SnapshotInfo, state: State) -> None:
         """Hand over a copy of the state; an older one not yet begun is dropped for it."""
         with self._ready:
             self._next = (about, state)

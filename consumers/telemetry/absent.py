@@ -10,7 +10,7 @@ import numpy as np
 
 from consumers.base.records import Batch
 from consumers.codecs.json import JsonObservations
-from consumers.shard.shard import Spec
+from consumers.shard.shard import ShardSpec
 from stream.data.schema import Schema
 
 __all__ = ["LOOKED_AT", "AbsentFields"]
@@ -32,7 +32,7 @@ class AbsentFields:
     good records at worst. One that is refused may well have the field, with a wrong value.
     """
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: ShardSpec) -> None:
         self._spec = spec
         self._missing = list(spec.schema.fields)
         self._left = LOOKED_AT

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from consumers.shard.views import ChallengerView
-from consumers.telemetry.spec import Look, MetricSpec, Read, Sample, of_shard
+from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView, of_shard
 from stream.contest.compare import ComparisonView
 
 __all__ = ["CHALLENGER_METRICS"]
 
 
-def _champion(look: Look) -> Iterator[Sample]:
+def _champion(look: ScrapeView) -> Iterator[Sample]:
     yield look.champion, 1
     yield from (((*look.shard, challenger.name), 0) for challenger in look.view.challengers)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from consumers.shard.views import MonitorView
 from consumers.telemetry.class_names import class_names
-from consumers.telemetry.spec import Look, MetricSpec, Read, Sample
+from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
 from stream.drift.rule import ACTING
 
 __all__ = ["DRIFT_METRICS"]
@@ -18,7 +18,7 @@ __all__ = ["DRIFT_METRICS"]
 def _each(value: Callable[[MonitorView], int]) -> Read:
     """A number of each detector."""
 
-    def read(look: Look) -> Iterator[Sample]:
+    def read(look: ScrapeView) -> Iterator[Sample]:
         drift = look.view.drift
         if drift is not None:
             watched = list(dict.fromkeys(monitor.on for monitor in drift.monitors))
@@ -30,7 +30,7 @@ def _each(value: Callable[[MonitorView], int]) -> Read:
     return read
 
 
-def _actions(look: Look) -> Iterator[Sample]:
+def _actions(look: ScrapeView) -> Iterator[Sample]:
     drift = look.view.drift
     if drift is not None:
         for action, times in (dict.fromkeys(ACTING, 0) | dict(drift.actions)).items():

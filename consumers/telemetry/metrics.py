@@ -17,7 +17,15 @@ from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.scores import SCORE_METRICS
-from consumers.telemetry.spec import BucketCounts, Look, MetricSpec, Read, Sample, by_key, of_shard
+from consumers.telemetry.spec import (
+    BucketCounts,
+    MetricSpec,
+    Read,
+    Sample,
+    ScrapeView,
+    by_key,
+    of_shard,
+)
 from stream.decision import RiskScores
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
@@ -35,7 +43,7 @@ def _seconds(ms: int | None) -> float | None:
 def _of_labels(value: Callable[[LabelView], float | BucketCounts | None]) -> Read:
     """A number of predictions and their labels."""
 
-    def read(look: Look) -> list[Sample] | None:
+    def read(look: ScrapeView) -> list[Sample] | None:
         labels = look.view.labelling
         return None if labels is None else [(look.shard, value(labels))]
 
@@ -47,28 +55,28 @@ def _delays(labels: LabelView) -> BucketCounts:
     return BucketCounts(bounds, labels.delays, labels.delay_ms / 1000)
 
 
-def _estimate(look: Look) -> list[Sample] | None:
+def _estimate(look: ScrapeView) -> list[Sample] | None:
     labels = look.view.labelling
     return None if labels is None else [(look.champion, labels.estimate.accuracy)]
 
 
-def _estimate_errors(look: Look) -> list[Sample] | None:
+def _estimate_errors(look: ScrapeView) -> list[Sample] | None:
     labels = look.view.labelling
     if labels is None:
         return None
     return [((*look.champion, window), error) for window, error in labels.estimate.errors.items()]
 
 
-def _offsets(look: Look) -> Iterator[Sample]:
+def _offsets(look: ScrapeView) -> Iterator[Sample]:
     for partition, offset in look.view.positions.items():
         yield (*look.shard, partition.topic, str(partition.number)), offset
 
 
-def _unscored(look: Look) -> Iterator[Sample]:
+def _unscored(look: ScrapeView) -> Iterator[Sample]:
     return ((model, quality.unscored) for model, quality in look.models())
 
 
-def _confusion(look: Look) -> Iterator[Sample]:
+def _confusion(look: ScrapeView) -> Iterator[Sample]:
     """Of the champion; of challengers where that is configured."""
     for model, quality in look.models():
         if model != look.champion and not look.confusions:
@@ -97,7 +105,7 @@ def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 def _counted(value: Callable[[RiskView], int]) -> Read:
     """A count of decisions; absent where none are made."""
 
-    def read(look: Look) -> list[Sample] | None:
+    def read(look: ScrapeView) -> list[Sample] | None:
         risk = look.view.risk
         return None if risk is None else [(look.champion, value(risk))]
 
@@ -107,7 +115,7 @@ def _counted(value: Callable[[RiskView], int]) -> Read:
 def _of_decisions(value: Callable[[RiskScores], float | None]) -> Read:
     """A score of decisions in each window; absent where none are made."""
 
-    def read(look: Look) -> list[Sample] | None:
+    def read(look: ScrapeView) -> list[Sample] | None:
         risk = look.view.risk
         if risk is None:
             return None

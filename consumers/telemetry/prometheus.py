@@ -22,7 +22,7 @@ from consumers.telemetry.class_names import MAX_CLASSES
 from consumers.telemetry.families import family, family_of
 from consumers.telemetry.last_only import LastOnly
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, EXEMPLARS_OF, METRICS
-from consumers.telemetry.spec import BucketCounts, Look, Sample
+from consumers.telemetry.spec import BucketCounts, Sample, ScrapeView
 from stream.join.label_delay import ARRIVED
 
 __all__ = ["ShardCollector", "Telemetry"]
@@ -64,7 +64,7 @@ class ShardCollector(Collector):
         view = self._view()
         if view is None:
             return
-        look = Look(view, self._last_only, self._max_classes, self._confusions)
+        look = ScrapeView(view, self._last_only, self._max_classes, self._confusions)
         for spec in METRICS:
             if spec.read is not None and (samples := spec.read(look)) is not None:
                 exemplars = self._exemplars() if spec.name == EXEMPLARS_OF else None

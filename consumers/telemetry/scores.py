@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumers.telemetry.spec import Look, MetricSpec, Read, Sample
+from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec
 
 __all__ = ["SCORE_METRICS"]
@@ -20,7 +20,7 @@ def _score(score: ScoreSpec) -> Read:
     """Of every model; None where the score does not exist."""
     more = tuple(value for _, value in score.labels)
 
-    def read(look: Look) -> Iterator[Sample]:
+    def read(look: ScrapeView) -> Iterator[Sample]:
         for model, quality in look.models():
             windows, last = quality.scores, quality.last
             if score.last_only:
@@ -36,7 +36,7 @@ def _score(score: ScoreSpec) -> Read:
 def _baseline(baseline: BaselineSpec) -> Read:
     """Of the baselines beside every model."""
 
-    def read(look: Look) -> Iterator[Sample]:
+    def read(look: ScrapeView) -> Iterator[Sample]:
         for model, quality in look.models():
             for window in (quality.last,) if baseline.last_only else quality.scores:
                 for name, value in baseline.values(quality.scores[window]).items():

@@ -11,7 +11,7 @@ from consumers.telemetry.class_names import MAX_CLASSES
 from consumers.telemetry.last_only import LastOnly
 from stream.evaluate.quality import QualityView
 
-__all__ = ["BucketCounts", "Look", "MetricSpec", "Read", "Sample", "by_key", "of_shard"]
+__all__ = ["BucketCounts", "MetricSpec", "Read", "Sample", "ScrapeView", "by_key", "of_shard"]
 
 
 class BucketCounts(NamedTuple):
@@ -36,7 +36,7 @@ Sample = tuple[tuple[str, ...], float | BucketCounts | None]  # label values, va
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ScrapeView:
     """What a scrape reads.
 
     Parameters
@@ -73,7 +73,7 @@ class Look:
             yield (str(self.view.shard), challenger.name), challenger.quality
 
 
-Read = Callable[[Look], Iterable[Sample] | None]
+Read = Callable[[ScrapeView], Iterable[Sample] | None]
 
 
 class MetricSpec(NamedTuple):
@@ -103,7 +103,7 @@ def of_shard(value: Callable[[ShardView], float | None]) -> Read:
 def by_key(counts: Callable[[ShardView], Mapping[str, int]], known: Iterable[str] = ()) -> Read:
     """A count a key; the known keys are there from the first view, at 0."""
 
-    def read(look: Look) -> Iterator[Sample]:
+    def read(look: ScrapeView) -> Iterator[Sample]:
         for key, count in (dict.fromkeys(known, 0) | dict(counts(look.view))).items():
             yield (*look.shard, key), count
 

@@ -11,13 +11,13 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.journal.reader import course, entries
-from consumers.journal.records import Entry
+from consumers.journal.records import CommitRecord
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
 from consumers.snapshots.store import SnapshotStore
-from consumers.timetravel.moment import Moment, rebuild_at
+from consumers.timetravel.moment import PointInTime, rebuild_at
 from consumers.transports.protocol import Log
 
 __all__ = ["Audit", "audit", "find"]
@@ -46,7 +46,7 @@ class Audit:
 
     said: Record | None
     again: Outgoing
-    entry: Entry
+    entry: CommitRecord
     explained: Outgoing | None
     others: tuple[str, ...] = ()
 
@@ -110,7 +110,9 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     """Where predictions go and, as journaled, went."""
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
-    shapes = (e.shape for _, e in entries(log, journaled, first, end) if isinstance(e, Entry))
+    shapes = (
+        e.shape for _, e in entries(log, journaled, first, end) if isinstance(e, CommitRecord)
+    )
     went = [shape.predictions for shape in shapes if shape is not None]
     return list(dict.fromkeys([config.predictions_topic, *went]))
 
@@ -188,17 +190,17 @@ def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:
 
 def _around(
     log: Log, journaled: Partition, partition: Partition, offset: int
-) -> tuple[Moment, int]:
+) -> tuple[PointInTime, int]:
     """The moment before the entry that consumed a record, and the position after that entry."""
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
-    before = Moment(0, 0, first)
+    before = PointInTime(0, 0, first)
     for at, entry in entries(log, journaled, first, end):
-        if isinstance(entry, Entry):
+        if isinstance(entry, CommitRecord):
             for r in entry.ranges:
                 if (r.topic, r.partition) == partition and r.first <= offset < r.end:
                     return before, at + 1
-        before = Moment(entry.seq, entry.now, at + 1)
+        before = PointInTime(entry.seq, entry.now, at + 1)
     raise ConfigError(
         f"{partition} offset {offset} is in no entry of the journal {journaled.topic}: it was not "
         "consumed yet, or its entry was trimmed"

@@ -13,17 +13,17 @@ from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.config.units import utc_text
 from consumers.journal.reader import entries
-from consumers.journal.records import Identity, Journaled
-from consumers.service.live import Live, Progress, Sources
+from consumers.journal.records import IdentityRecord, JournalRecord
+from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.recovery import rebuild
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 
-__all__ = ["Moment", "clock", "moment", "rebuild_at"]
+__all__ = ["PointInTime", "clock", "moment", "rebuild_at"]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PointInTime:
     """After which entry: its number and clock, and the journal position after it."""
 
     seq: int
@@ -41,7 +41,7 @@ def clock(now: int) -> str:
     return f"{datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
-def moment(log: Log, partition: Partition, at: str) -> Moment:
+def moment(log: Log, partition: Partition, at: str) -> PointInTime:
     """The last entry before a journal position, or until a time.
 
     Parameters
@@ -59,11 +59,11 @@ def moment(log: Log, partition: Partition, at: str) -> Moment:
     position, until = (int(at), None) if at.isdecimal() else (end, _milliseconds(at))
     if position > end:
         raise ConfigError(f"{at} is beyond the journal {partition.topic}, which ends at {end}")
-    found: Moment | None = None
+    found: PointInTime | None = None
     for offset, entry in entries(log, partition, first, position):
         if until is not None and entry.now > until:
             break
-        found = Moment(entry.seq, entry.now, offset + 1)
+        found = PointInTime(entry.seq, entry.now, offset + 1)
     if found is None:
         start = next((entry for _, entry in entries(log, partition, first, end)), None)
         begins = "it is empty" if start is None else f"it begins with {_named(start)}"
@@ -76,9 +76,9 @@ def rebuild_at(
     log: Log,
     found: Sources,
     store: SnapshotStore | None,
-    at: Moment,
+    at: PointInTime,
     progress: Progress = lambda done, total: None,
-) -> Live:
+) -> LiveShard:
     """The shard as it was at a moment, from the newest good snapshot before it or from nothing.
 
     Raises
@@ -93,13 +93,13 @@ def rebuild_at(
 
 
 def _earliest(
-    config: Config, log: Log, found: Sources, store: SnapshotStore | None, at: Moment
+    config: Config, log: Log, found: Sources, store: SnapshotStore | None, at: PointInTime
 ) -> str:
     """What the snapshots still reach, the earliest of it."""
-    reached: list[Moment] = []
+    reached: list[PointInTime] = []
     for part in [] if store is None else store.parts():
         for about, _ in part.newest(lambda _: None):
-            reached.append(Moment(about.seq, about.now, about.position))
+            reached.append(PointInTime(about.seq, about.now, about.position))
     later = [m for m in reached if m.position > at.position]
     if not later:
         return "no snapshot reaches any time either"
@@ -114,5 +114,7 @@ def _milliseconds(text: str) -> int:
         raise ConfigError(f"{wanted}, got {text!r}") from None
 
 
-def _named(entry: Journaled) -> str:
-    return "entry 0" if isinstance(entry, Identity) else f"entry {entry.seq}, {clock(entry.now)}"
+def _named(entry: JournalRecord) -> str:
+    return (
+        "entry 0" if isinstance(entry, IdentityRecord) else f"entry {entry.seq}, {clock(entry.now)}"
+    )

@@ -26,13 +26,13 @@ from starlette.routing import Route
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
 from consumers.web.access import WebConfig
-from consumers.web.board import Board
 from consumers.web.connections import Connections, places
 from consumers.web.gate import Gated
-from consumers.web.hosts import Anybody, Hosts
+from consumers.web.hosts import AllowedHosts, AnyHost
 from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
 from consumers.web.logins import Logins
 from consumers.web.page import Page, PageCollector
+from consumers.web.status_feed import StatusFeed
 
 __all__ = ["Server", "application"]
 
@@ -55,7 +55,7 @@ def application(
     health: Callable[[], Health],
     *,
     name: str = "headwater",
-    boards: Callable[[], Mapping[int, Board]] = dict,
+    status_feeds: Callable[[], Mapping[int, StatusFeed]] = dict,
     bytes_of_dead: bool = True,
 ) -> Starlette:
     """The application.
@@ -68,8 +68,8 @@ def application(
         The present health; called once a request, in the server's thread.
     name
         The service's name, for the page.
-    boards
-        What the page shows: the boards of the shards that this process runs, by number.
+    status_feeds
+        The status feeds of the shards that this process runs, by number; the page shows them.
     bytes_of_dead
         Whether the page shows how dead letters begin, and not only where they are and why.
     """
@@ -94,7 +94,7 @@ def application(
         now = health()
         return PlainTextResponse(f"{now}\n", 200 if now.ready else 503, headers=_FRESH)
 
-    page = Page(name, health, boards, bytes_of_dead=bytes_of_dead)
+    page = Page(name, health, status_feeds, bytes_of_dead=bytes_of_dead)
     registry.register(PageCollector(page))
     app = Starlette(
         routes=[
@@ -149,7 +149,7 @@ class Server:
         refused = app.state.page.refused
         tls = None if access is None else access.tls
         self._logins = Logins(access.users, refused) if access and access.users else None
-        guard: Guard = self._logins or (Anybody() if tls else Hosts((host, *names), refused))
+        guard: Guard = self._logins or (AnyHost() if tls else AllowedHosts((host, *names), refused))
         connections = Connections(places(), refused)
         self._uvicorn = Gated(
             uvicorn.Config(

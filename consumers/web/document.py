@@ -9,26 +9,26 @@ from __future__ import annotations
 from msgspec import Struct
 
 __all__ = [
-    "Alarm",
+    "AlarmStatus",
     "CalibrationBin",
     "ClassScore",
     "Confusion",
-    "Contender",
+    "ContenderStatus",
     "Curve",
     "DeadLetter",
-    "Decisions",
+    "DecisionStatus",
     "Delay",
-    "Drift",
-    "Input",
+    "DriftStatus",
+    "ExplanationStatus",
+    "InputStatus",
     "Labelling",
-    "Monitor",
+    "MonitorStatus",
     "Prediction",
     "Score",
     "ShardLine",
     "ShardStatus",
     "Status",
     "Throughput",
-    "Why",
 ]
 
 
@@ -90,7 +90,7 @@ class Throughput(Struct, frozen=True):
     lag: list[int | None]
 
 
-class Decisions(Struct, frozen=True):
+class DecisionStatus(Struct, frozen=True):
     """What decisions cost, and what doing always the same would have cost."""
 
     risk: float | None
@@ -124,7 +124,7 @@ class Labelling(Struct, frozen=True):
     error: float | None
 
 
-class Contender(Struct, frozen=True):
+class ContenderStatus(Struct, frozen=True):
     """The champion, or a challenger compared with it; the champion is compared with nobody.
 
     Of the records on which just one was right it `won` so many; `e_value` is the evidence that it
@@ -145,7 +145,7 @@ class Contender(Struct, frozen=True):
     upper: float | None = None
 
 
-class Alarm(Struct, frozen=True):
+class AlarmStatus(Struct, frozen=True):
     """Drift was detected behind a record, when so many predictions had been scored."""
 
     at: int
@@ -158,7 +158,7 @@ class Alarm(Struct, frozen=True):
     place: str
 
 
-class Monitor(Struct, frozen=True):
+class MonitorStatus(Struct, frozen=True):
     """One detector."""
 
     on: str
@@ -167,14 +167,14 @@ class Monitor(Struct, frozen=True):
     detected: bool
 
 
-class Drift(Struct, frozen=True):
+class DriftStatus(Struct, frozen=True):
     """What watches for drift, and its last alarms, the newest first."""
 
-    monitors: list[Monitor]
-    alarms: list[Alarm]
+    monitors: list[MonitorStatus]
+    alarms: list[AlarmStatus]
 
 
-class Input(Struct, frozen=True):
+class InputStatus(Struct, frozen=True):
     """One partition of an input."""
 
     topic: str
@@ -204,7 +204,7 @@ class DeadLetter(Struct, frozen=True):
     value: str
 
 
-class Why(Struct, frozen=True):
+class ExplanationStatus(Struct, frozen=True):
     """Why one class rather than another: shares of the log-odds, the largest first.
 
     `learned` labels had been learned by the model that explains, `then` by the one that said it.
@@ -243,13 +243,13 @@ class ShardStatus(Struct, frozen=True):
     calibration: list[CalibrationBin]
     confusion: Confusion | None
     classes: list[ClassScore]
-    inputs: list[Input]
+    inputs: list[InputStatus]
     curve: Curve | None = None
     throughput: Throughput | None = None
-    decisions: Decisions | None = None
+    decisions: DecisionStatus | None = None
     labelling: Labelling | None = None
-    contenders: list[Contender] = []
-    drift: Drift | None = None
+    contenders: list[ContenderStatus] = []
+    drift: DriftStatus | None = None
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None

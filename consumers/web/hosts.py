@@ -18,14 +18,14 @@ from starlette.types import Send
 from consumers.web.connections import Connection
 from consumers.web.limits import refuse
 
-__all__ = ["Anybody", "Hosts", "host_of"]
+__all__ = ["AllowedHosts", "AnyHost", "host_of"]
 
 log = logging.getLogger("headwater")
 
 LONGEST = 100  # characters of a host that are repeated in a message
 
 
-class Anybody:
+class AnyHost:
     """Lets every request in: TLS or a password keeps other sites out."""
 
     async def __call__(
@@ -35,7 +35,7 @@ class Anybody:
         return True
 
 
-class Hosts:
+class AllowedHosts:
     """Answers 421 unless a request's Host is an address, a name of loopback or an allowed one.
 
     Parameters
@@ -77,7 +77,7 @@ class Hosts:
 
         Examples
         --------
-        >>> hosts = Hosts(["metrics.example.org"], Counter())
+        >>> hosts = AllowedHosts(["metrics.example.org"], Counter())
         >>> [hosts.allows(h) for h in ("127.0.0.1", "::1", "Metrics.Example.org.", "a.localhost")]
         [True, True, True, True]
         >>> [hosts.allows(h) for h in ("evil.example", "127.0.0.1.evil.example", "", "1.2.3")]

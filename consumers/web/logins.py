@@ -59,7 +59,7 @@ class Logins:
         self._key = secrets.token_bytes(32)
         self._right: set[bytes] = set()  # one a user: a hash has one password
         self._wrong: OrderedDict[bytes, None] = OrderedDict()
-        self._turns = Turns()
+        self._turns = LoginQueue()
         self._closed = asyncio.Event()
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Logins:
         return right and name in self._users
 
 
-class Turns:
+class LoginQueue:
     """Whose login is checked next.
 
     Within an address it is the newest: whoever guesses over many connections fills the end of its

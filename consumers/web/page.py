@@ -28,14 +28,14 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from consumers.base.health import Health
-from consumers.shard.views import LATEST, Said
+from consumers.shard.views import LATEST, PublishedPrediction
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
-from consumers.web.board import SECONDS, Board
 from consumers.web.connections import places
-from consumers.web.document import Why
+from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT
 from consumers.web.status import explained, observed, published, status, told, without_bytes
+from consumers.web.status_feed import SECONDS, StatusFeed
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
@@ -75,7 +75,7 @@ class Page:
         The service's name.
     health
         Where it is in its life.
-    boards
+    status_feeds
         Those of the shards this process runs, by number.
     bytes_of_dead
         Whether to show what came of a dead letter; a stranger is shown where it is and why.
@@ -97,11 +97,11 @@ class Page:
         self,
         name: str,
         health: Callable[[], Health],
-        boards: Callable[[], Mapping[int, Board]],
+        status_feeds: Callable[[], Mapping[int, StatusFeed]],
         *,
         bytes_of_dead: bool = True,
     ) -> None:
-        self.name, self._health, self._boards = name, health, boards
+        self.name, self._health, self._status_feeds = name, health, status_feeds
         self._bytes_of_dead = bytes_of_dead
         self._files = _files()
         shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ class Page:
         # In every address: a new version is never an old file.
         self._key = blake2b(everything, digest_size=6).hexdigest()
         self._made: dict[int, tuple[object, float, bytes]] = {}
-        self._shown: dict[int, OrderedDict[str, Said]] = {}
+        self._shown: dict[int, OrderedDict[str, PublishedPrediction]] = {}
         self.open = 0
         self.refused = Counter(dict.fromkeys(REFUSALS, 0))
         self._closed = asyncio.Event()
@@ -172,17 +172,17 @@ class Page:
 
     async def _explain(self, request: Request) -> Response:
         shard = _shard(request)
-        board = self._boards().get(shard)
+        status_feed = self._status_feeds().get(shard)
         place = request.query_params.get("place", "")
         said = None if shard not in self._shown else self._shown[shard].get(place)
-        if board is None or said is None:
+        if status_feed is None or said is None:
             return _refusal(404, "shown too long ago; headwater audit tells it all the same")
         document = told(said)
         if (why := published(document)) is not None:
             return _answer(why)
         if said.observation is None:
             return _refusal(413, "the record is too large to be kept; see headwater audit")
-        waiting = board.questions.ask(said)
+        waiting = status_feed.questions.ask(said)
         if waiting is None:
             self.refused["questions"] += 1
             return _refusal(503, "too many questions wait; ask again")
@@ -201,29 +201,33 @@ class Page:
 
     def _document(self, shard: int) -> bytes:
         """The newest document, made once a second for all who look at the shard."""
-        boards, health = self._boards(), self._health()
-        versions = tuple((number, board.version) for number, board in sorted(boards.items()))
+        status_feeds, health = self._status_feeds(), self._health()
+        versions = tuple(
+            (number, status_feed.version) for number, status_feed in sorted(status_feeds.items())
+        )
         at, now = time.time(), time.monotonic()
         # Throughput falls to zero by the clock: what is news, until it has been zero all along.
-        flowed = any(at - (board.committed_at or 0) < SECONDS for board in boards.values())
+        flowed = any(
+            at - (status_feed.committed_at or 0) < SECONDS for status_feed in status_feeds.values()
+        )
         key = (str(health), versions, int(at) if flowed else 0)
-        shown = shard if shard in boards else min(boards, default=0)
+        shown = shard if shard in status_feeds else min(status_feeds, default=0)
         made = self._made.get(shown)
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
-        document = status(self.name, self._key, _told(health), boards, shown, at)
+        document = status(self.name, self._key, _told(health), status_feeds, shown, at)
         if not self._bytes_of_dead:
             document = without_bytes(document)
         text = msgspec.json.encode(document)
         for of in (self._made, self._shown):
-            for gone in of.keys() - boards.keys():
+            for gone in of.keys() - status_feeds.keys():
                 del of[gone]
         self._made[shown] = (key, now, text)
-        if shown in boards:
-            self._remember(shown, boards[shown].latest)
+        if shown in status_feeds:
+            self._remember(shown, status_feeds[shown].latest)
         return text
 
-    def _remember(self, shard: int, latest: Sequence[Said]) -> None:
+    def _remember(self, shard: int, latest: Sequence[PublishedPrediction]) -> None:
         """Keep what is being shown, so that it can be asked about for a while."""
         kept = self._shown.setdefault(shard, OrderedDict())
         for said in latest:
@@ -314,7 +318,7 @@ def _shard(request: Request) -> int:
     return int(number) if number.isdecimal() and len(number) < 5 else 0
 
 
-def _answer(why: Why) -> Response:
+def _answer(why: ExplanationStatus) -> Response:
     return Response(msgspec.json.encode(why), headers=_HEADERS, media_type="application/json")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from consumers.codecs.json import JsonObservations
 from consumers.shard.models import explainable
-from consumers.shard.views import Said
+from consumers.shard.views import PublishedPrediction
 
 if TYPE_CHECKING:
     from consumers.shard.shard import Shard
@@ -33,16 +33,16 @@ class Questions:
     Examples
     --------
     >>> questions = Questions()
-    >>> answers = [questions.ask(Said(None, b"{}", b"")) for _ in range(9)]
+    >>> answers = [questions.ask(PublishedPrediction(None, b"{}", b"")) for _ in range(9)]
     >>> answers[0].done(), answers[8]
     (False, None)
     """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Said, Future[Answer | None]]] = deque()
+        self._waiting: deque[tuple[PublishedPrediction, Future[Answer | None]]] = deque()
         self._next = 0.0
 
-    def ask(self, said: Said) -> Future[Answer | None] | None:
+    def ask(self, said: PublishedPrediction) -> Future[Answer | None] | None:
         """Why the model, as it is now, says what it says of an observation. For the web.
 
         Returns
@@ -80,7 +80,7 @@ class Questions:
             answer.set_exception(error)
 
 
-def _explained(shard: Shard, said: Said) -> Explanation | None:
+def _explained(shard: Shard, said: PublishedPrediction) -> Explanation | None:
     spec, learner = shard.spec, shard.learner
     if not explainable(learner) or len(learner.classes) < 2:
         return None

@@ -14,29 +14,36 @@ import numpy as np
 
 from consumers.base.records import Outgoing
 from consumers.base.secrets import redacted
-from consumers.shard.views import ChallengerView, DriftView, LabelView, RiskView, Said, ShardView
+from consumers.shard.views import (
+    ChallengerView,
+    DriftView,
+    LabelView,
+    PublishedPrediction,
+    RiskView,
+    ShardView,
+)
 from consumers.telemetry.class_names import class_names
-from consumers.web.board import SECONDS, Board, Point
 from consumers.web.document import (
-    Alarm,
+    AlarmStatus,
     Confusion,
-    Contender,
+    ContenderStatus,
     Curve,
     DeadLetter,
-    Decisions,
+    DecisionStatus,
     Delay,
-    Drift,
-    Input,
+    DriftStatus,
+    ExplanationStatus,
+    InputStatus,
     Labelling,
-    Monitor,
+    MonitorStatus,
     Prediction,
     ShardLine,
     ShardStatus,
     Status,
     Throughput,
-    Why,
 )
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
+from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
@@ -57,7 +64,7 @@ def status(
     service: str,
     page: str,
     health: tuple[str, str],
-    boards: Mapping[int, Board],
+    status_feeds: Mapping[int, StatusFeed],
     shown: int,
     now: float,
 ) -> Status:
@@ -71,17 +78,19 @@ def status(
         Which version of the page draws it.
     health
         State and detail.
-    boards
+    status_feeds
         Of the shards this process runs, by number.
     shown
         The shard that is told in full; the first where it is not here.
     now
         Seconds since the epoch.
     """
-    lines = [_line(number, board) for number, board in sorted(boards.items())]
-    board = boards.get(shown) or next((boards[n] for n in sorted(boards)), None)
-    view = None if board is None else board.view
-    full = None if board is None or view is None else _shard(board, view, now)
+    lines = [_line(number, status_feed) for number, status_feed in sorted(status_feeds.items())]
+    status_feed = status_feeds.get(shown) or next(
+        (status_feeds[n] for n in sorted(status_feeds)), None
+    )
+    view = None if status_feed is None else status_feed.view
+    full = None if status_feed is None or view is None else _shard(status_feed, view, now)
     return Status(service, page, *health, now, lines, full)
 
 
@@ -94,7 +103,7 @@ def without_bytes(document: Status) -> Status:
     return msgspec.structs.replace(document, shard=msgspec.structs.replace(shard, dead=dead))
 
 
-def told(said: Said) -> Mapping[str, Any]:
+def told(said: PublishedPrediction) -> Mapping[str, Any]:
     """A published prediction as its reader sees it."""
     document: Mapping[str, Any] = msgspec.json.decode(said.prediction)
     return document
@@ -106,14 +115,14 @@ def observed(document: Mapping[str, Any]) -> str:
     return f"{position['topic']}:{position['partition']}:{position['offset']}"
 
 
-def published(document: Mapping[str, Any]) -> Why | None:
+def published(document: Mapping[str, Any]) -> ExplanationStatus | None:
     """The explanation that was written with a prediction; None where it has none."""
     why = document.get("explanation")
     if why is None:
         return None
     learned = document["model"]["learned"]
     shares = [(_text(name), share) for name, share in why["top"][:SHARES]]
-    return Why(
+    return ExplanationStatus(
         _text(document["prediction"]),
         _text(why["against"]),
         why["log_odds"],
@@ -124,9 +133,9 @@ def published(document: Mapping[str, Any]) -> Why | None:
     )
 
 
-def explained(why: Explanation, learned: int, document: Mapping[str, Any]) -> Why:
+def explained(why: Explanation, learned: int, document: Mapping[str, Any]) -> ExplanationStatus:
     """The explanation of a prediction by the model that has learned `learned` labels."""
-    return Why(
+    return ExplanationStatus(
         _text(why.label),
         _text(why.against),
         why.log_odds,
@@ -137,15 +146,15 @@ def explained(why: Explanation, learned: int, document: Mapping[str, Any]) -> Wh
     )
 
 
-def _line(number: int, board: Board) -> ShardLine:
-    state, view = board.health().state, board.view
+def _line(number: int, status_feed: StatusFeed) -> ShardLine:
+    state, view = status_feed.health().state, status_feed.view
     if view is None:
         return ShardLine(number, state)
     accuracy = view.quality.scores["all"].accuracy
     return ShardLine(number, state, view.observations, short(accuracy))
 
 
-def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
+def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
     quality = view.quality
     order = _frequent(quality)
     return ShardStatus(
@@ -166,22 +175,22 @@ def _shard(board: Board, view: ShardView, now: float) -> ShardStatus:
         calibration=calibration_of(quality),
         confusion=_confusion(quality, order),
         classes=classes_of(quality, order, _names(quality, order)),
-        inputs=_inputs(board, view),
-        curve=_curve(board.newest_curve()),
-        throughput=_throughput(board, now),
+        inputs=_inputs(status_feed, view),
+        curve=_curve(status_feed.newest_curve()),
+        throughput=_throughput(status_feed, now),
         decisions=_decisions(view.risk),
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
-        latest=[_prediction(said) for said in reversed(board.latest)],
-        dead=[_dead_letter(out) for out in reversed(board.dead)],
+        latest=[_prediction(said) for said in reversed(status_feed.latest)],
+        dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
         stream_time=view.stream_time,
-        committed_at=board.committed_at,
-        commit_seconds=short(board.commit_seconds),
-        snapshot_at=board.snapshot_at,
-        snapshot_failures=board.snapshot_failures,
-        snapshot_error=_why_not(board.snapshot_failed),
-        lag=board.lag(),
+        committed_at=status_feed.committed_at,
+        commit_seconds=short(status_feed.commit_seconds),
+        snapshot_at=status_feed.snapshot_at,
+        snapshot_failures=status_feed.snapshot_failures,
+        snapshot_error=_why_not(status_feed.snapshot_failed),
+        lag=status_feed.lag(),
     )
 
 
@@ -189,7 +198,7 @@ def _why_not(failed: tuple[float, str] | None) -> str | None:
     return None if failed is None else redacted(failed[1])[:LONGEST]
 
 
-def _curve(curve: Sequence[Point]) -> Curve | None:
+def _curve(curve: Sequence[AccuracyPoint]) -> Curve | None:
     if not curve:
         return None
     scored, *rest = zip(*curve, strict=True)
@@ -219,9 +228,9 @@ def _names(quality: QualityView, order: Sequence[int]) -> list[str]:
     return class_names([quality.classes[c] for c in order], len(order))
 
 
-def _throughput(board: Board, now: float) -> Throughput | None:
+def _throughput(status_feed: StatusFeed, now: float) -> Throughput | None:
     """The last five minutes; a second without a commit consumed nothing."""
-    seconds = {second.at: second for second in board.seconds}
+    seconds = {second.at: second for second in status_feed.seconds}
     if not seconds:
         return None
     last = int(now)
@@ -238,16 +247,18 @@ def _throughput(board: Board, now: float) -> Throughput | None:
     return out if out.at else None
 
 
-def _decisions(risk: RiskView | None) -> Decisions | None:
+def _decisions(risk: RiskView | None) -> DecisionStatus | None:
     if risk is None:
         return None
     actions = sorted(risk.actions.items(), key=lambda done: -done[1])[:CLASSES]
     shown = [(_text(name), n) for name, n in actions]
     if risk.constant is None:
-        return Decisions(short(risk.overall), risk.scored, risk.rejected, shown)
+        return DecisionStatus(short(risk.overall), risk.scored, risk.rejected, shown)
     action, mean = risk.constant
     always = "reject" if action is None else _text(action)
-    return Decisions(short(risk.overall), risk.scored, risk.rejected, shown, always, short(mean))
+    return DecisionStatus(
+        short(risk.overall), risk.scored, risk.rejected, shown, always, short(mean)
+    )
 
 
 def _labelling(view: LabelView | None) -> Labelling | None:
@@ -266,12 +277,12 @@ def _labelling(view: LabelView | None) -> Labelling | None:
     )
 
 
-def _contenders(view: ShardView) -> list[Contender]:
+def _contenders(view: ShardView) -> list[ContenderStatus]:
     """The champion and its challengers; nobody where it has none."""
     if not view.challengers:
         return []
     last = view.quality.scores[view.quality.last]
-    champion = Contender(
+    champion = ContenderStatus(
         *view.champion,
         view.learned,
         short(last.accuracy),
@@ -281,9 +292,9 @@ def _contenders(view: ShardView) -> list[Contender]:
     return [champion, *map(_challenger, view.challengers)]
 
 
-def _challenger(view: ChallengerView) -> Contender:
+def _challenger(view: ChallengerView) -> ContenderStatus:
     last, compared = view.quality.scores[view.quality.last], view.comparison
-    return Contender(
+    return ContenderStatus(
         view.name,
         view.type,
         view.learned,
@@ -299,12 +310,12 @@ def _challenger(view: ChallengerView) -> Contender:
     )
 
 
-def _drift(view: DriftView | None) -> Drift | None:
+def _drift(view: DriftView | None) -> DriftStatus | None:
     if view is None:
         return None
-    monitors = [Monitor(m.on, m.detector, m.alarms, m.detected) for m in view.monitors]
+    monitors = [MonitorStatus(m.on, m.detector, m.alarms, m.detected) for m in view.monitors]
     alarms = [
-        Alarm(
+        AlarmStatus(
             a.time,
             a.on,
             a.detector,
@@ -316,19 +327,19 @@ def _drift(view: DriftView | None) -> Drift | None:
         )
         for a in reversed(view.last)
     ]
-    return Drift(monitors, alarms)
+    return DriftStatus(monitors, alarms)
 
 
-def _inputs(board: Board, view: ShardView) -> list[Input]:
-    ends = board.ends
+def _inputs(status_feed: StatusFeed, view: ShardView) -> list[InputStatus]:
+    ends = status_feed.ends
     every = [
-        Input(p.topic, p.number, at, max(0, ends[p] - at) if p in ends else None)
+        InputStatus(p.topic, p.number, at, max(0, ends[p] - at) if p in ends else None)
         for p, at in view.positions.items()
     ]
     return sorted(every, key=lambda i: (-(i.lag or 0), i.topic, i.partition))[:INPUTS]
 
 
-def _prediction(said: Said) -> Prediction:
+def _prediction(said: PublishedPrediction) -> Prediction:
     document = told(said)
     top = [(_text(label), round(p, 4)) for label, p in document["probabilities"][:PROBABILITIES]]
     return Prediction(

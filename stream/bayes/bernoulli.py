@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import bernoulli as kernels
-from stream.bayes._kernels.bernoulli import Trials
+from stream.bayes._kernels.bernoulli import BernoulliTrials
 from stream.bayes.classifier import (
     LOWEST,
     BayesClassifier,
@@ -19,7 +19,7 @@ from stream.bayes.classifier import (
     left_after,
 )
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import rows_for
 from stream.bayes.token_sets import TokenSetPart
 from stream.data.block import Block, Floats, Rows
@@ -42,7 +42,7 @@ class BernoulliPart(Part):
     def __init__(self, alpha: float, binarize: float = 0.0) -> None:
         self._alpha, self._binarize = alpha, binarize
         self._features = Dictionary(MAX_FEATURES)
-        self.trials = Trials(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
+        self.trials = BernoulliTrials(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
 
     @property
     def features(self) -> list[str]:
@@ -104,7 +104,7 @@ class BernoulliPart(Part):
         changes = there - np.where(gone > -inf, gone, LOWEST)
         return base, [(name, changes[j]) for j, name in enumerate(self._features)]
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self.trials.unit[0])
         for name, value in _given(rows):
             j = self._features.codes.get(name)
@@ -118,7 +118,7 @@ class BernoulliPart(Part):
                 return f"attribute {name!r} has less weight in its class"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         w = amount.w * amount.fade * float(self.trials.unit[0])
         given, present = self.trials.given, self.trials.present
         for name, value in _given(rows):
@@ -164,7 +164,7 @@ class BernoulliPart(Part):
         shape = (classes, len(features))
         if (given.shape, present.shape, unit.shape) != (shape, shape, (1,)):
             raise StateError(f"expected trials of {shape} classes and attributes, got others")
-        self._features, self.trials = features, Trials(given, present, unit)
+        self._features, self.trials = features, BernoulliTrials(given, present, unit)
 
 
 @registered(
@@ -340,8 +340,10 @@ def _given(rows: Rows) -> list[tuple[str, float]]:
     return [(name, value) for name, value in pairs if value == value]
 
 
-def _resized(s: Trials, c: int, d: int, most: int) -> Trials:
+def _resized(s: BernoulliTrials, c: int, d: int, most: int) -> BernoulliTrials:
     """`s` with zeros for the classes, of `most`, and attributes that are new."""
     if s.given.shape == (c, d):
         return s
-    return Trials(rows_for(s.given, (c, d), most), rows_for(s.present, (c, d), most), s.unit)
+    return BernoulliTrials(
+        rows_for(s.given, (c, d), most), rows_for(s.present, (c, d), most), s.unit
+    )

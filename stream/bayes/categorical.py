@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import categorical as kernels
-from stream.bayes._kernels.categorical import Counts, Smoothing
+from stream.bayes._kernels.categorical import CategoryCounts, Smoothing
 from stream.bayes.categories import (
     Categories,
     CategoryClassifier,
@@ -19,7 +19,7 @@ from stream.bayes.categories import (
     rows_used,
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning
@@ -50,7 +50,7 @@ class CategoricalPart(Part):
         self._categories = Categories(domains, shares=p if isinstance(p, Mapping) else None)
         self._given = smoothing(alpha, m, p, smooth, self._categories)
         table, none = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
-        self.counts = Counts(table, np.zeros(1, dtype=np.int64), table, none, np.ones(1))
+        self.counts = CategoryCounts(table, np.zeros(1, dtype=np.int64), table, none, np.ones(1))
         self._known = 0
 
     @property
@@ -120,7 +120,7 @@ class CategoricalPart(Part):
             for k, (j, v) in enumerate(pairs)
         ]
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self.counts.unit[0])
         for name, value, column, code in self._categories.cells(rows):
             if code < 0:
@@ -133,7 +133,7 @@ class CategoricalPart(Part):
                 return f"feature {name!r} had {value!r} with less weight in its class"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         s = self.counts
         w = amount.w * amount.fade * float(s.unit[0])
         touched = list(self._categories.cells(rows))
@@ -219,7 +219,7 @@ class CategoricalPart(Part):
         if ((values < 0) | (values > sizes)).any():
             raise StateError("expected no more values learned than there are, got more")
         start = np.append(0, np.cumsum(sizes)).astype(np.int64)
-        self.counts, self._known = Counts(count, start, seen, values, unit), classes
+        self.counts, self._known = CategoryCounts(count, start, seen, values, unit), classes
 
     def _make_room(self, classes: int) -> None:
         """Zeros for the classes, features and values that are new; values at least double."""
@@ -240,7 +240,7 @@ class CategoricalPart(Part):
         to, at = _rows(start[old], s.values), _rows(s.start[:-1], s.values)
         count[to] = s.counts[at]
         values[old] = s.values
-        self.counts = Counts(count, start, seen, values, s.unit)
+        self.counts = CategoryCounts(count, start, seen, values, s.unit)
 
 
 @registered(

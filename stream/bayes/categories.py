@@ -28,7 +28,7 @@ __all__ = [
     "LONGEST_VALUE",
     "Categories",
     "CategoryClassifier",
-    "Coded",
+    "CodedRows",
     "Domains",
     "check_domains",
     "rows_used",
@@ -45,7 +45,7 @@ Domains = Mapping[str, Sequence[Any]] | None
 Ints = NDArray[np.int64]
 
 
-class Coded(NamedTuple):
+class CodedRows(NamedTuple):
     """Rows as codes, for the features that are known.
 
     code int64 (n, q): below 0 where missing or without a code. column int64 (q,): the state's
@@ -114,11 +114,11 @@ class Categories:
         """The values of a feature in the order of their codes."""
         return [v for v in self._codes[column] if v is not None]
 
-    def encode(self, rows: Rows, used: Ints) -> Coded:
+    def encode(self, rows: Rows, used: Ints) -> CodedRows:
         """The rows at `used` as codes. Pure."""
         return self._coded(rows, rows.categorical[used], self._columns(rows))
 
-    def admit(self, rows: Rows, used: Ints, learned: Ints) -> Coded:
+    def admit(self, rows: Rows, used: Ints, learned: Ints) -> CodedRows:
         """`encode`, with a code for each value that is learned.
 
         Parameters
@@ -138,7 +138,7 @@ class Categories:
             coded.code[:, k] = self._codes_of(cells[:, coded.source[k]], int(coded.column[k]))
         return coded
 
-    def wide(self, coded: Coded) -> Ints:
+    def wide(self, coded: CodedRows) -> Ints:
         """Rows as codes of every feature that is known, int64 (n, D); -1 where they lack it."""
         code = np.full((len(coded.code), self.sizes.size), MISSING, dtype=np.int64)
         code[:, coded.column] = coded.code
@@ -304,13 +304,13 @@ class Categories:
             present = [v for v in cells[:, j].tolist() if v is not None]
             self.refused += sum(self._bars(names[j], v) for v in present)
 
-    def _coded(self, rows: Rows, cells: Objects, column: Ints) -> Coded:
+    def _coded(self, rows: Rows, cells: Objects, column: Ints) -> CodedRows:
         source = np.argsort(column, kind="stable")
         source = source[np.searchsorted(column[source], 0) :]
         code = np.empty((len(cells), source.size), dtype=np.int64)
         for k, j in enumerate(source.tolist()):
             code[:, k] = self._codes_of(cells[:, j], int(column[j]))
-        return Coded(code, column[source], source)
+        return CodedRows(code, column[source], source)
 
     def _codes_of(self, values: Objects, column: int) -> Ints:
         found = map(self._codes[column].get, values.tolist(), repeat(UNKNOWN))

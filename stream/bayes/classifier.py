@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
 from stream.bayes.bags import named_buckets
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.parameters import mapping, number
 from stream.data.schema import Field, Kind, Label, Schema, plain_label
@@ -274,7 +274,7 @@ class BayesClassifier(Learner, abc.ABC):
             raise NotLearnedError(f"expected one of the classes {self.classes}, got {label!r}")
         fade = self.faded(since)
         counted = float(w) * fade * float(self._prior.unit[0])
-        amount = Amount(float(w), fade, *self._slack(known, counted))
+        amount = UnlearnAmount(float(w), fade, *self._slack(known, counted))
         left = left_after(self._prior.weight[known], counted, amount.slack)
         if left is None:
             raise NotLearnedError(f"class {label!r} has less weight than the record to unlearn")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stream.bayes.categories import LONGEST_VALUE
 from stream.bayes.covariance import Covariance, CovariancePart, Settings
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.schema import Schema
 from stream.data.state import State
@@ -161,7 +161,7 @@ class ConditionalPart(Part):
             for n in dict.fromkeys([*of_class, *in_cell])
         ]
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         cell = self._cells.get(_key(rows, 0))
         if cell is None:
             if not self._refused:
@@ -171,7 +171,7 @@ class ConditionalPart(Part):
             return "its categories came together with no record of its class"
         return self._class.lacks(rows, c, amount) or cell.part.lacks(rows, c, amount)
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         self._class.unlearn(rows, c, amount)
         key = _key(rows, 0)
         cell = self._cells.get(key)

@@ -27,7 +27,7 @@ from stream.bayes.moments import (
     united,
     widened,
 )
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import rows_for
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.schema import LARGEST, Dictionary, Schema
@@ -233,7 +233,7 @@ class CovariancePart(Part):
 
     # Taking back and putting together.
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         s = self.moments
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)
@@ -275,7 +275,7 @@ class CovariancePart(Part):
             )
         return True
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         s, g = self.moments, 0 if self._pooled else c
         w = amount.w * amount.fade * float(s.unit[0])
         present = _present(rows)

@@ -16,7 +16,7 @@ from stream.bayes.classifier import BayesClassifier, check_half_life, check_prio
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
 from stream.bayes.moments import too_far
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.parameters import number, one_of
 from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
@@ -179,7 +179,7 @@ class GaussianPart(Part):
         names = [rows.numeric_names[j] for j in source.tolist()]
         return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self._unit[0])
         present = {n: v for n, v in zip(rows.numeric_names, rows.numeric[0], strict=True) if v == v}
         m = self.moments
@@ -198,7 +198,7 @@ class GaussianPart(Part):
                     return f"{name!r} = {value!r} is too far from the mean of what was learned"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         w = amount.w * amount.fade * float(self._unit[0])
         source, column = find(self._features, rows)
         for i, j in zip(source.tolist(), column.tolist(), strict=True):

@@ -21,7 +21,7 @@ from stream.bayes.categories import (
     rows_used,
 )
 from stream.bayes.classifier import check_half_life, check_priors, left_after
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Block, Floats, Rows, learning
@@ -141,7 +141,7 @@ class JointPart(Part):
             code[i, k] = v
         return code, [(self.features[k], self._categories.values(k)[v]) for k, v in at]
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self.cells.unit[0])
         _, r = self._find(rows)
         if r < 0 and (self.cells.refused[0] > 0 or not self._learnable(rows)):
@@ -150,7 +150,7 @@ class JointPart(Part):
             return "its values came together with less weight in its class"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         s = self.cells
         w = amount.w * amount.fade * float(s.unit[0])
         key, r = self._find(rows)

@@ -19,7 +19,7 @@ from stream.data.state import State
 from stream.errors import InvalidRecordError
 from stream.learner.base import MAX_CLASSES
 
-__all__ = ["Amount", "Part", "Steps", "Term"]
+__all__ = ["Part", "Steps", "Term", "UnlearnAmount"]
 
 
 class Steps(NamedTuple):
@@ -38,7 +38,7 @@ class Steps(NamedTuple):
     growth: float
 
 
-class Amount(NamedTuple):
+class UnlearnAmount(NamedTuple):
     """How much of a record to take back: weight `w`, learned `fade` times ago's unit.
 
     What it counts now is w · fade · unit, where unit is the part's own. That times `slack` is a
@@ -77,11 +77,11 @@ class Part(abc.ABC):
         """What `execute` would add for the one row of `rows`, feature by feature, in its order."""
 
     @abc.abstractmethod
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         """Why class c cannot have learned the one row of `rows` with this weight, or None."""
 
     @abc.abstractmethod
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         """Take the row back. What counts 0 afterwards was never learned."""
 
     @abc.abstractmethod

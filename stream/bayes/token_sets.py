@@ -13,7 +13,7 @@ from stream.bayes._kernels.token_sets import TokenSets
 from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import columns_for, grown, rows_for
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.schema import Schema
@@ -125,7 +125,7 @@ class TokenSetPart(Part):
         kernels.shares(found, classes, self._alpha, self.sets, present, absent, base, certain)
         return present, absent, base, certain
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         if not _has_text(rows, 0):
             return None
         s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])
@@ -144,7 +144,7 @@ class TokenSetPart(Part):
             return "a token that it lacks was in more texts of its class"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         if not _has_text(rows, 0):
             return
         s, w = self.sets, amount.w * amount.fade * float(self.sets.unit[0])

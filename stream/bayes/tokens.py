@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import multinomial as kernels
-from stream.bayes._kernels.multinomial import Counts
+from stream.bayes._kernels.multinomial import TokenCounts
 from stream.bayes.bags import (
     Bags,
     counted_tokens,
@@ -23,7 +23,7 @@ from stream.bayes.bags import (
 )
 from stream.bayes.classifier import left_after
 from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
-from stream.bayes.part import Amount, Part, Steps, Term
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import columns_for, grown
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.schema import Schema
@@ -73,7 +73,7 @@ class TokenPart(Part):
         if vocabulary == "exact":
             self._vocabulary = Vocabulary(max_tokens, room=TOKENS_ROOM)
         self.texts, self.counted = Fields(), Fields()
-        self.counts = Counts(
+        self.counts = TokenCounts(
             np.zeros(0),
             np.zeros((0, 0)),
             np.zeros(BUCKETS if self._vocabulary is None else 0, dtype=np.int32),
@@ -202,7 +202,7 @@ class TokenPart(Part):
             return np.flatnonzero(self.counts.slot).astype(np.int64)
         return self._vocabulary.in_order()
 
-    def lacks(self, rows: Rows, c: int, amount: Amount) -> str | None:
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self.counts.unit[0])
         if self._vocabulary is not None:
             counted, _ = counted_tokens(rows if self._numbers else without_numbers(rows), 0)
@@ -222,7 +222,7 @@ class TokenPart(Part):
                 return f"token {token!r} has a lower count in its class"
         return None
 
-    def unlearn(self, rows: Rows, c: int, amount: Amount) -> None:
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         w = amount.w * amount.fade * float(self.counts.unit[0])
         s = self.counts
         bags = self._read(rows, ONE)
@@ -338,7 +338,7 @@ class TokenPart(Part):
         slot = np.zeros(slots, dtype=np.int32)
         slot[learned] = np.arange(1, d + 1)
         size = np.array([d], dtype=np.int64)
-        self.counts = Counts(total, np.ascontiguousarray(count.T), slot, size, cut, unit)
+        self.counts = TokenCounts(total, np.ascontiguousarray(count.T), slot, size, cut, unit)
 
 
 def _restored(empty: Vocabulary, state: State) -> Vocabulary:
@@ -368,7 +368,7 @@ def _names(rows: Rows) -> dict[int, str]:
     return {bucket(name): name for name in rows.numeric_names}
 
 
-def _resized(s: Counts, c: int, d: int, most: int) -> Counts:
+def _resized(s: TokenCounts, c: int, d: int, most: int) -> TokenCounts:
     """`s` with zeros for classes that are new, of `most`, and room for d buckets or for all."""
     d = min(d, BUCKETS)
     if s.total.size == c and s.counts.shape[0] >= d:

@@ -14,21 +14,21 @@ from math import inf, isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.contest.compare import Comparison, Lately
-from stream.contest.shadow import Answers, Asked, Earlier, Shadow
+from stream.contest.compare import Comparison, RecentScores
+from stream.contest.shadow import EarlierPredictions, Shadow, ShadowPredictions, ShadowSteps
 from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift import DriftRule
 from stream.errors import SchemaError, StateError
-from stream.evaluate.explained import Explaining
+from stream.evaluate.explained import ExplanationSettings
 from stream.evaluate.progressive import Features, Progressive, Result
 from stream.evaluate.result import Promotion, joined
 from stream.join.events import Events, one_by_one
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["MODEL", "MOST", "Contestant", "Roster"]
+__all__ = ["MODEL", "MOST", "ChampionChallenger", "Contestant"]
 
 MODEL = ""  # the name of the model itself
 MOST = 8  # challengers
@@ -36,7 +36,7 @@ MOST = 8  # challengers
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One of a roster, as it stands.
+    """The champion or a challenger, with its current state.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Contestant:
     comparison: Comparison | None
 
 
-class Roster:
+class ChampionChallenger:
     """A champion and its challengers on one stream.
 
     Parameters
@@ -98,7 +98,7 @@ class Roster:
         self._machine, self._like, self._rule = machine, like, rule
         self._shadows: dict[str, Shadow] = {}
         self._comparisons: dict[str, Comparison] = {}
-        self._lately = Lately()
+        self._lately = RecentScores()
         self.champion = MODEL
         self.threshold = inf
         self.promotions = 0
@@ -201,8 +201,8 @@ class Roster:
 
     def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: int) -> Result:
         """The steps of one plan, by everyone."""
-        asked = Asked(plan, self._machine.join.labels, len(rows))
-        earlier = Earlier(asked, self._machine.waiting)
+        asked = ShadowSteps(plan, self._machine.join.labels, len(rows))
+        earlier = EarlierPredictions(asked, self._machine.waiting)
         why = _explaining(raw, explain)
         own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)
         answers = {MODEL: earlier.answers(own)}
@@ -220,7 +220,7 @@ class Roster:
         return sorted({plan.events.index(event) for event in called})
 
     def _compare(
-        self, asked: Asked, answers: dict[str, Answers], choices: list[int]
+        self, asked: ShadowSteps, answers: dict[str, ShadowPredictions], choices: list[int]
     ) -> list[tuple[int, str, float]]:
         """Add what was answered to the comparisons; who became champion behind which step."""
         start, due = 0, list(choices)
@@ -252,7 +252,9 @@ class Roster:
         self.promote(winner)
         return winner, e_value
 
-    def _first(self, answers: dict[str, Answers], start: int, stop: int) -> tuple[int, str | None]:
+    def _first(
+        self, answers: dict[str, ShadowPredictions], start: int, stop: int
+    ) -> tuple[int, str | None]:
         """Where the first challenger reaches the threshold, and which one."""
         winner = None
         needed = self.threshold * len(self._comparisons)
@@ -335,21 +337,21 @@ class Roster:
 
 
 def _pair(
-    answers: dict[str, Answers], champion: str, challenger: str
+    answers: dict[str, ShadowPredictions], champion: str, challenger: str
 ) -> tuple[NDArray[np.int8], NDArray[np.int8], Floats, Floats]:
     """What `Comparison.advance` takes of two."""
     one, other = answers[champion], answers[challenger]
     return one.right, other.right, one.brier, other.brier
 
 
-def _explaining(raw: Rows, shares: int) -> Explaining | None:
-    return Explaining(raw, shares) if shares else None
+def _explaining(raw: Rows, shares: int) -> ExplanationSettings | None:
+    return ExplanationSettings(raw, shares) if shares else None
 
 
 def _spoken(
-    asked: Asked,
+    asked: ShadowSteps,
     events: list[int],
-    answers: dict[str, Answers],
+    answers: dict[str, ShadowPredictions],
     first: str,
     turns: list[tuple[int, str, float]],
     explain: bool,

@@ -16,20 +16,20 @@ from stream.contest.compare import brier
 from stream.data.block import LEARN, PREDICT, Floats, Rows
 from stream.data.schema import Dictionary
 from stream.data.state import State
-from stream.evaluate.explained import Explaining
-from stream.evaluate.pending import Waiting
+from stream.evaluate.explained import ExplanationSettings
+from stream.evaluate.pending import PendingRows
 from stream.evaluate.progressive import Progressive
 from stream.evaluate.result import Result
 from stream.join.plan import Correction, Plan
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["Answers", "Asked", "Shadow"]
+__all__ = ["Shadow", "ShadowPredictions", "ShadowSteps"]
 
 ABSENT, HELD, REFUSED = 0, 1, 2  # of a slot: predicted before it came; its row is kept; it is not
 
 
-class Asked:
+class ShadowSteps:
     """The steps of a plan as columns: who is asked what, and what turned out to be true.
 
     Attributes
@@ -58,7 +58,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Answers:
+class ShadowPredictions:
     """What one model said and how good it was.
 
     Parameters
@@ -77,11 +77,11 @@ class Answers:
     brier: Floats
 
 
-class Earlier:
+class EarlierPredictions:
     """What a model said of the rows in slots, before those are handed on to new observations."""
 
     def __init__(
-        self, asked: Asked, waiting: Waiting, standing: NDArray[np.int8] | None = None
+        self, asked: ShadowSteps, waiting: PendingRows, standing: NDArray[np.int8] | None = None
     ) -> None:
         self._asked = asked
         self._at = np.flatnonzero(asked.slot >= 0)
@@ -95,7 +95,9 @@ class Earlier:
         row = np.where(self._said >= 0, slots, -1)
         self._brier = brier(waiting.proba, row, asked.true[self._at])
 
-    def answers(self, result: Result, refused: NDArray[np.bool_] | None = None) -> Answers:
+    def answers(
+        self, result: Result, refused: NDArray[np.bool_] | None = None
+    ) -> ShadowPredictions:
         """With what it said since; `refused` are the predictions that it could not make."""
         asked, n = self._asked, self._asked.true.size
         fresh = np.flatnonzero(asked.here >= 0)
@@ -109,7 +111,7 @@ class Earlier:
             wrong[fresh] = refused[here]
         right = (said == asked.true).astype(np.int8)
         right[(said < 0) & ~wrong] = -1
-        return Answers(result, right, cost)
+        return ShadowPredictions(result, right, cost)
 
 
 class Shadow:
@@ -143,7 +145,9 @@ class Shadow:
     def learner(self) -> Learner:
         return self.machine.learner
 
-    def follow(self, asked: Asked, plan: Plan, raw: Rows, why: Explaining | None = None) -> Answers:
+    def follow(
+        self, asked: ShadowSteps, plan: Plan, raw: Rows, why: ExplanationSettings | None = None
+    ) -> ShadowPredictions:
         """Execute the steps of the model's plan that it can.
 
         Parameters
@@ -154,7 +158,7 @@ class Shadow:
             With it each prediction is explained too, where the learner can.
         """
         self._grow()
-        earlier = Earlier(asked, self.machine.waiting, self._standing)
+        earlier = EarlierPredictions(asked, self.machine.waiting, self._standing)
         rows = self.learner.prepare(raw)
         refused = sorted(self.learner.refusals(rows))
         if refused:
@@ -183,7 +187,7 @@ class Shadow:
             more = max(more, self._standing.size)
             self._standing = np.append(self._standing, np.zeros(more, dtype=np.int8))
 
-    def _taken(self, asked: Asked, refused: list[int]) -> NDArray[np.bool_]:
+    def _taken(self, asked: ShadowSteps, refused: list[int]) -> NDArray[np.bool_]:
         """Which steps it can execute."""
         taken = ~np.isin(asked.row, refused)
         old = asked.answered[asked.slot >= 0]
@@ -199,7 +203,7 @@ class Shadow:
         ended = [slot for slot in plan.ended if self._standing[slot] == HELD]
         return Plan(steps, kept, plan.freed, plan.began & kept.keys(), ended)
 
-    def _whole(self, asked: Asked, taken: NDArray[np.bool_], result: Result) -> Result:
+    def _whole(self, asked: ShadowSteps, taken: NDArray[np.bool_], result: Result) -> Result:
         """The result with a prediction a step of the plan, those it could not make empty."""
         dropped = asked.learns & ~taken
         missed = self.missed + (np.cumsum(dropped) - dropped)[asked.steps]

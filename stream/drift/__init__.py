@@ -3,6 +3,6 @@
 from stream.drift.adwin import ADWIN
 from stream.drift.detectors import DETECTORS, RiverDetector, build
 from stream.drift.rule import DriftRule, MonitorRule
-from stream.drift.watch import Drift
+from stream.drift.watch import DriftWatch
 
-__all__ = ["ADWIN", "DETECTORS", "Drift", "DriftRule", "MonitorRule", "RiverDetector", "build"]
+__all__ = ["ADWIN", "DETECTORS", "DriftRule", "DriftWatch", "MonitorRule", "RiverDetector", "build"]

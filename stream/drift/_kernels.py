@@ -16,7 +16,7 @@ WIDTH, TOTAL, VARIANCE, BEFORE, AFTER = range(5)
 ROWS, TICK = range(2)
 
 
-class Window(NamedTuple):
+class BucketWindow(NamedTuple):
     """A window as buckets, the oldest of the largest first: row r holds sums of 2**r values.
 
     total, variance float64 (R, K + 1): sum of a bucket, and of its squared deviations; used int64

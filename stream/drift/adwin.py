@@ -9,7 +9,7 @@ from stream.data.block import Floats
 from stream.data.parameters import number, whole
 from stream.data.state import State
 from stream.drift import _kernels as kernels
-from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, Window
+from stream.drift._kernels import AFTER, BEFORE, ROWS, TOTAL, VARIANCE, WIDTH, BucketWindow
 from stream.errors import StateError
 
 __all__ = ["ADWIN"]
@@ -85,7 +85,7 @@ class ADWIN(DriftDetector):
         super()._reset()
         room = (MAX_ROWS, self.max_buckets + 1)
         used, clock = np.zeros(MAX_ROWS, dtype=np.int64), np.array([1, 0], dtype=np.int64)
-        self._window = Window(np.zeros(room), np.zeros(room), used, np.zeros(5), clock)
+        self._window = BucketWindow(np.zeros(room), np.zeros(room), used, np.zeros(5), clock)
 
     def update(self, x: float) -> None:
         """Take one more value, a finite number."""

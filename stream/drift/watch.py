@@ -22,10 +22,10 @@ from stream.drift.recent import Recent
 from stream.drift.rule import Action, DriftRule
 from stream.learner.base import Learner
 
-__all__ = ["Drift"]
+__all__ = ["DriftWatch"]
 
 
-class Drift:
+class DriftWatch:
     """Monitors, the records to begin anew with, and what was done.
 
     Parameters
@@ -118,7 +118,7 @@ class Drift:
         return State.join(parts)
 
     @classmethod
-    def from_state(cls, state: State, like: Rows) -> Drift:
+    def from_state(cls, state: State, like: Rows) -> DriftWatch:
         """What `to_state` saved.
 
         Raises

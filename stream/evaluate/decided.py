@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from stream.data.block import PREDICT
 from stream.decision import OverallRisk
-from stream.evaluate.made import Made
+from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.pending import either
 from stream.learner.base import Predictions
 
 __all__ = ["judge"]
 
 
-def judge(risk: OverallRisk, made: Made, predictions: Predictions, said: NDArray[np.int64]) -> None:
+def judge(
+    risk: OverallRisk, made: LabelledPredictions, predictions: Predictions, said: NDArray[np.int64]
+) -> None:
     """Add the decisions that the labels of a block answer to the risk, in order.
 
     Call it before the block is scored: scoring gives the slots of answered predictions to new ones.

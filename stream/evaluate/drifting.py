@@ -18,10 +18,10 @@ from stream.data.block import LEARN, PREDICT, Block, Floats
 from stream.data.schema import Dictionary
 from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
-from stream.drift.watch import Drift
+from stream.drift.watch import DriftWatch
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.explained import Explaining, Said, said
-from stream.evaluate.made import Made
+from stream.evaluate.explained import ExplanationSettings, Said, said
+from stream.evaluate.labelled import LabelledPredictions
 from stream.learner.base import Learner, Predictions
 
 __all__ = ["BlockContext", "compile_drift", "executed"]
@@ -42,13 +42,13 @@ class BlockContext(NamedTuple):
 
     events: Sequence[int]
     scored: int
-    made: Made
+    made: LabelledPredictions
 
 
 def executed(
     learner: Learner,
-    drift: Drift,
-    why: Explaining | None,
+    drift: DriftWatch,
+    why: ExplanationSettings | None,
     context: BlockContext,
     labels: Dictionary,
     features: Mapping[str, Floats],
@@ -130,7 +130,7 @@ def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]
 
 
 def _series(
-    made: Made, codes: NDArray[np.int64], said: Predictions, start: int
+    made: LabelledPredictions, codes: NDArray[np.int64], said: Predictions, start: int
 ) -> dict[str, Series]:
     """error, log_loss and score of the steps from `start` on."""
     block, waiting, predicting = made.block, made.waiting, made.predicting

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Floats
 from stream.data.state import State
-from stream.evaluate.made import Made
-from stream.evaluate.pending import Waiting
+from stream.evaluate.labelled import LabelledPredictions
+from stream.evaluate.pending import PendingRows
 from stream.join.plan import Plan
 from stream.learner.base import Predictions
 
@@ -90,7 +90,7 @@ class AccuracyEstimate:
     def follow(
         self,
         plan: Plan,
-        made: Made,
+        made: LabelledPredictions,
         predictions: Predictions,
         said: Codes,
     ) -> None:
@@ -122,7 +122,7 @@ class AccuracyEstimate:
         then[~fresh], sure[~fresh] = _sure(waiting.said[before, 0], waiting.proba[before])
         self.judge(code[block.y[labelled]], then, sure)
 
-    def begin_all(self, waiting: Waiting, slots: Codes) -> None:
+    def begin_all(self, waiting: PendingRows, slots: Codes) -> None:
         """What lies in these slots begins to wait."""
         self.begin(*_sure(waiting.said[slots, 0], waiting.proba[slots]))
 

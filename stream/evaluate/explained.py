@@ -16,12 +16,12 @@ from stream.evaluate.result import by_code
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["Explaining", "Said", "explained_many", "said"]
+__all__ = ["ExplanationSettings", "Said", "explained_many", "said"]
 
 Said = tuple[Predictions, list[Explanation | None] | None]
 
 
-class Explaining(NamedTuple):
+class ExplanationSettings(NamedTuple):
     """What explanations are made of, and how long they are.
 
     Attributes
@@ -37,7 +37,9 @@ class Explaining(NamedTuple):
     shares: int
 
 
-def said(learner: Learner, block: Block, why: Explaining | None, labels: Dictionary) -> Said:
+def said(
+    learner: Learner, block: Block, why: ExplanationSettings | None, labels: Dictionary
+) -> Said:
     """What a learner says at the steps of a block, and with `why` the reasons.
 
     Returns
@@ -54,7 +56,7 @@ def said(learner: Learner, block: Block, why: Explaining | None, labels: Diction
 
 
 def explained_many(
-    learner: Learner, block: Block, why: Explaining
+    learner: Learner, block: Block, why: ExplanationSettings
 ) -> tuple[Predictions, list[Explanation | None]]:
     """`learner.progressive_many(block)`, and why, for each predicting step.
 
@@ -88,5 +90,5 @@ def explained_many(
     return Predictions(classes, proba, known), found
 
 
-def _explained(learner: Learner, why: Explaining, row: int) -> Explanation:
+def _explained(learner: Learner, why: ExplanationSettings, row: int) -> Explanation:
     return learner.explain_rows(why.raw.take(np.array([row]))).largest(why.shares)

@@ -12,16 +12,16 @@ from stream.data.block import Floats, Rows
 from stream.data.state import State
 from stream.data.stored import loaded, stored
 from stream.errors import StateError
-from stream.evaluate.quality import Beside
+from stream.evaluate.quality import BaselinePredictions
 
-__all__ = ["Waiting", "either"]
+__all__ = ["PendingRows", "either"]
 
 SLACK = 1e-6  # by which a learner's sums may exceed 1
 
 _Number = TypeVar("_Number", bound=np.generic)
 
 
-class Waiting:
+class PendingRows:
     """A store of rows and predictions, as large as the largest slot in use.
 
     Attributes
@@ -34,7 +34,7 @@ class Waiting:
         float64, (slots, C): the posterior, and the shares of the labels learned then; 0 for classes
         that were not known then.
     squares : ndarray
-        float64, (slots,): of `Beside`.
+        float64, (slots,): of `BaselinePredictions`.
     """
 
     def __init__(self, like: Rows) -> None:
@@ -57,7 +57,7 @@ class Waiting:
         rows: Rows,
         said: NDArray[np.int64],
         proba: Floats,
-        beside: Beside,
+        beside: BaselinePredictions,
     ) -> None:
         """Store one row, and what was said of it, a slot of `index`; `slots` is the size needed."""
         if slots > len(self.rows):
@@ -115,7 +115,9 @@ class Waiting:
         for name, shares in (("proba", proba), ("prior", prior)):
             if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():
                 raise StateError(f"array {name!r}: expected probabilities from 0 to 1, got others")
-        self.put(slots, index, rows, said[:, 0], proba, Beside(said[:, 1:], prior, squares))
+        self.put(
+            slots, index, rows, said[:, 0], proba, BaselinePredictions(said[:, 1:], prior, squares)
+        )
 
 
 def either(

@@ -22,18 +22,18 @@ from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
-from stream.drift.watch import Drift
+from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
 from stream.evaluate.decided import judge
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
-from stream.evaluate.explained import Explaining
+from stream.evaluate.explained import ExplanationSettings
 from stream.evaluate.explained import said as told
-from stream.evaluate.made import Made
+from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
-from stream.evaluate.pending import Waiting, either
-from stream.evaluate.quality import LAST, MOST, Beside, Quality, QualityView
+from stream.evaluate.pending import PendingRows, either
+from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
 from stream.join.events import Event, Events, check, one_by_one
 from stream.join.fast import uncommon
@@ -95,25 +95,25 @@ class Progressive:
         self.quality = Quality(window)
         self.estimate = AccuracyEstimate()
         self.risk = None if rule is None else OverallRisk(rule, window)
-        self.drift: Drift | None = None
+        self.drift: DriftWatch | None = None
         self._breaker = breaker
-        self.waiting = Waiting(learner.prepare(like))
+        self.waiting = PendingRows(learner.prepare(like))
         for label in learner.classes:
             join.labels.add(label)
 
     def watch(self, rule: DriftRule) -> None:
         """Watch for drift from now on; what another rule has seen is dropped."""
-        self.drift = Drift(rule, self.waiting.rows) if rule.monitors else None
+        self.drift = DriftWatch(rule, self.waiting.rows) if rule.monitors else None
 
     def load_drift(self, state: State) -> None:
         """Go on watching from what `drift.to_state` saved. StateError: it is damaged."""
-        self.drift = Drift.from_state(state, self.waiting.rows)
+        self.drift = DriftWatch.from_state(state, self.waiting.rows)
 
     def process(
         self,
         rows: Rows,
         events: Events,
-        why: Explaining | None = None,
+        why: ExplanationSettings | None = None,
         features: Features | None = None,
     ) -> Result:
         """Predict, score and learn, event by event.
@@ -142,12 +142,16 @@ class Progressive:
             self.correct(plan.correction)
 
     def run(
-        self, plan: Plan, rows: Rows, why: Explaining | None, features: Features | None = None
+        self,
+        plan: Plan,
+        rows: Rows,
+        why: ExplanationSettings | None,
+        features: Features | None = None,
     ) -> Result:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        made = Made(block, old, self.waiting)
+        made = LabelledPredictions(block, old, self.waiting)
         alarms: list[Alarm] = []
         if self.drift is None:
             predictions, reasons = told(self.learner, block, why, self.join.labels)
@@ -261,7 +265,7 @@ class Progressive:
     def _score(
         self,
         plan: Plan,
-        made: Made,
+        made: LabelledPredictions,
         predictions: Predictions,
         said: NDArray[np.int64],
     ) -> None:
@@ -280,7 +284,7 @@ class Progressive:
         every = either(here, slots, np.column_stack((said, beside.said)), then.said, 3)
         prior = either(here, slots, beside.prior, then.prior, n_classes)
         squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
-        by_baselines = Beside(every[:, 1:], prior, squares[:, 0])
+        by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
         self.quality.score(label[block.y[answered]], every[:, 0], proba, by_baselines)
 
         keep = np.fromiter(plan.kept, dtype=np.int64, count=len(plan.kept))

@@ -19,7 +19,7 @@ from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.scores import BASELINES, BINS, Rows, Scores, Tally
+from stream.evaluate.scores import BASELINES, BINS, PredictionTable, Scores, Tally
 from stream.learner.base import Predictions
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BASELINES",
     "WINDOWS",
-    "Beside",
+    "BaselinePredictions",
     "Quality",
     "QualityView",
     "Scores",
@@ -68,7 +68,7 @@ def spoken(window: str) -> str:
     return window if last == window else f"last {int(last):,}"
 
 
-class Beside(NamedTuple):
+class BaselinePredictions(NamedTuple):
     """What the baselines say at predicting steps.
 
     Parameters
@@ -85,9 +85,9 @@ class Beside(NamedTuple):
     prior: Floats
     squares: Floats
 
-    def take(self, index: NDArray[np.int64]) -> Beside:
+    def take(self, index: NDArray[np.int64]) -> BaselinePredictions:
         """Those of some steps."""
-        return Beside(self.said[index], self.prior[index], self.squares[index])
+        return BaselinePredictions(self.said[index], self.prior[index], self.squares[index])
 
 
 class _Lazy(Mapping[str, Scores]):
@@ -192,18 +192,22 @@ class Quality:
         label: NDArray[np.int64],
         n_classes: int,
         n_predictions: int,
-    ) -> Beside:
+    ) -> BaselinePredictions:
         """What the baselines say at each predicting step; learns the steps' labels."""
         self._count(n_classes)
         n = n_predictions
-        out = Beside(
+        out = BaselinePredictions(
             np.empty((n, 2), dtype=np.int64), np.empty((n, len(self._counts))), np.empty(n)
         )
         kernels.baselines(op, y, label, self._counts, self._memory, *out)
         return out
 
     def score(
-        self, true: NDArray[np.int64], said: NDArray[np.int64], proba: Floats, beside: Beside
+        self,
+        true: NDArray[np.int64],
+        said: NDArray[np.int64],
+        proba: Floats,
+        beside: BaselinePredictions,
     ) -> None:
         """Score predictions in the order their labels came.
 
@@ -307,7 +311,7 @@ class Quality:
         calibration, sums = self._calibration.copy(), self._sums.tolist()
         n, self._viewed = self._filled, True
         ring = (self._codes[:, :n], self._told[:, :n], self._posterior[:n])
-        rows = Rows(*ring, len(confusion))
+        rows = PredictionTable(*ring, len(confusion))
 
         def counted(which: int) -> Scores:
             *totals, unit = (pair[which] for pair in sums)

@@ -19,7 +19,7 @@ from stream.data.schema import Label
 from stream.evaluate.agreement import Agreement, agreement
 from stream.evaluate.ranking import Ranking, ranking
 
-__all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "Rows", "Scores", "Tally"]
+__all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "PredictionTable", "Scores", "Tally"]
 
 BASELINES = ("majority", "no_change")
 BINS = 10  # of confidences, for calibration
@@ -321,7 +321,7 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PredictionTable:
     """Single predictions, in any order.
 
     Parameters

@@ -17,7 +17,7 @@ from stream.data.state import State, pack, unpack
 from stream.errors import StateError
 from stream.neighbors._kernels.window import Ints
 
-__all__ = ["Categories"]
+__all__ = ["CategoryCodes"]
 
 LONGEST = 128  # bytes; of a longer category its hash is kept, for only equality counts
 PER_CATEGORY = LONGEST + PER_NAME  # bytes that one takes at most
@@ -25,7 +25,7 @@ STRANGER = -2.0  # the code of a category that no record has
 SPARE = 1024
 
 
-class Categories:
+class CategoryCodes:
     """Category to code, whatever attribute it is of."""
 
     def __init__(self, values: list[str] | None = None) -> None:
@@ -47,7 +47,7 @@ class Categories:
         flat = [np.nan if v is None else get(known_by(v), STRANGER) for v in every]
         return np.array(flat, dtype=np.float64).reshape(values.shape)
 
-    def translate(self, cells: Floats, other: Categories) -> Floats:
+    def translate(self, cells: Floats, other: CategoryCodes) -> Floats:
         """Another table's codes as codes of this one, new ones where needed."""
         names = {float(code): value for value, code in other._codes.items()}
         values: Objects = np.empty(cells.size, dtype=np.object_)
@@ -76,7 +76,7 @@ class Categories:
         return out, State({}, dict(pack(ordered)))
 
     @classmethod
-    def restored(cls, cells: Floats, state: State) -> Categories:
+    def restored(cls, cells: Floats, state: State) -> CategoryCodes:
         """The table for cells that `export` gave. StateError: damaged."""
         lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
         if (lengths < 0).any() or int(lengths.sum()) != data.size:

@@ -15,8 +15,8 @@ from stream.data.schema import LARGEST, Dictionary
 from stream.data.state import State
 from stream.errors import InvalidRecordError
 from stream.neighbors._kernels.search import CHUNK, GROUP, Scratch
-from stream.neighbors._kernels.window import Ints, Window
-from stream.neighbors.categories import Categories
+from stream.neighbors._kernels.window import Ints, WindowArrays
+from stream.neighbors.categories import CategoryCodes
 from stream.neighbors.window import SlidingWindow
 
 __all__ = ["MAX_WINDOW", "Memory"]
@@ -39,11 +39,11 @@ class Memory:
     def __init__(self, size: int, features: Iterable[str] = ()) -> None:
         self.features = Dictionary(min(MAX_FEATURES, MAX_CELLS // size), features)
         self.window = SlidingWindow(size)
-        self._categories = Categories()
+        self._categories = CategoryCodes()
         self._room: Scratch | None = None
 
     @property
-    def arrays(self) -> Window:
+    def arrays(self) -> WindowArrays:
         """What kernels work on."""
         return self.window.arrays
 
@@ -191,5 +191,5 @@ class Memory:
         out.window = SlidingWindow.restored(records, size, features, classes)
         nominal = out.arrays.nominal == 1
         cells = out.window.cells[nominal]
-        out._categories = Categories.restored(cells, state.nested("categories"))
+        out._categories = CategoryCodes.restored(cells, state.nested("categories"))
         return out

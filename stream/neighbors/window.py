@@ -18,7 +18,7 @@ from stream.data.schema import HEAVIEST, LARGEST, Label
 from stream.data.state import State
 from stream.errors import StateError
 from stream.neighbors._kernels import window as kernels
-from stream.neighbors._kernels.window import LANES, Ints, Window
+from stream.neighbors._kernels.window import LANES, Ints, WindowArrays
 
 __all__ = ["Id", "Neighbor", "SlidingWindow"]
 
@@ -59,7 +59,7 @@ class SlidingWindow:
         self._lane = np.empty(LANES)
         self._ids: dict[int, Id] = {}  # tag of a record to its id; some have left the window
         self._next_tag = 1
-        self.arrays = Window(
+        self.arrays = WindowArrays(
             cells=np.zeros((0, 0)),
             label=_none(),
             weight=np.zeros(0),

@@ -1,7 +1,7 @@
 """Text as counts of hashed tokens: the same text has the same buckets on every machine."""
 
 from stream.data.schema import BUCKETS
-from stream.text.hashing import MAX_TOKENS, Bags, bucket, encode, encode_many
+from stream.text.hashing import MAX_TOKENS, HashedTexts, bucket, encode, encode_many
 from stream.text.tokens import tokens
 
-__all__ = ["BUCKETS", "MAX_TOKENS", "Bags", "bucket", "encode", "encode_many", "tokens"]
+__all__ = ["BUCKETS", "MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many", "tokens"]

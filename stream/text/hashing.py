@@ -21,7 +21,7 @@ from stream.errors import SchemaError
 from stream.text import _kernels as kernels
 from stream.text.tokens import folding, tokens
 
-__all__ = ["MAX_TOKENS", "Bags", "bucket", "encode", "encode_many"]
+__all__ = ["MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many"]
 
 TEXTS = {str, np.str_}
 MAX_TOKENS = 100_000
@@ -29,7 +29,7 @@ CHARACTERS = 2**20  # read in one call, at 20 bytes of scratch each
 FEW = 2000  # keys that are sorted sooner by comparing than digit by digit
 
 
-class Bags(NamedTuple):
+class HashedTexts(NamedTuple):
     """Tokens of texts: text r has those of start[r] … start[r+1]-1, each bucket once, rising.
 
     All int64: start (n + 1,), bucket and times (k,).
@@ -65,7 +65,7 @@ def encode(text: str) -> NDArray[np.int64]:
     return np.array((found, times))
 
 
-def encode_many(texts: list[str]) -> Bags:
+def encode_many(texts: list[str]) -> HashedTexts:
     """The tokens of several texts, as `encode` finds them.
 
     Notes
@@ -77,7 +77,7 @@ def encode_many(texts: list[str]) -> Bags:
     Examples
     --------
     >>> encode_many(["free, free money", "free"])  # doctest: +NORMALIZE_WHITESPACE
-    Bags(start=array([0, 3, 4]), bucket=array([689006, 967112, 988132, 967112]),
+    HashedTexts(start=array([0, 3, 4]), bucket=array([689006, 967112, 988132, 967112]),
          times=array([1, 2, 1, 1]))
     """
     if not isinstance(texts, list) or not set(map(type, texts)) <= TEXTS:
@@ -92,14 +92,14 @@ def encode_many(texts: list[str]) -> Bags:
         parts.append(_encoded(texts[at:stop], end[at:stop] - read))
         at, read = stop, int(end[stop - 1])
     sizes = np.concatenate([np.diff(part.start) for part in parts])
-    return Bags(
+    return HashedTexts(
         np.append(0, np.cumsum(sizes)),
         np.concatenate([part.bucket for part in parts]),
         np.concatenate([part.times for part in parts]),
     )
 
 
-def _encoded(texts: list[str], end: NDArray[np.int64]) -> Bags:
+def _encoded(texts: list[str], end: NDArray[np.int64]) -> HashedTexts:
     """The tokens of texts that end at `end` when joined, read in one call."""
     n = len(texts)
     whole = "".join(texts).encode("utf-32-le", "surrogatepass")
@@ -118,7 +118,7 @@ def _encoded(texts: list[str], end: NDArray[np.int64]) -> Bags:
     start = np.empty(n + 1, dtype=np.int64)
     found, times = np.empty(key.size, dtype=np.int64), np.empty(key.size, dtype=np.int64)
     k = kernels.count(key, start, found, times)
-    return Bags(start, found[:k], times[:k])
+    return HashedTexts(start, found[:k], times[:k])
 
 
 def _keys(text: str, row: int) -> NDArray[np.int64]:

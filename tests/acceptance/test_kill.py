@@ -18,8 +18,8 @@ import pytest
 from consumers.base.records import Partition
 from consumers.config import load
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
-from consumers.service.live import Live
+from consumers.journal.records import CommitRecord
+from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports import open_log
@@ -82,7 +82,7 @@ class Files:
         for chunk in log.read({part: 0}, log.end_offsets([part])):
             yield from chunk.values
 
-    def rebuilt(self, log: Log) -> Live:
+    def rebuilt(self, log: Log) -> LiveShard:
         """The shard from the journal alone."""
         config = load(self.config)
         found = sources(config, log)
@@ -164,14 +164,14 @@ def test_journal_of_a_killed_service_has_no_gap(survived, log, records) -> None:
     entries = [journal.decode(value) for value in survived.values(log, "svc-journal")][1:]
     at = {"obs": 0, "ans": 0}
     for seq, entry in enumerate(entries, 1):
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, CommitRecord)
         assert entry.seq == seq
         for r in entry.ranges:
             assert r.first == at[r.topic]
             at[r.topic] = r.end
 
     assert at == {"obs": len(records), "ans": len(records)}
-    assert sum(e.predictions for e in entries if isinstance(e, Entry)) == len(records)
+    assert sum(e.predictions for e in entries if isinstance(e, CommitRecord)) == len(records)
 
 
 def test_snapshots_a_kill_left_unfinished_are_gone(survived) -> None:

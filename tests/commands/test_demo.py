@@ -22,7 +22,7 @@ from river import datasets
 from consumers.base.errors import ConfigError
 from consumers.base.records import Partition
 from consumers.cli import main
-from consumers.commands.demo import Plan, _program, perform, prepare
+from consumers.commands.demo import DemoPlan, _program, perform, prepare
 from consumers.config import load, parse
 from consumers.demo.data import bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture
@@ -197,7 +197,7 @@ def test_a_directory_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         fresh_directory(tmp_path / "file" / "demo")
 
 
-def planned(tmp_path: Path, name: str = "phishing") -> Plan:
+def planned(tmp_path: Path, name: str = "phishing") -> DemoPlan:
     """A plan for a feed of river, on any free port."""
     return prepare(bundled(name), name, 50, tmp_path / "demo", port=0)
 

@@ -10,17 +10,19 @@ import pytest
 from rich.console import Console
 
 from consumers.demo.chart import curve
-from consumers.demo.picture import Picture, Point
+from consumers.demo.picture import DemoPoint, Picture
 from consumers.demo.summary import outcome
-from consumers.demo.turns import Said, Turn, Turns
+from consumers.demo.turns import PredictedRecord, Turn, TurnSearch
 from consumers.demo.view import confusion, frame
 from consumers.shard.views import ShardView
 from stream.evaluate.quality import QualityView, Scores
 
 
-def said(number: int, label: str, p: float, learned: int = 0) -> Said:
+def said(number: int, label: str, p: float, learned: int = 0) -> PredictedRecord:
     """A prediction of "a" or "b" that gave "a" the probability p."""
-    return Said(number, {"x": 1.0, "colour": "red"}, label, (("a", p), ("b", 1 - p)), learned)
+    return PredictedRecord(
+        number, {"x": 1.0, "colour": "red"}, label, (("a", p), ("b", 1 - p)), learned
+    )
 
 
 def picture(classes: tuple[str, ...] = ("a", "b"), n: int = 1200) -> Picture:
@@ -31,7 +33,7 @@ def picture(classes: tuple[str, ...] = ("a", "b"), n: int = 1200) -> Picture:
         classes, confusion, dict.fromkeys(("all", "last_1000", "fading"), scores), 3
     )
     view = ShardView("shop", "GaussianNB", 0, n + 50, n + 50, n, {}, {}, {}, 50, 0, quality)
-    points = tuple(Point(i, 0.5 + 0.375 * i / n, 0.5, 0.45) for i in range(20, n + 1, 20))
+    points = tuple(DemoPoint(i, 0.5 + 0.375 * i / n, 0.5, 0.45) for i in range(20, n + 1, 20))
     turn = Turn("a", said(12, "b", 0.1), said(1100, "a", 0.97, 900), 0.0, 2)
     return Picture("shop", "GaussianNB", "bought", 5000, 250.0, 4.2, points, view, turn)
 
@@ -113,7 +115,9 @@ def test_lines_are_told_apart_without_colour() -> None:
     rows: dict[str, int] = {}
     for level in ("model", "majority", "no_change"):
         flat = {"model": 0.2, "majority": 0.2, "no_change": 0.2} | {level: 0.8}
-        rows[level] = _dots(curve([Point(1, **flat), Point(1000, **flat)], 1000, 60, 9)[2].plain)
+        rows[level] = _dots(
+            curve([DemoPoint(1, **flat), DemoPoint(1000, **flat)], 1000, 60, 9)[2].plain
+        )
 
     assert rows["model"] >= 118
     assert rows["majority"] == pytest.approx(60, abs=3)
@@ -126,7 +130,7 @@ def _dots(braille: str) -> int:
 
 def test_the_right_record_was_asked_after_the_label_of_the_wrong_one_was_learned() -> None:
     """What the model could not know yet does not count as learned from it."""
-    turns = Turns()
+    turns = TurnSearch()
     for i in range(3):
         turns.observe(str(i), {"x": 1.0})
     turns.predict("0", "b", (("b", 0.9), ("a", 0.1)), learned=0)
@@ -145,7 +149,7 @@ def test_the_right_record_was_asked_after_the_label_of_the_wrong_one_was_learned
 
 def test_the_most_similar_right_record_is_shown() -> None:
     """A later record that is closer replaces one that is further."""
-    turns = Turns()
+    turns = TurnSearch()
     found: list[int] = []
     steps = [("0", 0.0, "b", 0), ("1", 10.0, "a", 1), ("2", 2.0, "a", 1), ("3", 5.0, "a", 1)]
     for id_, x, label, learned in steps:
@@ -159,7 +163,7 @@ def test_the_most_similar_right_record_is_shown() -> None:
 
 def test_a_class_never_heard_of_is_no_example_of_a_mistake() -> None:
     """It could not have been said."""
-    turns = Turns()
+    turns = TurnSearch()
     for id_, label, learned in (("0", "b", 1), ("1", "a", 2)):
         turns.observe(id_, {"x": 1.0})
         turns.predict(id_, label, ((label, 1.0),), learned)
@@ -212,7 +216,7 @@ def test_records_are_called_alike_only_if_half_of_their_fields_are(near: int, al
 
 def test_fields_that_are_equal_or_close_are_counted() -> None:
     """A tenth of a number's range is close; another word is not."""
-    turns = Turns()
+    turns = TurnSearch()
     rows = [
         {"x": 0.0, "z": 0.0, "c": "red"},
         {"x": 100.0, "z": 1.0, "c": "red"},

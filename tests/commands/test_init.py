@@ -16,7 +16,7 @@ from consumers.cli import main
 from consumers.commands.init import DELAY, init
 from consumers.config import Config, load
 from consumers.config.propose import choose
-from consumers.config.sample import Inferred
+from consumers.config.sample import InferredField
 from consumers.shard.models import build
 from consumers.transports import open_log
 
@@ -153,7 +153,7 @@ def test_text_beside_numbers_is_learned_with_them() -> None:
 @pytest.mark.parametrize("kind", ["numeric", "binary", "categorical", "text"])
 def test_every_choice_can_be_built(kind: Any) -> None:
     """Whatever is proposed must start."""
-    model = choose([Inferred("x", kind, "because")]).model
+    model = choose([InferredField("x", kind, "because")]).model
     Path("x.toml").write_text(
         f'name = "x"\n[input]\ntransport = "memory:x"\nobservations = "o"\n'
         f'[model]\ntype = "{model}"\n'

@@ -16,7 +16,7 @@ from consumers.cli import main
 from consumers.commands.run import make_own_topics
 from consumers.config import load
 from consumers.offline.files import read_records
-from consumers.offline.plot import Point, draw
+from consumers.offline.plot import CurvePoint, draw
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import SnapshotStore
@@ -295,7 +295,7 @@ def test_a_spike_does_not_flatten_the_log_loss(tmp_path) -> None:
         for i in range(1, 301):
             loss = worst if i == 5 else 0.5
             scores = Scores(float(i), 0.9, loss, {"majority": 0.5, "no_change": 0.5})
-            points.append(Point(i, {"all": scores, "last_1000": scores}))
+            points.append(CurvePoint(i, {"all": scores, "last_1000": scores}))
         draw(tmp_path / f"{name}.svg", points, name)
         pictures[name] = (tmp_path / f"{name}.svg").read_text()
 

@@ -12,8 +12,8 @@ import pytest
 from consumers.base.records import Partition, Record
 from consumers.config import Config
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
-from consumers.service.live import Live
+from consumers.journal.records import CommitRecord
+from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Listener, Runner
 from consumers.shard.views import ShardView
@@ -60,7 +60,7 @@ class Service:
         config = self.config(**changes)
         return Runner(config, log or self.log, stop, drain=True, on_commit=told)
 
-    def rebuilt(self, end: int | None = None, **changes) -> Live:
+    def rebuilt(self, end: int | None = None, **changes) -> LiveShard:
         """The shard from the journal alone."""
         config = self.config(**changes)
         found = sources(config, self.log)
@@ -84,10 +84,10 @@ class Service:
         ]
         return sorted(records, key=lambda r: (r.partition, r.offset))
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CommitRecord]:
         """The journal's entries that consumed records."""
         found = [journal.decode(r.value) for r in self.records("svc-journal")]
-        return [entry for entry in found if isinstance(entry, Entry)]
+        return [entry for entry in found if isinstance(entry, CommitRecord)]
 
     def predictions(self) -> list[tuple[int, bytes | None, bytes | None]]:
         """Partition, key and value of each prediction."""

@@ -13,7 +13,7 @@ from river import datasets
 
 from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
-from consumers.shard.shard import Shard, Spec
+from consumers.shard.shard import Shard, ShardSpec
 from consumers.transports.protocol import Log
 from stream import GaussianNB, Learner, Schema
 
@@ -21,7 +21,7 @@ SCHEMA = Schema.of(a="numeric", b="numeric", urgent="binary", colour="categorica
 NOW = 1_700_000_000_000  # long ago: stream time then never meets the wall clock
 
 
-def spec(**changes: Any) -> Spec:
+def spec(**changes: Any) -> ShardSpec:
     """A service `svc` with observations in `obs` and labels in `ans`."""
     told: dict[str, Any] = {
         "name": "svc",
@@ -34,7 +34,7 @@ def spec(**changes: Any) -> Spec:
         "dead_letters": "dead",
         "predictions_partitions": 2,
     }
-    return Spec(**{**told, **changes})
+    return ShardSpec(**{**told, **changes})
 
 
 def shard(learner: Learner | None = None, **changes: Any) -> Shard:

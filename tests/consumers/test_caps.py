@@ -12,7 +12,7 @@ from consumers.base.records import Record
 from consumers.config import infer, parse, schema_of
 from consumers.config.sections import LONGEST_NAME
 from consumers.shard.assembly import shard_of
-from consumers.shard.challengers import Lineup, configured
+from consumers.shard.challengers import ChallengerSet, configured
 from consumers.shard.shard import Shard
 from stream import BernoulliNB, CategoricalNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, batch, config_text, seen, shard, told
@@ -144,7 +144,7 @@ def test_a_challenger_lets_no_observation_of_the_model_go() -> None:
     records = batch([seen(str(n), n, x=text) for n, text in enumerate(words)])
     alone, beside = shard(MultinomialNB(), **bounds), shard(MultinomialNB(), **bounds)
     rival = {"type": "MultinomialNB", "parameters": {"alpha": 0.5}}
-    beside.line_up(Lineup({"a": rival, "b": rival}))
+    beside.set_challengers(ChallengerSet({"a": rival, "b": rival}))
     alone.process(records, NOW)
     beside.process(records, NOW)
 
@@ -163,7 +163,7 @@ def bounded(max_bytes: str, kind: str, rules: int = 2, more: str = "") -> Shard:
     assert fields is not None
     topics = frozenset({"ans"})
     out = shard_of(config, fields, label_field=None, label_topics=topics, join_rules=rules)
-    out.line_up(configured(config))
+    out.set_challengers(configured(config))
     return out
 
 
@@ -200,7 +200,7 @@ def test_challenger_keeps_to_max_state_bytes() -> None:
     beside = bounded('"4MiB"', "categorical", more=rival)
 
     def most(shard: Shard) -> int:
-        [_, challenger] = shard._roster.contestants()
+        [_, challenger] = shard._contest.contestants()
         assert challenger.machine.learner._limited is not None
         return challenger.machine.learner._limited[0]
 

@@ -11,10 +11,10 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError
 from consumers.journal import records as journal
-from consumers.journal.records import Roster
+from consumers.journal.records import ChallengersRecord
 from consumers.service.promotion import promote
 from consumers.service.recovery import rebuild, sources
-from consumers.shard.challengers import Lineup
+from consumers.shard.challengers import ChallengerSet
 from consumers.snapshots.store import SnapshotStore
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.timetravel.audit import audit
@@ -37,10 +37,10 @@ def filled(make_service, n: int = 300, kind: str = "memory"):
     return service
 
 
-def rosters(service) -> list[Roster]:
+def contests(service) -> list[ChallengersRecord]:
     """The entries that say who challenges."""
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
-    return [e for e in entries if isinstance(e, Roster)]
+    return [e for e in entries if isinstance(e, ChallengersRecord)]
 
 
 def speakers(service) -> list[str]:
@@ -92,7 +92,7 @@ def test_every_restart_is_the_run_without_any(make_service, kind) -> None:
     assert many.predictions() == one.predictions()
     assert len(set(speakers(one))) > 1
     assert one.rebuilt(more=more).shard.fingerprint() == many.rebuilt(more=more).shard.fingerprint()
-    assert len(rosters(many)) == 1
+    assert len(contests(many)) == 1
 
 
 def test_promotion_by_the_rule_is_at_the_same_record_however_commits_fall(
@@ -119,7 +119,7 @@ def test_new_challenger_starts_empty_where_the_journal_ends(make_service, caplog
     service.run(stop_after=5)
     view = service.run(more=BAYES)
     late = standing(view)["bayes"]
-    seq = rosters(service)[0].seq
+    seq = contests(service)[0].seq
 
     assert seq == 6
     assert f"challenger bayes starts empty at journal entry {seq}" in caplog.text
@@ -139,7 +139,7 @@ def test_changed_challenger_starts_anew_and_a_removed_one_is_gone(make_service, 
     service.run(more=changed, stop_after=4)
     view = service.run(more=BAYES)
 
-    assert [len(entry.challengers) for entry in rosters(service)] == [2, 2, 1]
+    assert [len(entry.challengers) for entry in contests(service)] == [2, 2, 1]
     assert "challenger slow starts empty at journal entry 6" in caplog.text
     assert "challenger slow is gone" in caplog.text
     assert standing(view)["bayes"].learned == view.learned
@@ -154,7 +154,7 @@ def test_unchanged_configuration_writes_nothing(make_service) -> None:
     service.run(more=turned + BAYES)
     service.run(more=turned + BAYES)
 
-    assert len(rosters(service)) == 1
+    assert len(contests(service)) == 1
 
 
 def test_promoted_challenger_speaks_from_the_next_record_on(make_service) -> None:
@@ -284,7 +284,7 @@ def test_challenger_that_holds_fewer_classes_is_refused_before_it_is_journaled(
 
     with pytest.raises(ConfigError, match=r"words: MultinomialNB: max_state_bytes = 67,108,864"):
         service.run(more=small)
-    assert rosters(service) == []
+    assert contests(service) == []
 
 
 def test_snapshot_from_before_there_were_challengers_is_gone_on_from(make_service) -> None:
@@ -308,9 +308,9 @@ def test_pickle_that_is_trusted_no_more_gives_its_challenger_up(make_service) ->
     live = rebuild(config, service.log, found, store_of(service), end=end)
 
     assert (live.refused, live.replayed) == ((), 0)
-    assert list(live.shard.lineup.challengers) == ["bayes"]
+    assert list(live.shard.challenger_set.challengers) == ["bayes"]
     assert list(standing(service.run(more=BAYES))) == ["bayes"]
-    assert list(rosters(service)[-1].challengers) == ["bayes"]
+    assert list(contests(service)[-1].challengers) == ["bayes"]
     assert service.rebuilt(more=BAYES).shard.fingerprint() == service.fingerprint()
 
 
@@ -323,7 +323,7 @@ def test_pickle_that_is_trusted_no_more_starts_its_challenger_anew(make_service,
     rebuilt = service.rebuilt(more=TREE).shard.view()
 
     assert "challenger tree is given up" in caplog.text
-    assert [list(entry.challengers) for entry in rosters(service)] == [["tree"], [], ["tree"]]
+    assert [list(entry.challengers) for entry in contests(service)] == [["tree"], [], ["tree"]]
     assert 0 < standing(view)["tree"].learned < view.learned
     assert standing(rebuilt)["tree"].learned == standing(view)["tree"].learned
 
@@ -347,7 +347,7 @@ def test_challenger_of_another_version_is_one_line() -> None:
     with pytest.raises(
         ConfigError, match=r"as the journal has it.*type: expected one of auto"
     ) as e:
-        shard().line_up(Lineup({"new": {"type": "TransformerNB", "parameters": {}}}))
+        shard().set_challengers(ChallengerSet({"new": {"type": "TransformerNB", "parameters": {}}}))
 
     assert "\n" not in str(e.value)
 
@@ -357,9 +357,9 @@ def test_model_decides_what_is_a_dead_letter_whoever_speaks() -> None:
     is a dead letter although the champion could."""
     words: dict[str, Any] = {"type": "MultinomialNB", "parameters": {}}
     one = shard()
-    one.line_up(Lineup({"words": words}))
+    one.set_challengers(ChallengerSet({"words": words}))
     one.process(batch([seen("a", a=1.0), told("a", "x")]), NOW)
-    one.line_up(Lineup({"words": words}), champion="words")
+    one.set_challengers(ChallengerSet({"words": words}), champion="words")
     out = one.process(batch([seen("b", 1, a=-1.0), seen("c", 2, a=2.0)]), NOW)
     said = [json.loads(r.value or b"") for r in out.predictions()]
 

@@ -13,7 +13,7 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
 from consumers.service.recovery import sources
 from consumers.shard.assembly import watched
-from consumers.shard.challengers import Lineup
+from consumers.shard.challengers import ChallengerSet
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.timetravel.rollback import roll_back
 from stream import Schema
@@ -119,7 +119,9 @@ def test_challengers_change_no_alarm_and_no_dead_letter() -> None:
     _, alarms = run(alone, records)
     for explain, threshold in ((0, None), (2, None), (2, 1e300)):
         machine = shard(drift=RULE, explain=explain)
-        machine.line_up(Lineup({"rival": {"type": "CategoricalNB", "parameters": {}}}, threshold))
+        machine.set_challengers(
+            ChallengerSet({"rival": {"type": "CategoricalNB", "parameters": {}}}, threshold)
+        )
 
         assert run(machine, records)[1] == alarms
         assert machine.view().dead_letters == alone.view().dead_letters

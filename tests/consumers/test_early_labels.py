@@ -10,7 +10,7 @@ import pytest
 
 from consumers.base.records import Outgoing
 from consumers.journal import records as journal
-from consumers.journal.records import Identity, mark_of
+from consumers.journal.records import IdentityRecord, mark_of
 from consumers.service import recovery
 from consumers.snapshots.format import from_bytes
 from stream import GaussianNB
@@ -118,7 +118,7 @@ def test_identity_without_rules_has_the_mark_it_always_had() -> None:
     old = b'{"kind":"identity","name":"svc","shard":0,"identity":{},"fields":[],"starts":[],'
     old += b'"born":"b","merge":1}'
     entry = journal.decode(old)
-    assert isinstance(entry, Identity)
+    assert isinstance(entry, IdentityRecord)
 
     assert entry.join == 1
     assert mark_of(entry) == "3c1f4befbc085a246938595187cf4ba47f63a7c25d32f68a006f6cc0f5ef95d4"

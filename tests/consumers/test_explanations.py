@@ -10,7 +10,7 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Record
 from consumers.config import parse
-from consumers.shard.challengers import Lineup
+from consumers.shard.challengers import ChallengerSet
 from consumers.shard.models import build, explained
 from stream.contest.champion import MODEL
 from stream.drift import DriftRule, MonitorRule
@@ -66,9 +66,9 @@ def test_no_more_shares_are_held_than_are_written(drift, champion) -> None:
     """A commit of long texts would hold a hundred bytes a word until it is encoded."""
     rule = {"drift": DriftRule((MonitorRule("error", "DDM", {}),))} if drift else {}
     machine = shard(explain=2, **rule)
-    lineup = Lineup({"rival": {"type": "GaussianBayes", "parameters": {}}}, 1e300)
-    machine.line_up(lineup)
-    machine.line_up(lineup, champion)
+    challenger_set = ChallengerSet({"rival": {"type": "GaussianBayes", "parameters": {}}}, 1e300)
+    machine.set_challengers(challenger_set)
+    machine.set_challengers(challenger_set, champion)
 
     outcome = machine.process(batch(records_of(30)), NOW)
 

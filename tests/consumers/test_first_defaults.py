@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumers.config.learner import Model
+from consumers.config.learner import ModelConfig
 from consumers.service import recovery
 from consumers.shard.models import build
 from consumers.snapshots.exported import load_model
@@ -52,8 +52,8 @@ def test_new_journal_has_the_new_defaults(make_service) -> None:
 @pytest.mark.parametrize(("first", "expected"), [(True, 1.0), (False, 0.3)])
 def test_what_is_configured_is_taken_whatever_the_default_was(first, expected) -> None:
     """Only what is left out depends on when the journal was begun."""
-    left_out = Model(type="MultinomialNB")
-    given = Model(type="MultinomialNB", parameters={"alpha": 0.7})
+    left_out = ModelConfig(type="MultinomialNB")
+    given = ModelConfig(type="MultinomialNB", parameters={"alpha": 0.7})
 
     assert build(left_out, first=first)._get_params()["alpha"] == expected
     assert build(given, first=first)._get_params()["alpha"] == 0.7

@@ -7,8 +7,8 @@ import pytest
 from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Identity
-from consumers.service.live import Live
+from consumers.journal.records import IdentityRecord
+from consumers.service.live import LiveShard
 from consumers.service.recovery import recover, sources
 from tests.consumers.conftest import FEATURES
 from tests.consumers.feeds import NOW, fill, phishing
@@ -22,7 +22,7 @@ def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
     live = recovered(service)
     (entry,) = [journal.decode(r.value) for r in service.records("svc-journal")]
 
-    assert isinstance(entry, Identity)
+    assert isinstance(entry, IdentityRecord)
     assert [name for name, _ in entry.fields] == list(FEATURES)
     assert entry.starts == [("ans", 0, 0), ("obs", 0, 0)]
     assert (live.seq, live.position, live.replayed) == (0, 1, 0)
@@ -30,7 +30,7 @@ def test_first_start_writes_the_identity_and_nothing_else(make_service) -> None:
     assert service.ends("svc-journal") == [1]
 
 
-def inferring(service, **changes) -> Live:
+def inferring(service, **changes) -> LiveShard:
     """Recovery of a configuration without [features]."""
     config = service.config(**changes).model_copy(update={"features": None})
     found = sources(config, service.log)

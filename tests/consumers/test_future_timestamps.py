@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from consumers.base.records import Outgoing, Partition
 from consumers.shard.views import Committed
-from consumers.telemetry.narrator import Narrator
+from consumers.telemetry.event_logger import EventLogger
 from tests.consumers.feeds import NOW, batch, fill, phishing, seen, shard
 from tests.consumers.test_at_least_once import Dying, run
-from tests.telemetry.test_narrator import view
+from tests.telemetry.test_event_logger import view
 
 HOUR = 3_600_000
 
@@ -76,13 +76,13 @@ def test_a_timestamp_far_ahead_is_reported_with_its_place_once_a_minute(caplog) 
     """Not one within the minute that any clock may be off."""
     caplog.set_level(logging.WARNING, logger="headwater")
     now = [0.0]
-    narrator = Narrator(lambda: now[0])
+    event_logger = EventLogger(lambda: now[0])
     done = Committed(1, 1, 0, {}, {}, 0.1, 3, ahead=1)
     near = replace(done, furthest=(Partition("obs", 1), 7, 59_000))
     far = replace(done, furthest=(Partition("obs", 0), 5, 3 * HOUR))
 
     for event in (near, far, far):
-        narrator.committed(event, view(dead_letters={}, labels={}))
+        event_logger.committed(event, view(dead_letters={}, labels={}))
 
     assert [line for line in caplog.messages if "timestamp" in line] == [
         "obs[0] offset 5 has a timestamp 10800 s after the clock of its commit; its output carries "

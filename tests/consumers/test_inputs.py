@@ -15,10 +15,10 @@ from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.cluster.standby import Follower
 from consumers.journal import records as journal
-from consumers.journal.records import Entry, Inputs
+from consumers.journal.records import CommitRecord, InputsRecord
 from consumers.service import inputs, recovery
-from consumers.service.inputs import Watch
-from consumers.service.live import Live
+from consumers.service.inputs import InputWatch
+from consumers.service.live import LiveShard
 from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
@@ -68,7 +68,7 @@ def keys(service: Service, since: int = 0) -> Counter[bytes | None]:
 def consumed(service: Service) -> int:
     """How many records are journaled."""
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
-    return sum(r.count for e in entries if isinstance(e, Entry) for r in e.ranges)
+    return sum(r.count for e in entries if isinstance(e, CommitRecord) for r in e.ranges)
 
 
 def kinds(service: Service) -> list[str]:
@@ -95,7 +95,7 @@ def test_accepted_new_topic_is_read_from_its_first_record(stopped) -> None:
 
     assert view.observations == 1000
     assert keys(stopped, 300) == Counter(b"n%d" % i for i in range(700))
-    assert kinds(stopped).count("Inputs") == 1
+    assert kinds(stopped).count("InputsRecord") == 1
     stopped.log.append(observations(700, 5))
     assert run(stopped).observations == 1005
 
@@ -174,7 +174,7 @@ def test_only_the_partition_that_lost_records_begins_again(make_service) -> None
     run(service, "new")
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
 
-    assert [e.starts for e in entries if isinstance(e, Inputs)] == [[("obs", 1, 0)]]
+    assert [e.starts for e in entries if isinstance(e, InputsRecord)] == [[("obs", 1, 0)]]
     assert keys(service).total() == 100 + before[1] - 1 + 3
 
 
@@ -185,7 +185,7 @@ def test_old_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> N
     stopped.log.create_topic("svc-journal", 1)
     for r in records:  # as an older program wrote it
         entry = journal.decode(r.value)
-        if isinstance(entry, Entry):
+        if isinstance(entry, CommitRecord):
             entry = msgspec.structs.replace(entry, topics={})
         stopped.log.append([Outgoing("svc-journal", r.key, journal.encode(entry), r.timestamp)])
     _without_tails(stopped)
@@ -327,7 +327,9 @@ def test_partitions_added_to_a_running_service_are_read_from_their_beginning(run
 
     assert running.error is None
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
-    assert [e.starts for e in entries if isinstance(e, Inputs)] == [[("obs", 1, 0), ("obs", 2, 0)]]
+    assert [e.starts for e in entries if isinstance(e, InputsRecord)] == [
+        [("obs", 1, 0), ("obs", 2, 0)]
+    ]
     assert service.rebuilt().shard.view().observations == 45
 
 
@@ -438,7 +440,9 @@ def test_shards_do_not_read_partitions_where_labels_would_miss_them(sharded, mon
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
 
     assert ran.error is None
-    assert [e.starts for e in entries if isinstance(e, Inputs)] == [[("ans", 2, 0), ("obs", 2, 0)]]
+    assert [e.starts for e in entries if isinstance(e, InputsRecord)] == [
+        [("ans", 2, 0), ("obs", 2, 0)]
+    ]
 
 
 def test_start_with_partitions_that_shards_do_not_allow_is_refused(sharded) -> None:
@@ -474,14 +478,14 @@ def ran_once(make_service) -> Service:
     return service
 
 
-def looking(service: Service, clock: Callable[[], float]) -> tuple[Elected, Live, Watch]:
+def looking(service: Service, clock: Callable[[], float]) -> tuple[Elected, LiveShard, InputWatch]:
     """The log, whose leaders may be elected; the shard as a start finds it; what looks at it."""
     config, log = service.config(), Elected(service.log)
     found = sources(config, log)
     owner = service.log.owner("svc", 0, found.inputs)
     store = SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
     live = recover(config, log, owner, found, store, now=NOW)
-    return log, live, Watch(config, log, found, live, clock)
+    return log, live, InputWatch(config, log, found, live, clock)
 
 
 @pytest.mark.parametrize(("lost", "regrown"), [(0, 50), (1, 0), (1, 1), (1, 500)])

@@ -13,7 +13,7 @@ from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
-from consumers.journal.records import Check, Entry, Identity, Range, entry_of
+from consumers.journal.records import CommitRecord, IdentityRecord, Range, RangeCheck, entry_of
 from tests.oracles.merge import merge_heads
 
 LABELS = frozenset({"answers"})
@@ -185,7 +185,7 @@ def test_seek_forgets_what_was_buffered() -> None:
     assert (len(merge), merge.position(P0), merge.position(P1)) == (0, 1, 0)
 
 
-def live_entries(seed: int, take: int) -> tuple[Logs, list[tuple[Entry, Batch]]]:
+def live_entries(seed: int, take: int) -> tuple[Logs, list[tuple[CommitRecord, Batch]]]:
     """A run over random logs: each batch and its entry."""
     rng = np.random.default_rng(seed)
     logs = random_logs(rng, most=60)
@@ -233,16 +233,16 @@ def test_order_inside_an_entry_is_found_again_from_its_ranges_alone(take) -> Non
     assert len(whole) == 0
 
 
-def small() -> tuple[Entry, list[Fetched]]:
+def small() -> tuple[CommitRecord, list[Fetched]]:
     """An entry over two partitions, and what it consumed."""
     parts = [fetched(P0, [(0, 10), (2, 20), (6, 30)]), fetched(ANSWERS, [(4, 15), (5, 25)])]
     batch = taken(parts)
     return entry_of(batch, {P0: 0, ANSWERS: 3}, seq=1, now=5, said=(3, 0)), parts
 
 
-def check(entry: Entry, *batches: Batch) -> None:
+def check(entry: CommitRecord, *batches: Batch) -> None:
     """What a replay does with what it has read."""
-    found = Check(entry)
+    found = RangeCheck(entry)
     for batch in batches:
         found.add(batch)
     found.end()
@@ -328,10 +328,10 @@ def test_partition_that_lost_all_its_records_is_noticed() -> None:
 
 def test_entries_come_back_as_they_were_written() -> None:
     """The identity with its nested values, and a batch."""
-    identity = Identity(
+    identity = IdentityRecord(
         "n", 0, {"model": {"type": "m", "p": [1, 2.5, None]}}, [("a", "text")], [], "b"
     )
-    entry = Entry(3, 99, [Range("t", 1, 0, 5, 4, 123)], 4, 1)
+    entry = CommitRecord(3, 99, [Range("t", 1, 0, 5, 4, 123)], 4, 1)
 
     assert journal.decode(journal.encode(identity)) == identity
     assert journal.decode(journal.encode(entry)) == entry

@@ -10,7 +10,7 @@ import pytest
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Identity, mark_of
+from consumers.journal.records import IdentityRecord, mark_of
 from consumers.service.first_start import traces
 from consumers.service.recovery import identity_in, inputs_of
 from consumers.service.runner import Runner
@@ -104,12 +104,12 @@ def test_first_start_is_silent(make_service, kind) -> None:
     assert identity(service).replaces == []
 
 
-def identity(service, topic: str = "svc-journal") -> Identity:
+def identity(service, topic: str = "svc-journal") -> IdentityRecord:
     """Entry 0."""
     part = Partition(topic, 0)
     first = next(iter(service.log.read({part: 0}, {part: 1})))
     entry = journal.decode(first.values[0])
-    assert isinstance(entry, Identity)
+    assert isinstance(entry, IdentityRecord)
     return entry
 
 
@@ -170,7 +170,7 @@ def test_identity_of_an_old_journal_has_the_same_mark() -> None:
         b'"born":"1"}'
     )
     entry = journal.decode(old)
-    assert isinstance(entry, Identity)
+    assert isinstance(entry, IdentityRecord)
 
     assert mark_of(entry) == ("e3744f1d7fe09f6f2649f796b9d85a9350ba1ce0576667a233bf68910bab6d2d")
 

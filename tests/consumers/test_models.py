@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
-from consumers.config.learner import Challenger, Model, model_types
+from consumers.config.learner import ChallengerConfig, ModelConfig, model_types
 from consumers.shard.challengers import challenger_block
 from consumers.shard.models import build, check_edges, correcting, family, unused
 from stream.data.schema import KINDS, Schema
@@ -36,7 +36,7 @@ def test_parameter_of_another_type_is_one_line_with_its_name(
 ) -> None:
     """What a learner would take for something else, or fail at in words of its own."""
     with pytest.raises(ConfigError) as caught:
-        build(Model(type=kind, parameters=parameters))
+        build(ModelConfig(type=kind, parameters=parameters))
 
     assert str(caught.value) == f"[model] {kind}: {expected}"
 
@@ -46,25 +46,30 @@ def test_defaults_of_every_learner_are_of_their_declared_types(kind: str) -> Non
     """So whatever a learner's page shows as a default may be written down."""
     defaults = {k: v for k, v in family(kind)()._get_params().items() if v is not None}
 
-    assert repr(build(Model(type=kind, parameters=defaults))) == repr(build(Model(type=kind)))
+    assert repr(build(ModelConfig(type=kind, parameters=defaults))) == repr(
+        build(ModelConfig(type=kind))
+    )
 
 
 def test_whole_number_is_a_number() -> None:
     """`ridge = 1` in TOML is an integer, and meant."""
-    assert build(Model(type="GaussianBayes", parameters={"ridge": 1}))._get_params()["ridge"] == 1
+    assert (
+        build(ModelConfig(type="GaussianBayes", parameters={"ridge": 1}))._get_params()["ridge"]
+        == 1
+    )
 
 
 def test_fields_a_learner_does_not_use_are_named_by_kind() -> None:
     """The first ten of a kind; nothing is said where all are used, or of a river model."""
     wide = Schema.of(n="numeric", note="text", **{f"c{i:02}": "categorical" for i in range(12)})
-    told = unused(Model(type="GaussianNB"), wide)
+    told = unused(ModelConfig(type="GaussianNB"), wide)
 
     assert told == (
         "GaussianNB does not use note (text), "
         "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 2 more (categorical)"
     )
-    assert unused(Model(), Schema.of(**{kind: kind for kind in KINDS})) is None
-    assert unused(Model(type="river:dummy.NoChangeClassifier"), wide) is None
+    assert unused(ModelConfig(), Schema.of(**{kind: kind for kind in KINDS})) is None
+    assert unused(ModelConfig(type="river:dummy.NoChangeClassifier"), wide) is None
 
 
 BINNED: list[dict[str, Any]] = [
@@ -80,11 +85,11 @@ BINNED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("kind", ["CategoricalNB", "CategoricalBayes", "auto", "MixedBayes"])
 def test_bins_stand_before_a_learner_of_categories(kind: str, bins: dict[str, Any]) -> None:
     """Of [model] and of a [[challenger]], as configured and as its journaled block says."""
-    model = Model(type=kind, bins=bins)
+    model = ModelConfig(type=kind, bins=bins)
     learner = build(model)
     learner.learn_many([{"price": float(i)} for i in range(64)], ["ab"[i > 40] for i in range(64)])
-    block = challenger_block(Challenger(name="c", type=kind, bins=bins))
-    again = build(Challenger.model_validate({**json.loads(json.dumps(block)), "name": "c"}))
+    block = challenger_block(ChallengerConfig(name="c", type=kind, bins=bins))
+    again = build(ChallengerConfig.model_validate({**json.loads(json.dumps(block)), "name": "c"}))
 
     assert isinstance(learner, Discretized)
     assert learner.discretizer.cuts("price")
@@ -101,7 +106,7 @@ def test_bins_stand_before_a_learner_of_categories(kind: str, bins: dict[str, An
 def test_bins_before_a_learner_of_numbers_are_refused(model, expected: str) -> None:
     """In one line that says what to do."""
     with pytest.raises(ConfigError, match=expected) as caught:
-        build(Model(**model))
+        build(ModelConfig(**model))
 
     assert "\n" not in str(caught.value)
 
@@ -120,22 +125,22 @@ def test_bins_before_a_learner_of_numbers_are_refused(model, expected: str) -> N
 def test_bins_that_cannot_be_made_are_refused(bins: dict[str, Any], expected: str) -> None:
     """When the file is read."""
     with pytest.raises(ValidationError, match=expected):
-        Model(type="CategoricalNB", bins=bins)
+        ModelConfig(type="CategoricalNB", bins=bins)
 
 
 def test_bins_before_a_river_model_are_refused() -> None:
     """River has transformers of its own."""
     with pytest.raises(ValidationError, match="pipeline"):
-        Model(type="river:naive_bayes.BernoulliNB", bins={})
+        ModelConfig(type="river:naive_bayes.BernoulliNB", bins={})
 
 
 def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
     """By the schema, declared or inferred."""
     schema = Schema.of(price="numeric", colour="categorical")
-    model = Model(type="CategoricalNB", bins={"edges": {"colour": [1.0]}})
+    model = ModelConfig(type="CategoricalNB", bins={"edges": {"colour": [1.0]}})
 
-    check_edges(Model(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema)
-    check_edges(Model(type="CategoricalNB"), schema)
+    check_edges(ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema)
+    check_edges(ModelConfig(type="CategoricalNB"), schema)
     with pytest.raises(ConfigError, match="'colour' is no numeric field"):
         check_edges(model, schema)
 
@@ -143,8 +148,8 @@ def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
 def test_learned_bins_refuse_corrections_by_name() -> None:
     """A label cannot be taken back from bins that have moved."""
     with pytest.raises(ConfigError, match="CategoricalNB after learned bins cannot unlearn"):
-        correcting(True, build(Model(type="CategoricalNB", bins={})))
-    fixed = build(Model(type="CategoricalNB", bins={"edges": {"a": [1.0]}}))
+        correcting(True, build(ModelConfig(type="CategoricalNB", bins={})))
+    fixed = build(ModelConfig(type="CategoricalNB", bins={"edges": {"a": [1.0]}}))
     assert correcting(True, fixed)
 
 
@@ -152,4 +157,4 @@ def test_p_of_each_value_is_a_table() -> None:
     """As TOML has it: text for keys."""
     p = {"sky": {"sunny": 0.75, "rainy": 0.25}}
 
-    assert build(Model(type="MixedNB", parameters={"m": 2, "p": p}))._get_params()["p"] == p
+    assert build(ModelConfig(type="MixedNB", parameters={"m": 2, "p": p}))._get_params()["p"] == p

@@ -13,7 +13,7 @@ from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.journal import reader
 from consumers.journal import records as journal
-from consumers.journal.records import Entry, Identity
+from consumers.journal.records import CommitRecord, IdentityRecord
 from consumers.service import recovery
 from consumers.service.recovery import recover, sources
 from consumers.snapshots.format import from_bytes, to_bytes
@@ -267,7 +267,7 @@ def test_journal_without_its_identity_is_refused(ran, make_service) -> None:
 def test_journal_of_another_name_is_refused(ran, make_service) -> None:
     """Two services must not share a journal topic."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
-    other = Identity("else", 0, entry.identity, entry.fields, entry.starts, "born")
+    other = IdentityRecord("else", 0, entry.identity, entry.fields, entry.starts, "born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(other))
 
     with pytest.raises(ConfigError, match="name: was else, now svc"):
@@ -293,7 +293,7 @@ def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
     """A topic deleted and made again smaller: what was learned from it cannot be rebuilt."""
     entry = journal.decode(ran.records("svc-journal")[0].value)
     starts = [*entry.starts, ("obs", 1, 0)]
-    wider = Identity("svc", 0, entry.identity, entry.fields, starts, "born")
+    wider = IdentityRecord("svc", 0, entry.identity, entry.fields, starts, "born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(wider))
 
     with pytest.raises(TransportError, match=r"obs\[1\], which was consumed, is gone"):
@@ -314,7 +314,9 @@ def test_entries_hold_ranges_and_counts_and_stay_small(ran) -> None:
     records = ran.records("svc-journal")
     entries = [journal.decode(r.value) for r in records]
 
-    assert [e.seq for e in entries[1:] if isinstance(e, Entry)] == list(range(1, len(entries)))
+    assert [e.seq for e in entries[1:] if isinstance(e, CommitRecord)] == list(
+        range(1, len(entries))
+    )
     assert sum(e.predictions for e in entries[1:]) == 300
     # The first names the shape of the outputs, and what the inputs are known by.
     first, *others = zip(entries[1:], (len(r.value) for r in records[1:]), strict=True)
@@ -346,7 +348,7 @@ def test_snapshot_of_another_journal_of_the_same_name_is_never_taken(make_servic
 def test_replay_that_says_something_else_is_refused(ran, make_service) -> None:
     """One other bit in an entry's chain: the program, its libraries or the processor changed."""
     entry = journal.decode(ran.records("svc-journal")[2].value)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, CommitRecord)
     wrong = msgspec.structs.replace(entry, chain=f"{int(entry.chain, 16) ^ 1:016x}")
     service = edited(make_service, ran, "svc-journal", 2, value=journal.encode(wrong))
 
@@ -360,7 +362,7 @@ def test_chain_goes_on_through_a_snapshot(ran) -> None:
     whole = ran.rebuilt()
     last = journal.decode(ran.records("svc-journal")[-1].value)
 
-    assert isinstance(last, Entry)
+    assert isinstance(last, CommitRecord)
     assert whole.chain == last.chain
     assert recovered(ran).chain == last.chain
 

@@ -8,13 +8,13 @@ from random import Random
 
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
+from consumers.journal.records import CommitRecord
 from consumers.service.recovery import sources
 from consumers.timetravel.rollback import roll_back
 from tests.consumers.conftest import FEATURES, MakeService, Service
 from tests.consumers.feeds import NOW, batch, fill
+from tests.consumers.test_point_in_time import cut_to
 from tests.consumers.test_recovery import recovered
-from tests.consumers.test_travel import cut_to
 
 PROGRAMS = 12
 
@@ -123,4 +123,4 @@ def test_refused_early_labels_that_an_entry_names_are_bounded(monkeypatch) -> No
 
     assert entry.early == [("ans", 0, [0, 2]), ("ans", 1, [1])]
     assert journal.decode(journal.encode(entry)) == entry
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, CommitRecord)

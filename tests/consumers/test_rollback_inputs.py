@@ -17,7 +17,7 @@ from consumers.base.errors import InputChangedError
 from consumers.commands.past import Past, write_snapshot
 from consumers.journal.records import Range
 from consumers.service import inputs
-from consumers.service.live import Live
+from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
@@ -41,7 +41,7 @@ def stopped(request: pytest.FixtureRequest, make_service: MakeService) -> Servic
     return service
 
 
-def rolled_back(service: Service, to: int) -> Live:
+def rolled_back(service: Service, to: int) -> LiveShard:
     """What `headwater rollback` does: the entry, then the snapshot."""
     config = service.config()
     found, store = sources(config, service.log), open_store(config)
@@ -61,7 +61,7 @@ def end(service: Service) -> int:
     return service.ends("svc-journal")[0]
 
 
-def known(live: Live) -> tuple[object, ...]:
+def known(live: LiveShard) -> tuple[object, ...]:
     """What the inputs are known by."""
     return live.shard.positions, live.topics, live.tails
 
@@ -120,7 +120,7 @@ def test_topic_accepted_before_a_rollback_needs_no_decision_after_it(stopped) ->
     assert keys(stopped, 300) == Counter(b"n%d" % i for i in range(705))
 
 
-def made_by_an_older_program(service: Service, then: Live) -> None:
+def made_by_an_older_program(service: Service, then: LiveShard) -> None:
     """Its rollback wrote today's positions beside what the inputs were known by at that moment."""
     path = service.snapshots()[-1]
     about, state = from_bytes(path.read_bytes())

@@ -12,7 +12,7 @@ from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Outgoing
 from consumers.config import Config
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
+from consumers.journal.records import CommitRecord
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import open_store
@@ -37,10 +37,10 @@ def audited(service, config: Config, id_: str):
     return audit(config, service.log, sources(config, service.log), store, id_)
 
 
-def entries_of(service) -> list[Entry]:
+def entries_of(service) -> list[CommitRecord]:
     """The journal, but for what has no records."""
     found = [journal.decode(r.value) for r in service.records("svc-journal")]
-    return [entry for entry in found if isinstance(entry, Entry)]
+    return [entry for entry in found if isinstance(entry, CommitRecord)]
 
 
 def prepared(service, n: int = 240) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from consumers.base.errors import DEAD_LETTER_REASONS, DeadLetterReason
 from consumers.base.records import Partition, Record
-from consumers.config.learner import Model
+from consumers.config.learner import ModelConfig
 from consumers.shard.models import build
 from stream import GaussianNB, MultinomialNB, Schema
 from tests.consumers.feeds import NOW, SCHEMA, batch, seen, shard, stream, told
@@ -334,7 +334,7 @@ def test_missing_features_are_no_evidence() -> None:
 def test_any_cut_writes_the_same_bytes_with_bins(strategy, cuts) -> None:
     """Bins that are learned move record by record, whatever shares a batch (I1)."""
     records = stream(250, seed=4)
-    learner = build(Model(type="MixedNB", bins={"strategy": strategy}))
+    learner = build(ModelConfig(type="MixedNB", bins={"strategy": strategy}))
     machine, cut = shard(learner.clone()), shard(learner.clone())
 
     assert run(cut, records, cuts) == run(machine, records)

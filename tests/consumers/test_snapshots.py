@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from consumers.base.errors import SnapshotError
-from consumers.snapshots.format import DTYPES, MAGIC, About, from_bytes, name_of, to_bytes
+from consumers.snapshots.format import DTYPES, MAGIC, SnapshotInfo, from_bytes, name_of, to_bytes
 from consumers.snapshots.store import SnapshotStore, SnapshotWriter
 from stream import State
 from tests.consumers.feeds import batch, shard, stream
@@ -21,9 +21,9 @@ from tests.consumers.feeds import batch, shard, stream
 NOW = 1_800_000_000_000
 
 
-def about(position: int = 7, identity: str = "mine") -> About:
+def about(position: int = 7, identity: str = "mine") -> SnapshotInfo:
     """What a snapshot at a journal position says of itself."""
-    return About("svc", 0, position, 3, NOW, identity, {"headwater": "0"})
+    return SnapshotInfo("svc", 0, position, 3, NOW, identity, {"headwater": "0"})
 
 
 def state() -> State:

@@ -171,9 +171,9 @@ def test_failed_copies_of_a_service_are_in_its_metrics_and_on_its_page(make_serv
     assert view.observations == 60
     assert failures("local") == 0
     assert (failures("copy") or 0) >= 1
-    assert runner.board.snapshot_failures == failures("copy")
-    assert runner.board.snapshot_failed is not None
-    assert "cannot write" in runner.board.snapshot_failed[1]
+    assert runner.status_feed.snapshot_failures == failures("copy")
+    assert runner.status_feed.snapshot_failed is not None
+    assert "cannot write" in runner.status_feed.snapshot_failed[1]
 
 
 def test_copies_without_fsspec_are_one_line_with_what_to_install(tmp_path, monkeypatch) -> None:

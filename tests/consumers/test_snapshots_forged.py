@@ -13,8 +13,8 @@ import pytest
 from consumers.base.errors import DivergedError
 from consumers.base.records import Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Entry
-from consumers.service.live import Live
+from consumers.journal.records import CommitRecord
+from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.format import from_bytes, to_bytes
 from stream.data.state import State
@@ -60,7 +60,7 @@ def history(make_service: MakeService, random: Random) -> Service:
     return service
 
 
-def rebuilt(service: Service) -> Live:
+def rebuilt(service: Service) -> LiveShard:
     """From the snapshots there are."""
     config = service.config()
     found = sources(config, service.log)
@@ -159,9 +159,9 @@ def test_entry_that_a_rollback_cut_out_still_tells_of_a_snapshot(ran_thrice) -> 
     path = followed(ran_thrice)[-1]
     at = from_bytes(path.read_bytes())[0].position
     last = journal.decode(ran_thrice.records("svc-journal")[-1].value)
-    assert isinstance(last, Entry)
+    assert isinstance(last, CommitRecord)
     chain = from_bytes(path.read_bytes())[0].chain
-    cut = journal.Reset(last.seq + 1, last.now, to=at - 1, chain=chain)
+    cut = journal.RollbackRecord(last.seq + 1, last.now, to=at - 1, chain=chain)
     ran_thrice.log.append([journal.written(cut, Partition("svc-journal", 0), last.now)])
     path.write_bytes(embellished(path.read_bytes()))
     live = rebuilt(ran_thrice)
@@ -182,7 +182,7 @@ def test_replay_ends_where_no_snapshot_and_not_the_journal_agrees(ran, make_serv
     """One other bit in the chain of an entry: each is tried, then the start ends."""
     last = len(ran.records("svc-journal")) - 1
     entry = journal.decode(ran.records("svc-journal")[last].value)
-    assert isinstance(entry, Entry)
+    assert isinstance(entry, CommitRecord)
     wrong = msgspec.structs.replace(entry, chain=f"{int(entry.chain, 16) ^ 1:016x}")
     service = edited(make_service, ran, "svc-journal", last, value=journal.encode(wrong))
     shutil.copytree(ran.directory / "headwater-state", service.directory / "headwater-state")

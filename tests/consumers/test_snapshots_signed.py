@@ -94,7 +94,7 @@ def test_forged_snapshot_and_copy_are_passed_over(make_service, monkeypatch) -> 
     lines = ('key = "${env:SNAPSHOT_KEY}"', f'copy_to = "file://{service.directory}/copies"')
     config = configured(service.directory, service.url, *lines)
     first, _ = ran(service, config)
-    fingerprint = first.board.view.quality.scores["all"]
+    fingerprint = first.status_feed.view.quality.scores["all"]
     paths = list(Path(service.directory).rglob("snap-*.hws"))
     for path in paths:
         told, saved = from_bytes(path.read_bytes(), KEY)
@@ -104,7 +104,7 @@ def test_forged_snapshot_and_copy_are_passed_over(make_service, monkeypatch) -> 
 
     assert len(paths) >= 4
     assert observations == 300
-    assert again.board.view.quality.scores["all"] == fingerprint
+    assert again.status_feed.view.quality.scores["all"] == fingerprint
     assert KEY not in repr(config)
 
 

@@ -15,18 +15,18 @@ from pydantic import ValidationError
 
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.journal.records import Identity
+from consumers.journal.records import IdentityRecord
 from consumers.service import trial
-from consumers.service.crash_guard import Fate
-from consumers.service.live import Live
+from consumers.service.crash_guard import TrialResult
+from consumers.service.live import LiveShard
 from consumers.service.recovery import sources
-from consumers.service.trial import NOT_HANDED, Trials, _cause, _load, handed
+from consumers.service.trial import NOT_HANDED, TrialProcesses, _cause, _load, handed
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
 from tests.config.every_key import SECRETS, VARIANTS, every_key, keys, place, shown, toml, written
 from tests.consumers.deadly import TRIAL
 from tests.consumers.feeds import NOW, fill, phishing
-from tests.consumers.test_poison import AB, fed
+from tests.consumers.test_crash_guard import AB, fed
 
 RIVER = "river:naive_bayes.GaussianNB"
 EVERYTHING = f"""
@@ -52,15 +52,15 @@ action = "challenger"
 """
 
 
-def begun(service, config: Config) -> Live:
+def begun(service, config: Config) -> LiveShard:
     """The shard before its first record."""
     found = sources(config, service.log)
     schema = config.declared_schema
     assert schema is not None
     shard = shard_of(config, schema, label_field=None, label_topics=found.label_topics)
     shard.positions = dict.fromkeys(found.inputs, 0)
-    entry = Identity(config.name, 0, {}, [], [], "born")
-    return Live(shard, 0, 0, 0, "mark", schema.fields, entry)
+    entry = IdentityRecord(config.name, 0, {}, [], [], "born")
+    return LiveShard(shard, 0, 0, 0, "mark", schema.fields, entry)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def court(make_service, monkeypatch):
         parts = list(
             service.log.read(dict.fromkeys(found.inputs, 0), service.log.end_offsets(found.inputs))
         )
-        trials = Trials(
+        trials = TrialProcesses(
             config,
             found,
             service.directory,
@@ -156,7 +156,7 @@ def test_child_begins_with_the_very_state_of_the_service(make_service, tmp_path)
     service.run(more=EVERYTHING)
     live = service.rebuilt(more=EVERYTHING)
     config = service.config(more=EVERYTHING)
-    trials = Trials(
+    trials = TrialProcesses(
         config,
         sources(config, service.log),
         tmp_path,
@@ -257,7 +257,7 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
     log.append([Outgoing(config.input.observations, None, value, NOW, (), 0)])
     found = sources(config, log)
     assert config.declared_schema is not None
-    entry = Identity(config.name, 0, {}, [], [], "born")
+    entry = IdentityRecord(config.name, 0, {}, [], [], "born")
     shard = shard_of(
         config,
         config.declared_schema,
@@ -267,9 +267,11 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
         codec_rules=entry.codec,
     )
     shard.positions = dict.fromkeys(found.inputs, 0)
-    live = Live(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)
+    live = LiveShard(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)
     parts = list(log.read(dict.fromkeys(found.inputs, 0), log.end_offsets(found.inputs)))
-    trials = Trials(config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False)
+    trials = TrialProcesses(
+        config, found, tmp_path, seconds=60, turn=lambda: None, stopping=lambda: False
+    )
     with trials._file() as file:
         trials._write(file, live, parts, NOW)
         file.seek(0)
@@ -280,7 +282,7 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
     assert shown(case) == []
     assert repr(replace(loaded.spec, trusted=shard.spec.trusted)) == repr(shard.spec)
     with trials.of(live, parts, NOW) as process:
-        assert process.run(1) == Fate("lived")
+        assert process.run(1) == TrialResult("lived")
     log.close()
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from kafka import KafkaAdminClient, KafkaProducer
 
 from consumers.base.records import Record
-from consumers.config.learner import Model
+from consumers.config.learner import ModelConfig
 from consumers.shard.models import build
 from consumers.shard.shard import Outcome, Shard
 from stream import Schema
@@ -104,7 +104,7 @@ def fuzz_shard(
         life += 1
         shard = Shard(
             spec(schema=Schema.of(**SCHEMA), model=model, horizon=3_600_000, max_pending=2_000),
-            build(Model(type=model)),
+            build(ModelConfig(type=model)),
         )
         offset, until = 0, min(records, done.records + LIFE)
         while done.records < until:

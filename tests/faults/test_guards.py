@@ -15,7 +15,7 @@ from kafka.producer.future import FutureProduceResult
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.transports.kafka.log import KafkaLog
-from consumers.transports.kafka.producer import BatchProducer, Handed
+from consumers.transports.kafka.producer import BatchProducer, PendingSends
 from tests.waiting import PATIENCE, until
 
 
@@ -99,7 +99,7 @@ def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypat
             return original(producer, topic, *records)
         result = FutureProduceResult(TopicPartition(*source))
         result.success((-1, -1, lambda _: KafkaTimeoutError("expired")))
-        return [Handed(result, 1)]
+        return [PendingSends(result, 1)]
 
     monkeypatch.setattr(BatchProducer, "send_many", send)
     with pytest.raises(TransportError, match="expired"):

@@ -12,7 +12,7 @@ import pytest
 from kafka import KafkaProducer
 
 from consumers.commands.check import check
-from consumers.telemetry import narrator
+from consumers.telemetry import event_logger
 from tests.kafka.running import Running
 
 pytestmark = pytest.mark.kafka
@@ -23,7 +23,7 @@ def test_records_behind_an_open_transaction_are_counted_and_reported(
     kafka_bootstrap: str, tmp_path: Path, monkeypatch, caplog, ending
 ) -> None:
     """200 records wait: the lag is 0, the metrics and a line of the log say why none is read."""
-    monkeypatch.setattr(narrator, "OPEN_SECONDS", 0.2)
+    monkeypatch.setattr(event_logger, "OPEN_SECONDS", 0.2)
     caplog.set_level(logging.WARNING, logger="headwater")
     name = f"hanging-{uuid4().hex[:10]}"
     path = tmp_path / "service.toml"

@@ -11,7 +11,7 @@ import pytest
 
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
-from consumers.journal.records import Identity
+from consumers.journal.records import IdentityRecord
 from consumers.transports import open_log
 from tests.acceptance.conftest import Shell
 from tests.kafka.running import Running
@@ -55,5 +55,5 @@ def test_new_journal_begins_once_and_only_when_asked(kafka_bootstrap: str, tmp_p
     assert "has run before (its group has committed offsets" in refused.stderr
     assert "--new-journal" in refused.stderr
     assert again == made * 2  # the same model over the same records
-    assert isinstance(first, Identity)
+    assert isinstance(first, IdentityRecord)
     assert any("committed offsets" in phrase for phrase in first.replaces)

@@ -27,7 +27,7 @@ from kafka import TopicPartition
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.service import runner
-from consumers.service.crash_guard import Fate
+from consumers.service.crash_guard import TrialResult
 from consumers.service.recovery import rebuild, sources
 from consumers.shard.shard import Shard
 from consumers.snapshots.store import open_store
@@ -217,11 +217,15 @@ class _Trials:
         self._weather.faults["tried"] += 1
         yield self
 
-    def run(self, count: int, *, without_first: bool = False) -> Fate:
+    def run(self, count: int, *, without_first: bool = False) -> TrialResult:
         """In a child that may be killed, of a service that may be."""
         if self._happens("killed_in_trial"):
             raise DiedError
-        return Fate("died", "SIGKILL", True) if self._happens("child_killed") else Fate("lived")
+        return (
+            TrialResult("died", "SIGKILL", True)
+            if self._happens("child_killed")
+            else TrialResult("lived")
+        )
 
 
 def undisturbed(directory: Path, **more: Any) -> ChangingWorld:

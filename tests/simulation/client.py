@@ -176,7 +176,7 @@ def _columns(part: TopicPartition, records: Sequence[Record]) -> Fetched:
 
 
 class _Handed:
-    """`Handed`: a batch on its way."""
+    """`PendingSends`: a batch on its way."""
 
     def __init__(self, part: TopicPartition, records: Sequence[Outgoing]) -> None:
         self.part, self.count = part, len(records)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from consumers.base.records import Partition
-from consumers.service.crash_guard import STARTS, CrashGuard, Fate
+from consumers.service.crash_guard import STARTS, CrashGuard, TrialResult
 
 __all__ = ["OLD_NOTE", "Life", "life", "wrong"]
 
@@ -155,7 +155,7 @@ class _Court:
         self._world, self._first = world, first
         self._gone = False
 
-    def run(self, count: int, *, without_first: bool = False) -> Fate:
+    def run(self, count: int, *, without_first: bool = False) -> TrialResult:
         world = self._world
         random = world.random
         world.told.tried += 1
@@ -163,17 +163,17 @@ class _Court:
         if world.noisy and random.random() < world.strike:
             world.told.strikes += 1
             self._gone = random.random() < 0.1
-            return Fate("unclear") if self._gone else Fate("died", "SIGKILL", True)
+            return TrialResult("unclear") if self._gone else TrialResult("died", "SIGKILL", True)
         if self._gone or (world.noisy and random.random() < world.unclear):
             world.told.strikes += 1
-            return Fate("unclear")
+            return TrialResult("unclear")
         if world.noisy and random.random() < world.rate:
             world.doomed = random.randint(1, 3)  # all processes are killed, the children first
-            return Fate("died", "SIGKILL", True)
+            return TrialResult("died", "SIGKILL", True)
         hand = range(self._first + without_first, self._first + count)
         if world.told.poison & set(hand):
-            return Fate("died", "", world.outside)
-        return Fate("lived")
+            return TrialResult("died", "", world.outside)
+        return TrialResult("lived")
 
 
 def life(seed: int, records: int = 8) -> Life:

@@ -21,7 +21,7 @@ from consumers.commands import promote as promotions
 from consumers.commands import rollback as rollbacks
 from consumers.commands.past import Past
 from consumers.journal import records as journal
-from consumers.journal.records import Identity
+from consumers.journal.records import IdentityRecord
 from consumers.service.recovery import rebuild, sources
 from consumers.snapshots.store import open_store
 from consumers.timetravel.moment import moment, rebuild_at
@@ -108,18 +108,18 @@ class Operated(Upheaval):
         live = rebuild_at(of.config, of.log, of.found, of.store, to, of.progress)
         rollbacks._cut(of, live, "labels were wrong")
         self.told.faults["rolled back"] += 1
-        began = {e.seq for e in self._journaled() if isinstance(e, journal.Inputs)}
+        began = {e.seq for e in self._journaled() if isinstance(e, journal.InputsRecord)}
         self.told.faults["rolled back over a change"] += any(seq > to.seq for seq in began)
 
     def _promote(self, of: Past) -> None:
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         live = rebuild(of.config, of.log, of.found, of.store, end=end)
         others = {"near", "svc"} - {live.shard.champion or "svc"}
-        if not live.shard.lineup.challengers:  # the service has not started with it yet
+        if not live.shard.challenger_set.challengers:  # the service has not started with it yet
             return
         promotions._promote(of, live, others.pop(), "it is better")
         self.told.faults["promoted"] += 1
 
     def _journaled(self) -> Iterator[Any]:
         found = (journal.decode(r.value) for r in self._broker.committed(JOURNAL))
-        return (entry for entry in found if not isinstance(entry, Identity))
+        return (entry for entry in found if not isinstance(entry, IdentityRecord))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.records import Partition
-from consumers.journal.records import Entry
+from consumers.journal.records import CommitRecord
 from consumers.service import recovery
 from consumers.service.live import move
 from consumers.timetravel import rollback
@@ -59,7 +59,7 @@ def test_rollback_that_forgets_what_its_span_says_of_the_inputs_is_found(
 
     def forgetful(entry, live, *, cut) -> None:
         move(entry, live.shard.positions)
-        if isinstance(entry, Entry):
+        if isinstance(entry, CommitRecord):
             live.shard.forget_early(entry.early)
 
     def believed(left, about, positions):

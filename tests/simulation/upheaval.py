@@ -27,10 +27,17 @@ from consumers.base.errors import FencedError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Partition
 from consumers.journal import records as journal
 from consumers.journal.merge import Merge
-from consumers.journal.records import Entry, Identity, Inputs, Range, Reset, Roster
+from consumers.journal.records import (
+    ChallengersRecord,
+    CommitRecord,
+    IdentityRecord,
+    InputsRecord,
+    Range,
+    RollbackRecord,
+)
 from consumers.service.inputs import Decision
 from consumers.service.recovery import _empty, rebuild, sources
-from consumers.shard.challengers import Lineup
+from consumers.shard.challengers import ChallengerSet
 from consumers.shard.shard import Outcome, Shard
 from consumers.snapshots.store import open_store
 from consumers.transports.kafka.log import KafkaLog
@@ -72,21 +79,21 @@ class Reading:
     ids: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     entries: list[tuple[Any, list[Fetched]]] = field(default_factory=list)
-    identity: Identity | None = None
+    identity: IdentityRecord | None = None
 
     def follow(self) -> Reading:
         """Read all of it."""
         for record in self.broker.committed(JOURNAL):
             entry = journal.decode(record.value)
-            if isinstance(entry, Identity):
+            if isinstance(entry, IdentityRecord):
                 self.identity = entry
                 self._begin(entry.starts)
-            elif isinstance(entry, Inputs):
+            elif isinstance(entry, InputsRecord):
                 for topic, number in entry.gone:
                     del self.at[TopicPartition(topic, number)]
                 self._begin(entry.starts)
                 self.ids |= entry.topics
-            elif isinstance(entry, Entry):
+            elif isinstance(entry, CommitRecord):
                 self.ids |= entry.topics
                 self.entries.append((entry, [self._read(entry, r) for r in entry.ranges]))
             else:
@@ -99,7 +106,7 @@ class Reading:
             self.at[part] = at
             self.fits[part] = list(self.broker.versions[part])
 
-    def _read(self, entry: Entry, r: Range) -> Fetched:
+    def _read(self, entry: CommitRecord, r: Range) -> Fetched:
         part = TopicPartition(r.topic, r.partition)
         if self.at.get(part) != r.first:
             self.wrong.append(f"entry {entry.seq}: {part} jumps from {self.at.get(part)}")
@@ -298,7 +305,7 @@ class Upheaval(World):
         }
         shard, past = empty(), Past()
         for entry, parts in reading.entries:
-            if isinstance(entry, Reset):
+            if isinstance(entry, RollbackRecord):
                 shard = empty()
                 for step in past.back(entry):
                     step(shard)
@@ -323,13 +330,13 @@ class Past:
         self._after: dict[int, tuple[Step, ...]] = {0: ()}
         self._refused: dict[int, list[tuple[str, int, list[int]]]] = {}
 
-    def add(self, entry: Entry | Roster, step: Step) -> None:
+    def add(self, entry: CommitRecord | ChallengersRecord, step: Step) -> None:
         """An entry makes it another one."""
         self._steps = self._after[entry.seq] = (*self._steps, step)
-        if isinstance(entry, Entry):
+        if isinstance(entry, CommitRecord):
             self._refused[entry.seq] = entry.early
 
-    def back(self, reset: Reset) -> tuple[Step, ...]:
+    def back(self, reset: RollbackRecord) -> tuple[Step, ...]:
         """What makes the model after a rollback; dead letters that are written stay written."""
         to = max(seq for seq in self._after if seq <= reset.to)
         refused = [early for seq, early in sorted(self._refused.items()) if seq > reset.to]
@@ -342,15 +349,17 @@ def _forget(early: list[tuple[str, int, list[int]]], shard: Shard) -> None:
     shard.forget_early(early)
 
 
-def _step(entry: Entry | Roster, parts: list[Fetched], label_topics: frozenset[str]) -> Step:
+def _step(
+    entry: CommitRecord | ChallengersRecord, parts: list[Fetched], label_topics: frozenset[str]
+) -> Step:
     """What an entry does to a model."""
 
     def change(shard: Shard) -> None:
-        assert isinstance(entry, Roster)
-        shard.line_up(Lineup(entry.challengers, entry.threshold), entry.champion)
+        assert isinstance(entry, ChallengersRecord)
+        shard.set_challengers(ChallengerSet(entry.challengers, entry.threshold), entry.champion)
 
     def process(shard: Shard) -> Outcome:
-        assert isinstance(entry, Entry)
+        assert isinstance(entry, CommitRecord)
         merge = Merge([p.partition for p in parts], label_topics)
         merge.add(parts)
         batch = merge.take(1 << 62, {}, now=entry.now, wait=False)
@@ -358,7 +367,7 @@ def _step(entry: Entry | Roster, parts: list[Fetched], label_topics: frozenset[s
         ratio = entry.max_dead_letter_ratio
         return shard.process(batch, entry.now, skips=entry.skips, ratio=ratio, drift=entry.drift)
 
-    return change if isinstance(entry, Roster) else process
+    return change if isinstance(entry, ChallengersRecord) else process
 
 
 def _visible(log: list[Record], first: int, end: int) -> Iterator[Record]:

@@ -23,7 +23,7 @@ from stream import (
 )
 from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
-from stream.evaluate.explained import Explaining
+from stream.evaluate.explained import ExplanationSettings
 from stream.evaluate.progressive import Events, Progressive
 from stream.join.join import LabelJoin
 
@@ -102,7 +102,9 @@ def process(machine: Progressive, events: list[Event], start: int = 0, explain=F
     """One call; alarms are told at start + event."""
     rows, told, features = given(events, start)
     prepared = machine.learner.prepare(rows)
-    result = machine.process(prepared, told, Explaining(rows, 9) if explain else None, features)
+    result = machine.process(
+        prepared, told, ExplanationSettings(rows, 9) if explain else None, features
+    )
     alarms = [(start + at, *alarm) for at, *alarm in result.alarms]
     return Run(result.predictions.dicts(), alarms)
 

@@ -12,30 +12,30 @@ from stream import (
     KNNClassifier,
     Rows,
 )
-from stream.contest.champion import MODEL, Roster
+from stream.contest.champion import MODEL, ChampionChallenger
 from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.progressive import Progressive
 from tests.stream.test_drift import SCHEMA, Event, given, known, machine, run, turning
 
 
-def beside(learner, **challengers) -> Roster:
+def beside(learner, **challengers) -> ChampionChallenger:
     """A model that is watched for a choice of champion, and its challengers."""
     rule = DriftRule((MonitorRule("error", "DDM", {}, "challenger"),), warm_up=20)
     own = machine(rule, learner)
-    out = Roster(own, Rows.empty(SCHEMA))
+    out = ChampionChallenger(own, Rows.empty(SCHEMA))
     for name, other in challengers.items():
         out.enroll(name, other.clone(), 0)
     return out
 
 
-def chosen(roster: Roster, events: list[Event], cuts=(), explain=0):
+def chosen(contest: ChampionChallenger, events: list[Event], cuts=(), explain=0):
     """Who spoke at each prediction, in calls that end at `cuts`; and what was said."""
     spoke, said = [], []
     for start, stop in pairwise([0, *cuts, len(events)]):
         part = events[start:stop]
         rows, told, features = given(part, start)
-        result = roster.process(rows, told, rows, features, explain=explain)
+        result = contest.process(rows, told, rows, features, explain=explain)
         n = len(result.predictions)
         speakers = [*result.speakers, (n, "")]
         for (first, name), (last, _) in pairwise(speakers):
@@ -47,15 +47,15 @@ def chosen(roster: Roster, events: list[Event], cuts=(), explain=0):
 def test_an_alarm_lets_the_one_that_did_best_of_late_speak() -> None:
     """Behind its record, by the scores of all up to it; a model that forgets does best then."""
     events = turning(700)
-    roster = beside(GaussianNB(), quick=GaussianNB(half_life=20), blind=KNNClassifier(1, window=2))
-    spoke, _ = chosen(roster, events)
+    contest = beside(GaussianNB(), quick=GaussianNB(half_life=20), blind=KNNClassifier(1, window=2))
+    spoke, _ = chosen(contest, events)
     ((at, *_), *_) = run(beside_machine(), events).alarms
 
     assert spoke[: at + 1] == [MODEL] * (at + 1)
     assert spoke[at + 1] == "quick"
-    assert roster.champion == "quick"
-    assert roster.promotions == 0
-    assert roster._machine.drift.actions["challenger"] == 1
+    assert contest.champion == "quick"
+    assert contest.promotions == 0
+    assert contest._machine.drift.actions["challenger"] == 1
 
 
 def beside_machine() -> Progressive:
@@ -83,8 +83,8 @@ def test_any_cut_of_the_stream_chooses_the_same_champion(delay, explain) -> None
 
 def test_alone_a_model_stays_champion() -> None:
     """An alarm that would choose has nobody to choose."""
-    roster = beside(GaussianNB())
-    chosen(roster, turning(700))
+    contest = beside(GaussianNB())
+    chosen(contest, turning(700))
 
-    assert roster.champion == MODEL
-    assert not roster._machine.drift.actions
+    assert contest.champion == MODEL
+    assert not contest._machine.drift.actions

@@ -13,7 +13,7 @@ from stream.data.block import PREDICT_THEN_LEARN
 from stream.data.state import State
 from stream.errors import StateError
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.quality import FADING_FACTOR, LAST, MOST, Beside, Quality, windows
+from stream.evaluate.quality import FADING_FACTOR, LAST, MOST, BaselinePredictions, Quality, windows
 from stream.learner.base import Predictions
 from tests.oracles.baselines import baselines
 from tests.oracles.scores import TABLE, Twin, bins, difference, unseen_log_loss
@@ -33,7 +33,7 @@ def generated(n: int, seed: int = 0) -> tuple:
     counts = rng.integers(1, 9, size=(n, 4))
     prior = counts / counts.sum(axis=1, keepdims=True)
     squares = (prior**2).sum(axis=1)
-    return true, said, proba, Beside(rng.integers(-1, 4, size=(n, 2)), prior, squares)
+    return true, said, proba, BaselinePredictions(rng.integers(-1, 4, size=(n, 2)), prior, squares)
 
 
 def quality_of(true, said, proba, beside, cuts=(), window: int = LAST) -> Quality:
@@ -165,7 +165,7 @@ def test_looking_at_scores_changes_nothing() -> None:
 @pytest.mark.parametrize("p", [0.0, 2.0**-60])
 def test_impossible_truth_costs_52_bits(p) -> None:
     """-log 2**-52: neither nothing nor infinity (I9)."""
-    one = Beside(np.array([[0, 0]]), np.array([[0.5, p, 0, 0]]), np.array([0.25]))
+    one = BaselinePredictions(np.array([[0, 0]]), np.array([[0.5, p, 0, 0]]), np.array([0.25]))
     quality = quality_of(np.array([1]), np.array([0]), np.array([[1 - p, p, 0, 0]]), one)
     scores = quality.view(CLASSES).scores["all"]
 
@@ -175,7 +175,9 @@ def test_impossible_truth_costs_52_bits(p) -> None:
 
 def test_prediction_of_nothing_is_counted_beside_the_score() -> None:
     """Where no class was known there was nothing to be right or wrong about (I9)."""
-    beside = Beside(np.array([[-1, -1], [0, 0]]), np.array([[0, 0], [1, 0.0]]), np.array([0, 1.0]))
+    beside = BaselinePredictions(
+        np.array([[-1, -1], [0, 0]]), np.array([[0, 0], [1, 0.0]]), np.array([0, 1.0])
+    )
     quality = quality_of(
         np.array([0, 1]), np.array([-1, 1]), np.array([[0, 0], [0.5, 0.5]]), beside
     )
@@ -242,7 +244,9 @@ def test_weights_that_grew_too_large_are_scaled_down_and_lose_nothing() -> None:
     p = rng.random(n)
     proba = np.column_stack((p, 1 - p))
     said = (p < 0.5).astype(np.int64)
-    beside = Beside(np.zeros((n, 2), dtype=np.int64), np.full((n, 2), 0.5), np.full(n, 0.5))
+    beside = BaselinePredictions(
+        np.zeros((n, 2), dtype=np.int64), np.full((n, 2), 0.5), np.full(n, 0.5)
+    )
     quality = quality_of(true, said, proba, beside, cuts=range(997, n, 997))
     scores = quality.view(["a", "b"]).scores["fading"]
     w = FADING_FACTOR ** np.arange(n - 1, -1, -1.0)
@@ -267,7 +271,7 @@ def test_scores_of_more_classes_than_are_ranked() -> None:
     quality = Quality()
     nothing = np.empty(0, dtype=np.int64)
     quality.baselines(np.empty(0, np.int8), np.empty(0, np.int32), nothing, c, 0)
-    beside = Beside(np.zeros((n, 2), dtype=np.int64), prior, np.full(n, 1 / c))
+    beside = BaselinePredictions(np.zeros((n, 2), dtype=np.int64), prior, np.full(n, 1 / c))
     quality.score(true, said, proba, beside)
     twin = Twin(true.tolist(), [(s, 0, 0) for s in said], proba.tolist(), prior.tolist())
     scores = quality.view(list(range(c))).scores["last_1000"]

@@ -18,7 +18,7 @@ from stream.evaluate.agreement import agreement
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import FADING_FACTOR, WINDOWS, Quality, QualityView
 from stream.evaluate.ranking import ranking
-from stream.evaluate.scores import BINS, Rows, Scores, Tally
+from stream.evaluate.scores import BINS, PredictionTable, Scores, Tally
 from tests.oracles.scores import LAST_ONLY, TABLE, Twin, curve, difference, watched
 
 STREAMS: dict[str, tuple[Callable[[], Any], int]] = {
@@ -273,14 +273,14 @@ def test_baseline_that_is_never_wrong_leaves_no_room_above() -> None:
     assert (scores.kappa_m, scores.kappa_t) == (None, None)
 
 
-def rows_of(true: list[int], proba: list[list[float]]) -> Rows:
+def rows_of(true: list[int], proba: list[list[float]]) -> PredictionTable:
     """Predictions with these posteriors, beside a prior that gives every class the same."""
     p = np.array(proba)
     codes = np.array([true, p.argmax(axis=1).tolist(), [0] * len(true), [0] * len(true)], np.int32)
     told = np.zeros((5, len(true)))
     told[0] = -np.log(np.maximum(p[np.arange(len(true)), true], 2.0**-52))
     told[3] = np.log(p.shape[1])
-    return Rows(codes, told, p, p.shape[1])
+    return PredictionTable(codes, told, p, p.shape[1])
 
 
 @pytest.mark.parametrize("seed", range(5))

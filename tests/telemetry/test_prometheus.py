@@ -26,7 +26,7 @@ from consumers.web.page import Page, PageCollector
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
-from stream.evaluate.quality import WINDOWS, Beside, Quality, QualityView
+from stream.evaluate.quality import WINDOWS, BaselinePredictions, Quality, QualityView
 from stream.join.label_delay import OUTCOMES
 from tests.telemetry.views import POSITIONS, RISK, challenger, labelling, quality, view
 
@@ -217,7 +217,7 @@ def test_scores_of_the_kernel_reach_the_scrape() -> None:
         np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64), 2, 0
     )
     halves = np.full((3, 2), 0.5)
-    beside = Beside(np.zeros((3, 2), dtype=np.int64), halves, np.full(3, 0.5))
+    beside = BaselinePredictions(np.zeros((3, 2), dtype=np.int64), halves, np.full(3, 0.5))
     scored.score(labels, np.array([0, 1, 0]), halves, beside)
     _, registry = telemetry(view(quality=scored.view(["a", "b"])))
 

@@ -21,7 +21,7 @@ from kafka.record.util import calc_crc32c
 
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import columns, one_by_one, written
-from consumers.transports.kafka.producer import Handed
+from consumers.transports.kafka.producer import PendingSends
 from consumers.transports.kafka.reader import _ask_as_consumer, _PartitionColumns
 
 PART = TopicPartition("topic", 3)
@@ -204,11 +204,11 @@ def test_damaged_batch_is_told_after_the_records_before_it() -> None:
         part.take(10)
 
 
-def answered(value: object) -> Handed:
+def answered(value: object) -> PendingSends:
     """A batch of three records that was answered so."""
     future = FutureProduceResult(PART)
     future.success(value)
-    return Handed(future, 3)
+    return PendingSends(future, 3)
 
 
 def test_batch_that_was_written_tells_the_offset_of_its_last_record() -> None:

@@ -55,22 +55,26 @@ class Living:
         self._sent = 0
 
     @property
-    def board(self):
-        return self.runner.board
+    def status_feed(self):
+        return self.runner.status_feed
 
     def send(self, n: int, *, classes: tuple[Any, ...] = ("left", "right")) -> None:
         """n more observations with their labels, and wait until all are committed."""
         start, self._sent = self._sent, self._sent + n
         self._feed.append(list(_records(range(start, self._sent), classes)))
-        until(lambda: self.board.view is not None and self.board.view.learned >= self._sent)
+        until(
+            lambda: (
+                self.status_feed.view is not None and self.status_feed.view.learned >= self._sent
+            )
+        )
 
     def spoil(self, *values: bytes) -> None:
         """Observations that cannot be used."""
-        before = sum(self.board.view.dead_letters.values()) if self.board.view else 0
+        before = sum(self.status_feed.view.dead_letters.values()) if self.status_feed.view else 0
         self._feed.append([Outgoing("obs", b"k", value, NOW) for value in values])
         until(
             lambda: (
-                (view := self.board.view) is not None
+                (view := self.status_feed.view) is not None
                 and sum(view.dead_letters.values()) == before + len(values)
             )
         )

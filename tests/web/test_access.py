@@ -28,7 +28,7 @@ from consumers.service.runner import Runner
 from consumers.web import limits, logins
 from consumers.web.access import WebConfig, load_web_config
 from consumers.web.app import Server, application
-from consumers.web.board import Board
+from consumers.web.status_feed import StatusFeed
 from tests.telemetry.views import view
 from tests.waiting import PATIENCE
 
@@ -334,10 +334,10 @@ def serving_of(host: str, more: str, directory: Path) -> Iterator[str]:
     runner.registry = CollectorRegistry()
     runner._health, runner._shard, runner._config = Health("live"), 0, config
     runner._turned, runner._max_idle = time.monotonic(), 300.0
-    runner.board = Board(time.time, lambda: Health("live"))
-    runner.board.recovered(view())
+    runner.status_feed = StatusFeed(time.time, lambda: Health("live"))
+    runner.status_feed.recovered(view())
     place = ((name, value) for name, value in DEAD.items())
-    runner.board.dead = (Outgoing("shop-dead-letters", None, b"SECRET", 0, tuple(place)),)
+    runner.status_feed.dead = (Outgoing("shop-dead-letters", None, b"SECRET", 0, tuple(place)),)
     with served(config, runner) as url:
         yield str(url)
 

@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.health import Health
 from consumers.web.app import Server, application
-from consumers.web.board import Board, Point, Second
+from consumers.web.status_feed import AccuracyPoint, SecondOfLoad, StatusFeed
 from tests.telemetry.views import quality, view
 from tests.waiting import PATIENCE
 from tests.web.browser import PHONE, chromium, opened
@@ -74,7 +74,7 @@ def tile(page: Page, name: str):
 
 def test_page_shows_what_was_committed(browser: Browser, service: Living) -> None:
     """Figures, tables and charts are those of the view that the metrics show too."""
-    scores = service.board.view.quality.scores
+    scores = service.status_feed.view.quality.scores
     with opened(browser, service.url) as page:
         expect(tile(page, "Learned")).to_have_text("300")
         expect(page.locator("#state")).to_have_text("live")
@@ -90,12 +90,12 @@ def test_page_shows_what_was_committed(browser: Browser, service: Living) -> Non
         visible = page.locator(".card:visible h2").all_inner_texts()
 
     assert title == "svc · headwater"
-    counted = service.board.view.quality
+    counted = service.status_feed.view.quality
     for true, *row in confusion:
         of = counted.confusion[counted.classes.index(true)].tolist()
         assert [int(n) for n in row] == [of[counted.classes.index(name)] for name in names]
     assert sorted(row[0] for row in classes) == ["left", "right"]
-    covered = service.board.view.risk.windows["last_1000"].coverage
+    covered = service.status_feed.view.risk.windows["last_1000"].coverage
     assert rows["coverage of decisions"][1] == f"{100 * covered:.1f} %"
     assert rows["risk of decisions"][1] != "–"
     assert [row[1] for row in dead] == ["wrong kind", "unparsable"]
@@ -193,9 +193,11 @@ LABELS = """() => [...document.querySelectorAll(".plot")].filter((plot) => plot.
 @pytest.mark.parametrize("width", [320, 390, 768, 1024, 1280, 1920])
 def test_labels_of_charts_never_overlap(browser: Browser, width: int) -> None:
     """At 1,280 pixels the times of throughput ran into each other; of any span, at any width."""
-    board = Board(time.time, lambda: Health("live"))
-    board.recovered(view(quality=quality()))
-    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    status_feed = StatusFeed(time.time, lambda: Health("live"))
+    status_feed.recovered(view(quality=quality()))
+    app = application(
+        CollectorRegistry(), lambda: Health("live"), status_feeds=lambda: {0: status_feed}
+    )
     server = Server(app, "127.0.0.1", 0)
     host, port = server.start()
     size = {"viewport": {"width": width, "height": 900}}
@@ -203,13 +205,13 @@ def test_labels_of_charts_never_overlap(browser: Browser, width: int) -> None:
     with opened(browser, f"http://{host}:{port}/", **size) as page:
         expect(tile(page, "Observations")).to_be_visible()
         for past in (3, 20, 61, 180, 299):
-            board.seconds = tuple(
-                Second(int(time.time()) - n, 9**9 * n, 10**7) for n in range(past)
+            status_feed.seconds = tuple(
+                SecondOfLoad(int(time.time()) - n, 9**9 * n, 10**7) for n in range(past)
             )
-            board.seconds = board.seconds[::-1]
+            status_feed.seconds = status_feed.seconds[::-1]
             points = range(20, 20 + 400 * past**3, past**3)
-            board.curve = tuple(Point(n, 0.9, 0.5, 0.123) for n in points)
-            board.version += 1
+            status_feed.curve = tuple(AccuracyPoint(n, 0.9, 0.5, 0.123) for n in points)
+            status_feed.version += 1
             drawn = re.compile(f"Accuracy over {points[-1]:,} scored")
             expect(page.locator("#curve .chart")).to_have_attribute("aria-label", drawn)
             charts += page.evaluate(LABELS)
@@ -283,11 +285,13 @@ def test_lost_connection_is_said(browser: Browser, tmp_path) -> None:
 
 def test_one_of_several_shards_is_chosen(browser: Browser) -> None:
     """Each has its state and accuracy in the list; the address remembers which was chosen."""
-    boards = {}
+    status_feeds = {}
     for number, learned in ((0, 15), (3, 333)):
-        boards[number] = Board(time.time, lambda: Health("live"))
-        boards[number].recovered(view(shard=number, learned=learned, quality=quality()))
-    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: boards)
+        status_feeds[number] = StatusFeed(time.time, lambda: Health("live"))
+        status_feeds[number].recovered(view(shard=number, learned=learned, quality=quality()))
+    app = application(
+        CollectorRegistry(), lambda: Health("live"), status_feeds=lambda: status_feeds
+    )
     server = Server(app, "127.0.0.1", 0)
     host, port = server.start()
     with opened(browser, f"http://{host}:{port}/") as page:
@@ -304,20 +308,22 @@ def test_one_of_several_shards_is_chosen(browser: Browser) -> None:
 
 def test_failing_snapshots_are_on_the_page(browser: Browser) -> None:
     """How often and why, instead of "none yet"; and no more of it once one is written."""
-    board = Board(time.time, lambda: Health("live"))
-    board.recovered(view(quality=quality()))
-    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    status_feed = StatusFeed(time.time, lambda: Health("live"))
+    status_feed.recovered(view(quality=quality()))
+    app = application(
+        CollectorRegistry(), lambda: Health("live"), status_feeds=lambda: {0: status_feed}
+    )
     server = Server(app, "127.0.0.1", 0)
     host, port = server.start()
     with opened(browser, f"http://{host}:{port}/") as page:
         note = page.locator("#tiles > div").filter(has_text="Snapshot").locator(".note")
         expect(note).to_have_text("none yet")
-        board.snapshot_not_written("cannot write /x: No space left on device")
+        status_feed.snapshot_not_written("cannot write /x: No space left on device")
         expect(note).to_have_text(
             "failed once since the start: cannot write /x: No space left on device"
         )
         expect(note).to_have_class("note bad")
-        board.snapshot_written(time.time())
+        status_feed.snapshot_written(time.time())
         expect(note).to_have_text("old")
     server.stop()
 

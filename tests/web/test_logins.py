@@ -10,13 +10,13 @@ import pytest
 
 from consumers.web import logins
 from consumers.web.connections import Connection
-from consumers.web.logins import Turns
+from consumers.web.logins import LoginQueue
 
 
 async def crowd(random: Random) -> tuple[int, Counter[str]]:
     """Logins that come, end, are cancelled and refused at random; how many were checked at once at
     most, and what became of them."""
-    turns, checking, most = Turns(), 0, 0
+    turns, checking, most = LoginQueue(), 0, 0
     became: Counter[str] = Counter()
 
     async def login(connection: Connection) -> None:
@@ -67,7 +67,7 @@ def served(order: list[str], wrong: dict[str, int]) -> list[str]:
     """The sources in the order their logins are checked, having come in this one."""
 
     async def run() -> list[str]:
-        turns, found = Turns(), []
+        turns, found = LoginQueue(), []
         for source, count in wrong.items():
             for _ in range(count):
                 turns.wrong(source)
@@ -115,7 +115,7 @@ def test_waiting_is_bounded_and_the_fullest_address_pays(monkeypatch: pytest.Mon
 def test_wrong_logins_are_counted_for_few_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand addresses are remembered, the last that were wrong."""
     monkeypatch.setattr(logins, "ADDRESSES", 3)
-    turns = Turns()
+    turns = LoginQueue()
     counts = [turns.wrong(source) for source in "aabcdea"]
 
     assert counts == [1, 2, 1, 1, 1, 1, 1]

@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.base.health import Health
 from consumers.web import limits, page
 from consumers.web.app import Server, application
-from consumers.web.board import Board
+from consumers.web.status_feed import StatusFeed
 from tests.telemetry.views import view
 from tests.waiting import timed, until
 from tests.web.living import Living, living
@@ -151,17 +151,17 @@ def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
     """It holds no more than a buffer, and that not for long."""
     monkeypatch.setattr(limits, "WRITE_SECONDS", 0.3)
     monkeypatch.setattr(page, "EVERY_SECONDS", 0.0)
-    board = Board(time.time, lambda: Health("live"))
-    board.recovered(view())
+    status_feed = StatusFeed(time.time, lambda: Health("live"))
+    status_feed.recovered(view())
     long = Health("live", "x" * 1_000_000)  # fills what the system buffers in a few documents
-    app = application(CollectorRegistry(), lambda: long, boards=lambda: {0: board})
+    app = application(CollectorRegistry(), lambda: long, status_feeds=lambda: {0: status_feed})
     server = Server(app, "127.0.0.1", 0)
     with socket.create_connection(server.start(), 10) as lazy:
         lazy.sendall(b"GET /events HTTP/1.1\r\nhost: localhost\r\n\r\n")
         until(lambda: app.state.page.open == 1)
 
         def posted() -> bool:
-            board.recovered(view())  # always something new to say
+            status_feed.recovered(view())  # always something new to say
             return app.state.page.open == 0
 
         until(posted)
@@ -171,8 +171,10 @@ def test_reader_that_stops_reading_is_dropped(tmp_path, monkeypatch) -> None:
 def test_open_pages_end_with_the_server_and_silently(tmp_path, capfd) -> None:
     """A stream would never end by itself; Ctrl-C waits for none."""
     before = set(threading.enumerate())
-    board = Board(time.time, lambda: Health("live"))
-    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    status_feed = StatusFeed(time.time, lambda: Health("live"))
+    app = application(
+        CollectorRegistry(), lambda: Health("live"), status_feeds=lambda: {0: status_feed}
+    )
     server = Server(app, "127.0.0.1", 0)
     address = server.start()
     streams = [socket.create_connection(address, 10) for _ in range(3)]
@@ -241,17 +243,19 @@ def test_model_without_shares_says_so(tmp_path) -> None:
 def test_too_many_questions_are_refused_and_an_idle_loop_is_not_waited_for(monkeypatch) -> None:
     """A board without a loop answers nobody: the asker hears it after its time."""
     monkeypatch.setattr(page, "ANSWER_SECONDS", 0.1)
-    said = page.Said(None, b"{}", json.dumps(PREDICTION).encode())
-    board = Board(time.time, lambda: Health("live"))
-    board.recovered(view())
-    board.latest = (said,)
-    app = application(CollectorRegistry(), lambda: Health("live"), boards=lambda: {0: board})
+    said = page.PublishedPrediction(None, b"{}", json.dumps(PREDICTION).encode())
+    status_feed = StatusFeed(time.time, lambda: Health("live"))
+    status_feed.recovered(view())
+    status_feed.latest = (said,)
+    app = application(
+        CollectorRegistry(), lambda: Health("live"), status_feeds=lambda: {0: status_feed}
+    )
     server = Server(app, "127.0.0.1", 0)
     address = server.start()
     asked = Living(None, None, f"http://{address[0]}:{address[1]}")
     asked.json("/status")
     slow = asked.json("/explain?place=obs:0:3")
-    while board.questions.ask(said) is not None:
+    while status_feed.questions.ask(said) is not None:
         pass
     refused = asked.json("/explain?place=obs:0:3")
     metrics = text(asked, "/metrics")

@@ -19,12 +19,12 @@ from consumers.shard.views import (
     DriftView,
     LabelView,
     MonitorView,
+    PublishedPrediction,
     RiskView,
-    Said,
 )
-from consumers.web.board import Board, Second
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
+from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
@@ -34,13 +34,13 @@ from tests.telemetry.views import quality, view
 from tests.web.test_page import PREDICTION
 
 
-def board(**changed: Any) -> Board:
-    posted = Board(lambda: 1000.0, lambda: Health("live"))
+def status_feed(**changed: Any) -> StatusFeed:
+    posted = StatusFeed(lambda: 1000.0, lambda: Health("live"))
     posted.recovered(view(**changed))
     return posted
 
 
-def document(posted: Board, now: float = 1000.0) -> Status:
+def document(posted: StatusFeed, now: float = 1000.0) -> Status:
     return status("mail", "1", ("live", "live"), {0: posted}, 0, now)
 
 
@@ -66,13 +66,13 @@ def scored(names, confusion) -> QualityView:
     return QualityView(tuple(names), counts, dict.fromkeys(windows, scores), 0)
 
 
-def said(**changed: Any) -> Said:
-    return Said(None, b"{}", json.dumps({**PREDICTION, **changed}).encode())
+def said(**changed: Any) -> PublishedPrediction:
+    return PublishedPrediction(None, b"{}", json.dumps({**PREDICTION, **changed}).encode())
 
 
 def test_nothing_is_shown_before_anything_is_known() -> None:
     """A shard that starts has a state and no more; a standby has no shard."""
-    fresh = Board(lambda: 0.0, lambda: Health("starting"))
+    fresh = StatusFeed(lambda: 0.0, lambda: Health("starting"))
 
     assert document(fresh).shard is None
     assert document(fresh).shards[0].state == "starting"
@@ -84,7 +84,7 @@ def test_confusion_shows_the_most_frequent_classes_and_loses_no_count(classes: i
     """The others are one row and one column, which hold all that was counted there."""
     confusion = counts(classes, 1)
     names = [f"c{i}" for i in range(classes)]
-    shown = document(board(quality=quality(names, confusion))).shard.confusion
+    shown = document(status_feed(quality=quality(names, confusion))).shard.confusion
     if not classes:
         assert shown is None
         return
@@ -111,7 +111,9 @@ def test_scores_are_scikit_learns(seed: int) -> None:
     confusion = counts(4, seed)
     true, predicted = expanded(confusion)
     first = np.zeros_like(true)
-    shown = {s.name: s for s in document(board(quality=scored("abcd", confusion))).shard.scores}
+    shown = {
+        s.name: s for s in document(status_feed(quality=scored("abcd", confusion))).shard.scores
+    }
     oracles = {
         "accuracy": metrics.accuracy_score,
         "balanced accuracy": metrics.balanced_accuracy_score,
@@ -139,7 +141,7 @@ def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
     by_class = zip(*metrics.precision_recall_fscore_support(*expanded(confusion)), strict=True)
     expected = dict(zip("abcd", by_class, strict=True))
 
-    for shown in document(board(quality=scored("abcd", confusion))).shard.classes:
+    for shown in document(status_feed(quality=scored("abcd", confusion))).shard.classes:
         precision, recall, f1, support = expected[shown.name]
         assert (shown.precision, shown.recall, shown.f1) == pytest.approx(
             (precision, recall, f1), abs=5e-5
@@ -149,7 +151,7 @@ def test_scores_of_classes_are_scikit_learns(seed: int) -> None:
 
 def test_calibration_has_a_bin_a_tenth_and_the_window_its_size() -> None:
     """An empty one has no mean; the page says over how many predictions."""
-    shown = document(board(quality=scored("ab", [[6, 2], [2, 10]]))).shard
+    shown = document(status_feed(quality=scored("ab", [[6, 2], [2, 10]]))).shard
 
     assert shown.window == 500
     assert [b.weight for b in shown.calibration] == [0] * 9 + [20]
@@ -159,10 +161,14 @@ def test_calibration_has_a_bin_a_tenth_and_the_window_its_size() -> None:
 
 def test_throughput_is_zero_in_a_second_without_a_commit() -> None:
     """Each second of the clock up to the one that runs; a restart does not count as a burst."""
-    posted = board()
-    posted.seconds = (Second(990, 100, 5), Second(991, 150, 4), Second(994, 180, 0))
+    posted = status_feed()
+    posted.seconds = (
+        SecondOfLoad(990, 100, 5),
+        SecondOfLoad(991, 150, 4),
+        SecondOfLoad(994, 180, 0),
+    )
     shown = document(posted, now=996.5).shard.throughput
-    posted.seconds = (Second(990, 100, 5),)
+    posted.seconds = (SecondOfLoad(990, 100, 5),)
     idle = document(posted, now=993.0).shard.throughput
 
     assert (idle.at, idle.rate) == ([991, 992], [0, 0])
@@ -173,7 +179,7 @@ def test_throughput_is_zero_in_a_second_without_a_commit() -> None:
 
 def test_labels_are_text_that_json_and_a_screen_can_hold() -> None:
     """Truth values as they are configured, numbers whole, long text cut, none at all empty."""
-    posted = board()
+    posted = status_feed()
     labels = [True, 2**60, "x" * 1000, "<script>alert(1)</script>", None]
     posted.latest = tuple(said(prediction=label, id=str(label)) for label in labels)
     shown = [p.said for p in reversed(document(posted).shard.latest)]
@@ -186,7 +192,7 @@ def test_labels_are_text_that_json_and_a_screen_can_hold() -> None:
 
 def test_dead_letter_is_told_with_place_reason_and_a_beginning() -> None:
     """Bytes that are no text are shown as escapes."""
-    posted = board()
+    posted = status_feed()
     names = ("reason", "detail", "topic", "partition", "offset", "version")
     values = (b"unparsable", b"not JSON", b"obs", b"3", b"17", b"1.0")
     headers = tuple(zip(names, values, strict=True))
@@ -199,7 +205,7 @@ def test_dead_letter_is_told_with_place_reason_and_a_beginning() -> None:
 
 def test_time_that_no_calendar_holds_is_told_as_unknown() -> None:
     """A producer that counts nanoseconds must not stop the page: its dates are then an error."""
-    posted = board()
+    posted = status_feed()
     names = ("reason", "detail", "topic", "partition", "offset")
     headers = tuple((name, b"0") for name in names)
     times = (1_700_000_000_000, 8_640_000_000_000_000, 1_700_000_000_000_000_000, -(2**63))
@@ -217,27 +223,29 @@ def test_label_delays_stand_beside_their_bounds_and_the_estimate_beside_its_erro
     delays = [0] * 13
     delays[2], delays[12] = 3, 1
     estimate = EstimateView(0.9, 40, {"all": 0.01, "last_1000": 0.05})
-    shown = document(board(labelling=LabelView(delays, 8000, 0.8, 1500, estimate))).shard.labelling
+    shown = document(
+        status_feed(labelling=LabelView(delays, 8000, 0.8, 1500, estimate))
+    ).shard.labelling
 
     assert [(d.upto, d.labels) for d in shown.delays if d.labels] == [(10.0, 3), (None, 1)]
     assert (shown.mean, shown.coverage, shown.waited) == (2.0, 0.8, 1.5)
     assert (shown.estimate, shown.waiting, shown.error) == (0.9, 40, 0.05)
     nothing = LabelView([0] * 13, 0, None, None, EstimateView())
-    assert document(board(labelling=nothing)).shard.labelling is None
+    assert document(status_feed(labelling=nothing)).shard.labelling is None
 
 
 def test_challengers_stand_beside_the_champion() -> None:
     """It first, without a comparison; nobody where it has none."""
     compared = ComparisonView(100, 9, 4, float("inf"), 0.012, -0.001, 0.02)
     joint = ChallengerView("joint", "GaussianBayes", 50, {}, quality(), compared)
-    champion, other = document(board(challengers=(joint,))).shard.contenders
+    champion, other = document(status_feed(challengers=(joint,))).shard.contenders
 
     assert (champion.name, champion.type, champion.champion) == ("mail", "GaussianNB", True)
     assert champion.e_value is None
     assert (other.name, other.type, other.learned) == ("joint", "GaussianBayes", 50)
     assert (other.won, other.lost, other.difference) == (9, 4, 0.012)
     assert other.e_value < float("inf"), "which JSON does not know"
-    assert document(board()).shard.contenders == []
+    assert document(status_feed()).shard.contenders == []
 
 
 def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:
@@ -248,7 +256,7 @@ def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:
         for n in range(2)
     ]
     monitors = [MonitorView("ADWIN", "error", 2, True)]
-    shown = document(board(drift=DriftView("mail", monitors, {}, alarms, 1000))).shard.drift
+    shown = document(status_feed(drift=DriftView("mail", monitors, {}, alarms, 1000))).shard.drift
 
     assert [a.place for a in shown.alarms] == ["obs:2:1", "obs:2:0"]
     assert (shown.alarms[0].before, shown.alarms[0].after) == (0.1, 0.3)
@@ -256,13 +264,13 @@ def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:
     assert [(m.detector, m.on, m.alarms, m.detected) for m in shown.monitors] == [
         ("ADWIN", "error", 2, True)
     ]
-    assert document(board(drift=None)).shard.drift is None
+    assert document(status_feed(drift=None)).shard.drift is None
 
 
 def test_inputs_are_those_furthest_behind() -> None:
     """Few enough for a screen, whatever the number of partitions."""
     positions = {Partition("obs", n): 10 for n in range(100)}
-    posted = board(positions=positions)
+    posted = status_feed(positions=positions)
     posted.reached({p: 10 + p.number for p in positions})
     shown = document(posted).shard.inputs
 
@@ -273,7 +281,7 @@ def test_inputs_are_those_furthest_behind() -> None:
 def test_failing_snapshots_are_told_until_a_newer_one_is_written() -> None:
     """How often and why, without logins, cut; an old one that a start finds mends nothing."""
     clock = iter([100.0, 200.0])
-    posted = Board(lambda: next(clock), lambda: Health("live"))
+    posted = StatusFeed(lambda: next(clock), lambda: Health("live"))
     posted.view = view()
     fresh = document(posted).shard
     posted.snapshot_not_written("cannot write a")
@@ -297,7 +305,7 @@ def test_risk_and_coverage_are_told_for_each_window() -> None:
     nothing = dict.fromkeys(by_window, RiskScores(0.0, None, None, None))
 
     def told(risk: RiskView | None) -> dict[str, tuple[float | None, ...]]:
-        scores = document(board(risk=risk)).shard.scores
+        scores = document(status_feed(risk=risk)).shard.scores
         return {s.name: (s.all, s.last, s.fading) for s in scores if "decisions" in s.name}
 
     assert told(RiskView(0.1, 1, 0, windows=by_window)) == {
@@ -310,23 +318,23 @@ def test_risk_and_coverage_are_told_for_each_window() -> None:
 def test_decisions_stand_beside_the_best_constant_one() -> None:
     """Sections without facts are absent."""
     risk = RiskView(0.25, 12, 3, {"keep": 40, "call": 2}, (True, 0.5))
-    shown = document(board(risk=risk)).shard.decisions
+    shown = document(status_feed(risk=risk)).shard.decisions
 
     assert (shown.risk, shown.always, shown.always_risk) == (0.25, "true", 0.5)
     assert shown.actions == [("keep", 40), ("call", 2)]
-    assert document(board(risk=None)).shard.decisions is None
+    assert document(status_feed(risk=None)).shard.decisions is None
 
 
 def test_document_is_small_however_much_there_is() -> None:
     """It is sent once a second to each open page: 300 classes, long labels, full rings."""
     names = [f"{i}" + "é" * 300 for i in range(300)]
-    posted = board(
+    posted = status_feed(
         quality=quality(names, counts(300, 2)),
         positions={Partition("t" * 249, n): n for n in range(1000)},
     )
     for scored in range(1000):
         posted._extend(quality(names))
-        posted.seconds = (*posted.seconds, Second(scored, 10**9 + scored, 10**6))[-300:]
+        posted.seconds = (*posted.seconds, SecondOfLoad(scored, 10**9 + scored, 10**6))[-300:]
     top = [[name, 0.01] for name in names]
     posted.latest = (said(prediction=names[0], probabilities=top),) * 20
 

@@ -22,10 +22,10 @@ from consumers.base.failpoints import reach
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import written
 
-__all__ = ["BatchProducer", "Handed", "acknowledged", "discard", "send"]
+__all__ = ["BatchProducer", "PendingSends", "acknowledged", "discard", "send"]
 
 
-class Handed:
+class PendingSends:
     """Records of one batch that were handed to the producer.
 
     Parameters
@@ -78,7 +78,9 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
         # futures of their records. Ours has one: half of it could be lost unseen.
         self._sender._can_split = lambda batch, error: False
 
-    def send_many(self, topic: str, partition: int, records: Sequence[Outgoing]) -> list[Handed]:
+    def send_many(
+        self, topic: str, partition: int, records: Sequence[Outgoing]
+    ) -> list[PendingSends]:
         """Hand over records of one partition, in order.
 
         Raises
@@ -109,7 +111,7 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
                     raise IllegalStateError("the producer is closed")
                 accumulator._batches[part].append(batch)
                 accumulator._incomplete.add(batch)
-            out.append(Handed(batch.produce_future, count))
+            out.append(PendingSends(batch.produce_future, count))
         self._sender.wakeup()
         return out
 
@@ -124,7 +126,7 @@ def _appending(accumulator: Any) -> Iterator[None]:
         accumulator._appends_in_progress.decrement()
 
 
-def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> list[Handed]:
+def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> list[PendingSends]:
     """Hand the records to the producer, each for its partition and in order there.
 
     The last one's batch is the last of those returned.
@@ -138,7 +140,7 @@ def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> lis
     if not placed:
         return []
     last = (placed[-1][0].topic, placed[-1][1])
-    handed: list[Handed] = []
+    handed: list[PendingSends] = []
     for where, records in [*((w, r) for w, r in parts.items() if w != last), (last, parts[last])]:
         handed += producer.send_many(*where, records)
     return handed

@@ -14,7 +14,7 @@ Floats = NDArray[float64]
 LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 
 
-class Trials(NamedTuple):
+class BernoulliTrials(NamedTuple):
     """Trials of D attributes for C classes, all float64.
 
     given, present (C, D): weight of the records that had the attribute at all, and of those

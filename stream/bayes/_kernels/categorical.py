@@ -14,7 +14,7 @@ Floats = NDArray[float64]
 LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 
 
-class Counts(NamedTuple):
+class CategoryCounts(NamedTuple):
     """Counts of the values of D features in C classes.
 
     counts float64 (V, C): value v of feature j has the row start[j] + v. start int64 (D + 1,).

@@ -18,7 +18,7 @@ FEW = 64  # steps that pay for a table of logarithms
 LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
 
 
-class Counts(NamedTuple):
+class TokenCounts(NamedTuple):
     """Token counts of C classes and d learned buckets.
 
     total float64 (C,): sum of token counts a class. counts float64 (capacity, C): the counts, a

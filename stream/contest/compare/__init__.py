@@ -1,6 +1,5 @@
 """Whether one model is better than another, looked at as often as one likes."""
 
-from stream.contest.compare.lately import Lately
 from stream.contest.compare.paired import (
     LEVEL,
     Comparison,
@@ -8,5 +7,6 @@ from stream.contest.compare.paired import (
     brier,
     compile_comparison,
 )
+from stream.contest.compare.recent_scores import RecentScores
 
-__all__ = ["LEVEL", "Comparison", "ComparisonView", "Lately", "brier", "compile_comparison"]
+__all__ = ["LEVEL", "Comparison", "ComparisonView", "RecentScores", "brier", "compile_comparison"]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.contest.compare import _kernels as kernels
-from stream.contest.compare.lately import Lately
+from stream.contest.compare.recent_scores import RecentScores
 from stream.data.block import Floats
 from stream.data.state import State
 from stream.errors import StateError
@@ -205,4 +205,4 @@ def compile_comparison() -> None:
     comparison = Comparison()
     comparison.advance(one - 1, one, cost, cost)
     comparison.view()
-    Lately().advance({"": (one, cost)}, 0, 1)
+    RecentScores().advance({"": (one, cost)}, 0, 1)

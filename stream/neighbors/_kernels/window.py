@@ -21,7 +21,7 @@ LANES = 64
 TINY = 1e-290  # a range below this counts as none: its inverse times any number is finite
 
 
-class Window(NamedTuple):
+class WindowArrays(NamedTuple):
     """The records held and what is known of them: D attributes, C classes, room for R records.
 
     cells float64 (D, R): numbers, or codes of categories; NaN is missing. label, tag int64 (R,),
@@ -169,7 +169,7 @@ def learn_one(x: Any, c: int, w: float, size: int, scale: int, lane: Any, *array
 
     arrays: those of the Window one by one, which a call from Python unpacks in half the time.
     """
-    s = Window(*arrays)
+    s = WindowArrays(*arrays)
     learn(x, c, w, size, s)
     rescale(scale, s, lane)
 

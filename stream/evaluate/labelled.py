@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, Block
-from stream.evaluate.pending import Waiting
+from stream.evaluate.pending import PendingRows
 
-__all__ = ["Made"]
+__all__ = ["LabelledPredictions"]
 
 
-class Made:
+class LabelledPredictions:
     """The predictions that the labels of a block answer.
 
     Parameters
@@ -30,7 +30,7 @@ class Made:
     It costs nothing until it is asked.
     """
 
-    def __init__(self, block: Block, slot: NDArray[np.int64], waiting: Waiting) -> None:
+    def __init__(self, block: Block, slot: NDArray[np.int64], waiting: PendingRows) -> None:
         self.block, self.slot, self.waiting = block, slot, waiting
 
     @cached_property

@@ -10,13 +10,13 @@ from stream import (
 )
 from stream.contest.champion import MODEL
 from stream.errors import SchemaError, StateError
-from tests.stream.test_roster import roster, run, uneven, whole
+from tests.stream.test_champion_challenger import contest, run, uneven, whole
 
 
 def test_dismissed_challenger_leaves_the_others_as_they_were() -> None:
     """And the champion cannot be dismissed."""
     events = uneven(100)
-    going, without = roster(), roster()
+    going, without = contest(), contest()
     for name in ("one", "two"):
         going.enroll(name, GaussianBayes(), 0)
     without.enroll("two", GaussianBayes(), 0)
@@ -34,7 +34,7 @@ def test_dismissed_challenger_leaves_the_others_as_they_were() -> None:
 
 def test_new_challenger_does_not_inherit_how_another_of_its_name_did_of_late() -> None:
     """A block that was changed is a new model: an alarm must not promote it, empty, for the old."""
-    going = roster()
+    going = contest()
     going.enroll("bayes", GaussianBayes(), 0)
     run(going, uneven(100))
     before = going._lately.best(MODEL)
@@ -46,7 +46,7 @@ def test_new_challenger_does_not_inherit_how_another_of_its_name_did_of_late() -
 
 def test_roster_is_bounded_and_names_are_one_each() -> None:
     """Eight challengers, none twice, none that is not there."""
-    going = roster()
+    going = contest()
     for i in range(8):
         going.enroll(f"c{i}", GaussianNB(), 0)
 
@@ -60,7 +60,7 @@ def test_roster_is_bounded_and_names_are_one_each() -> None:
 
 def test_state_of_other_challengers_is_refused() -> None:
     """A roster is loaded into the same one."""
-    one, other = roster(), roster()
+    one, other = contest(), contest()
     one.enroll("a", GaussianNB(), 0)
     other.enroll("b", GaussianNB(), 0)
 

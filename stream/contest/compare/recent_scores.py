@@ -12,18 +12,18 @@ from stream.data.block import Floats
 from stream.data.state import State
 from stream.errors import StateError
 
-__all__ = ["Lately"]
+__all__ = ["RecentScores"]
 
 FADING_FACTOR = 0.99  # the last hundred answers or so
 LEAST = 9.5  # what ten answers weigh: fewer say nothing
 
 
-class Lately:
+class RecentScores:
     """A fading Brier score of each of several models.
 
     Examples
     --------
-    >>> lately = Lately()
+    >>> lately = RecentScores()
     >>> right = np.ones(20, dtype=np.int8)
     >>> lately.advance({"a": (right, np.full(20, 0.5)), "b": (right, np.full(20, 0.25))}, 0, 20)
     >>> lately.best("a")

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
-from consumers.shard.views import LATEST, Committed, Said, ShardView
+from consumers.shard.views import LATEST, Committed, PublishedPrediction, ShardView
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
 
-__all__ = ["POINTS", "SECONDS", "Board", "Point", "Second"]
+__all__ = ["POINTS", "SECONDS", "AccuracyPoint", "SecondOfLoad", "StatusFeed"]
 
 POINTS = 400  # of the curve at most: as many as a screen shows apart
 SECONDS = 300  # of throughput and lag: five minutes; longer is what Prometheus is for
@@ -26,7 +26,7 @@ FIRST = 20  # scored predictions before which an accuracy is mostly chance
 PACE_SECONDS = 0.2  # between two points of the curve at least
 
 
-class Point(NamedTuple):
+class AccuracyPoint(NamedTuple):
     """Accuracies over the last scored predictions, after so many of them."""
 
     scored: int
@@ -35,7 +35,7 @@ class Point(NamedTuple):
     no_change: float
 
 
-class Second(NamedTuple):
+class SecondOfLoad(NamedTuple):
     """Observations consumed up to the end of a second of the clock, and records behind then."""
 
     at: int
@@ -43,8 +43,8 @@ class Second(NamedTuple):
     lag: int | None
 
 
-class Board:
-    """The board of one shard.
+class StatusFeed:
+    """The status feed of one shard.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class Board:
         self.health = health
         self.questions = Questions()
         self.view: ShardView | None = None
-        self.curve: tuple[Point, ...] = ()
-        self.seconds: tuple[Second, ...] = ()
-        self.latest: tuple[Said, ...] = ()
+        self.curve: tuple[AccuracyPoint, ...] = ()
+        self.seconds: tuple[SecondOfLoad, ...] = ()
+        self.latest: tuple[PublishedPrediction, ...] = ()
         self.dead: tuple[Outgoing, ...] = ()
         self.committed_at: float | None = None
         self.commit_seconds: float | None = None
@@ -141,7 +141,7 @@ class Board:
             return None
         return sum(max(0, ends[p] - at) for p, at in view.positions.items() if p in ends)
 
-    def newest_curve(self) -> tuple[Point, ...]:
+    def newest_curve(self) -> tuple[AccuracyPoint, ...]:
         """The curve up to now; for the reader, who computes the last point."""
         curve, view = self.curve, self.view
         point = None if view is None else _point(view.quality)
@@ -165,13 +165,13 @@ class Board:
 
     def _second(self, view: ShardView) -> None:
         now, seconds = int(self._clock()), self.seconds
-        newest = Second(now, view.observations, self.lag())
+        newest = SecondOfLoad(now, view.observations, self.lag())
         if seconds and seconds[-1].at >= now:
             seconds = seconds[:-1]
         self.seconds = (*(s for s in seconds if s.at >= now - SECONDS), newest)
 
 
-def _point(quality: QualityView) -> Point | None:
+def _point(quality: QualityView) -> AccuracyPoint | None:
     """The accuracies of now; None while they are mostly chance."""
     scored = round(quality.scores["all"].scored)
     if scored < FIRST:
@@ -180,10 +180,10 @@ def _point(quality: QualityView) -> Point | None:
     majority, no_change = scores.baselines["majority"], scores.baselines["no_change"]
     if scores.accuracy is None or majority is None or no_change is None:
         return None
-    return Point(scored, scores.accuracy, majority, no_change)
+    return AccuracyPoint(scored, scores.accuracy, majority, no_change)
 
 
-def _thinned(curve: tuple[Point, ...], apart: int) -> tuple[Point, ...]:
+def _thinned(curve: tuple[AccuracyPoint, ...], apart: int) -> tuple[AccuracyPoint, ...]:
     """The first and the newest point, and between them those that lie `apart`."""
     kept = [curve[0]]
     for point in curve[1:-1]:
@@ -192,11 +192,11 @@ def _thinned(curve: tuple[Point, ...], apart: int) -> tuple[Point, ...]:
     return (*kept, curve[-1])
 
 
-def _shown(said: Said) -> bool:
+def _shown(said: PublishedPrediction) -> bool:
     return len(said.key or b"") + len(said.prediction) <= LARGEST_SHOWN
 
 
-def _light(said: Said) -> Said:
+def _light(said: PublishedPrediction) -> PublishedPrediction:
     heavy = len(said.observation or b"") > LARGEST_KEPT
     return said._replace(observation=None) if heavy else said
 

@@ -9,8 +9,8 @@ import pytest
 
 from consumers.base.errors import ConfigError, FencedError, TransportError
 from consumers.journal import records as journal
-from consumers.journal.records import Entry, Reset
-from consumers.service.live import Live
+from consumers.journal.records import CommitRecord, RollbackRecord
+from consumers.service.live import LiveShard
 from consumers.service.recovery import recover, sources
 from consumers.snapshots.store import SnapshotStore
 from consumers.timetravel.audit import audit, find
@@ -35,19 +35,19 @@ def store_of(service) -> SnapshotStore:
     return SnapshotStore(Path(service.directory) / "headwater-state" / "svc" / "shard-0")
 
 
-def at(service, when: str) -> Live:
+def at(service, when: str) -> LiveShard:
     """The shard as it was then."""
     config, found = service.config(), sources(service.config(), service.log)
     then = moment(service.log, found.journal, when)
     return rebuild_at(config, service.log, found, store_of(service), then)
 
 
-def entries_of(service) -> list[Entry]:
+def entries_of(service) -> list[CommitRecord]:
     """The journal, but for entry 0."""
     return [journal.decode(r.value) for r in service.records("svc-journal")][1:]
 
 
-def cut_to(service, when: str) -> Reset:
+def cut_to(service, when: str) -> RollbackRecord:
     """Roll back to that moment."""
     config, found = service.config(), sources(service.config(), service.log)
     live = rebuild_at(

@@ -18,7 +18,7 @@ from stream import (
     MultinomialNB,
     Rows,
 )
-from stream.contest.champion import MODEL, Roster
+from stream.contest.champion import MODEL, ChampionChallenger
 from stream.decision import BayesDecision
 from stream.evaluate.progressive import Events, Progressive
 from stream.evaluate.result import joined
@@ -34,19 +34,19 @@ CHALLENGERS = {
 }
 
 
-def roster(learner=None, rule=None, threshold: float = inf, **bounds: Any) -> Roster:
+def contest(learner=None, rule=None, threshold: float = inf, **bounds: Any) -> ChampionChallenger:
     """A roster of the model alone."""
     learner = learner or GaussianNB()
     join, like = LabelJoin(**bounds), Rows.empty(SCHEMA)
     machine = Progressive(learner, join, like, rule=rule)
-    out = Roster(machine, like, rule)
+    out = ChampionChallenger(machine, like, rule)
     out.threshold = threshold
     return out
 
 
-def everyone(**given: Any) -> Roster:
+def everyone(**given: Any) -> ChampionChallenger:
     """A roster with all the challengers."""
-    out = roster(**given)
+    out = contest(**given)
     for name, make in CHALLENGERS.items():
         out.enroll(name, make(), 0)
     return out
@@ -62,7 +62,7 @@ def columns(events: list[Event]) -> Rows:
     return rows
 
 
-def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: int = 0):
+def run(going: ChampionChallenger, events: list[Event], cuts=(), start: int = 0, explain: int = 0):
     """Process events in calls that end at `cuts`; the whole result."""
     parts = []
     for first, stop in pairwise([0, *sorted(cuts), len(events)]):
@@ -81,22 +81,22 @@ def run(going: Roster, events: list[Event], cuts=(), start: int = 0, explain: in
     return joined(parts, list(join_of(going).labels))
 
 
-def model(going: Roster) -> Progressive:
+def model(going: ChampionChallenger) -> Progressive:
     """The machine of the model."""
     return going._machine
 
 
-def join_of(going: Roster) -> LabelJoin:
+def join_of(going: ChampionChallenger) -> LabelJoin:
     """What all share."""
     return model(going).join
 
 
-def standing(going: Roster) -> dict[str, Any]:
+def standing(going: ChampionChallenger) -> dict[str, Any]:
     """Everyone by name."""
     return {c.name: c for c in going.contestants()}
 
 
-def whole(going: Roster):
+def whole(going: ChampionChallenger):
     """All there is to save."""
     return going.to_state(), model(going).to_state()
 
@@ -127,7 +127,7 @@ def uneven(n: int, seed: int = 0, delay: int = 3, labels: str = "pq") -> list[Ev
 def test_challengers_change_nothing_of_the_model(corrections) -> None:
     """Its predictions, its state and the join are those of a model without any."""
     events = scattered(300, seed=4)
-    alone, going = roster(corrections=corrections), everyone(corrections=corrections)
+    alone, going = contest(corrections=corrections), everyone(corrections=corrections)
     expected, got = run(alone, events, [100]), run(going, events, [100])
 
     assert model(going).to_state() == model(alone).to_state()
@@ -139,7 +139,7 @@ def test_challengers_change_nothing_of_the_model(corrections) -> None:
 def test_challenger_is_scored_as_if_it_ran_alone(name) -> None:
     """Whatever kinds of columns it takes, while rows wait and when labels are corrected."""
     events = [counted(e) for e in scattered(300, seed=5)]
-    alone = roster(CHALLENGERS[name](), corrections=True)
+    alone = contest(CHALLENGERS[name](), corrections=True)
     going = everyone(corrections=True)
     run(alone, events, [50, 170])
     run(going, events, [60, 61, 200])
@@ -183,14 +183,14 @@ def test_restored_roster_goes_on_bit_for_bit() -> None:
 def test_better_challenger_speaks_from_the_record_on_that_decides() -> None:
     """Before, the model's posteriors; after, those of the challenger run alone."""
     events = uneven(300)
-    going = roster(threshold=20.0)
+    going = contest(threshold=20.0)
     going.enroll("bayes", GaussianBayes(), 0)
     said = run(going, events)
     [promotion] = said.promotions
     at, models, theirs = (
         promotion.prediction,
-        run(roster(), events),
-        run(roster(GaussianBayes()), events),
+        run(contest(), events),
+        run(contest(GaussianBayes()), events),
     )
 
     assert (promotion.name, going.champion, going.promotions) == ("bayes", "bayes", 1)
@@ -204,7 +204,7 @@ def test_better_challenger_speaks_from_the_record_on_that_decides() -> None:
 def test_promotion_waits_for_as_many_times_the_evidence_as_there_are_challengers() -> None:
     """So that one of twenty is the chance of a wrong one among all of them together."""
     events = uneven(300)
-    one, three = roster(threshold=20.0), roster(threshold=20.0)
+    one, three = contest(threshold=20.0), contest(threshold=20.0)
     for going, copies in ((one, 1), (three, 3)):
         going.enroll("bayes", GaussianBayes(), 0)
         for i in range(1, copies):
@@ -217,7 +217,7 @@ def test_promotion_waits_for_as_many_times_the_evidence_as_there_are_challengers
 
 def test_former_champion_challenges_anew() -> None:
     """The comparisons begin with the champion; the scores of each go on."""
-    going = roster()
+    going = contest()
     going.enroll("bayes", GaussianBayes(), 0)
     run(going, uneven(100))
     going.promote("bayes")
@@ -235,14 +235,14 @@ def test_former_champion_challenges_anew() -> None:
 def test_promotion_names_the_event_that_decided_it(size: int) -> None:
     """In calls that end with it, the challenger is champion just then and not before."""
     events = uneven(300)
-    whole, again = roster(threshold=20.0), roster(threshold=20.0)
+    whole, again = contest(threshold=20.0), contest(threshold=20.0)
     for going in (whole, again):
         going.enroll("bayes", GaussianBayes(), 0)
     [expected] = run(whole, events).promotions
     found = run(again, events, range(size, len(events), size)).promotions
 
     assert found == [expected]
-    before = roster(threshold=20.0)
+    before = contest(threshold=20.0)
     before.enroll("bayes", GaussianBayes(), 0)
     run(before, events[: expected.event])
     assert before.champion == MODEL
@@ -253,14 +253,14 @@ def test_promotion_names_the_event_that_decided_it(size: int) -> None:
 def test_new_challenger_is_not_judged_by_what_came_before_it() -> None:
     """Labels of earlier observations are neither learned nor compared, and are counted."""
     events = uneven(60, delay=10)
-    going = roster()
+    going = contest()
     run(going, events[:60])
     learned = 25
     going.enroll("bayes", GaussianBayes(), learned)
     run(going, events[60:], start=60)
     late = standing(going)["bayes"]
     after = [e for e in events[60:] if e.x is not None]
-    later = roster(GaussianBayes())
+    later = contest(GaussianBayes())
     run(later, [e for e in events[60:] if e.x or int(e.id[2:]) >= int(after[0].id[2:])])
 
     assert late.missed == learned + 10
@@ -274,7 +274,7 @@ def test_new_challenger_is_not_judged_by_what_came_before_it() -> None:
 
 def test_row_a_challenger_cannot_take_counts_against_it() -> None:
     """It says nothing, learns nothing of it, and is wrong where the champion is right."""
-    going = roster()
+    going = contest()
     going.enroll("words", MultinomialNB(), 0)
     events = [Event(str(i), {"a": float(1 + i % 2), "b": 2.0}, "pq"[i % 2]) for i in range(20)]
     bad = [Event("bad", {"a": -1.0, "b": 2.0}), Event("bad", None, "p")]
@@ -291,7 +291,7 @@ def test_row_a_challenger_cannot_take_counts_against_it() -> None:
 
 def test_challenger_that_cannot_unlearn_a_label_keeps_it() -> None:
     """The model's correction stands; the challenger's is counted."""
-    going = roster(corrections=True)
+    going = contest(corrections=True)
     going.enroll("bayes", GaussianBayes(), 0)
     events = [Event(str(i), {"a": float(i), "b": float(i * i)}, "pq"[i % 2]) for i in range(8)]
     run(going, [*events, Event("gap", {"a": 1.0}, "p")])
@@ -306,15 +306,15 @@ def test_challenger_that_cannot_unlearn_a_label_keeps_it() -> None:
 def test_champion_explains_what_it_says() -> None:
     """The model's explanations until the promotion, the challenger's from then on."""
     events = uneven(300)
-    going = roster(threshold=20.0)
+    going = contest(threshold=20.0)
     going.enroll("bayes", GaussianBayes(), 0)
     said = run(going, events, explain=9)
-    plain = roster(threshold=20.0)
+    plain = contest(threshold=20.0)
     plain.enroll("bayes", GaussianBayes(), 0)
     again = run(plain, events)
     at = said.promotions[0].prediction
-    theirs = run(roster(GaussianBayes()), events, explain=9)
-    models = run(roster(), events, explain=9)
+    theirs = run(contest(GaussianBayes()), events, explain=9)
+    models = run(contest(), events, explain=9)
 
     assert said.promotions == again.promotions
     assert np.array_equal(said.predictions.proba, again.predictions.proba)
@@ -324,7 +324,7 @@ def test_champion_explains_what_it_says() -> None:
 
 def test_refused_label_is_told_by_its_event_while_one_is_explained_at_a_time() -> None:
     """Where who explains may change, events are taken singly; their numbers stay."""
-    going = roster(threshold=20.0)
+    going = contest(threshold=20.0)
     going.enroll("bayes", GaussianBayes(), 0)
     events = [Event("a", {"a": 1.0}, "p"), Event("b", {"a": 1.0}), Event("b", None, 7)]
     said = run(going, [*events, Event("c", {"a": 2.0})], explain=9)
@@ -335,7 +335,7 @@ def test_refused_label_is_told_by_its_event_while_one_is_explained_at_a_time() -
 
 def test_estimate_of_what_waits_is_each_models_own() -> None:
     """As if it had run alone, also of one that came when others waited."""
-    going, alone = roster(max_pending=60), roster(GaussianBayes(), max_pending=60)
+    going, alone = contest(max_pending=60), contest(GaussianBayes(), max_pending=60)
     events = uneven(100, delay=40)[:150]
     run(going, uneven(30, labels="rs", delay=20)[:40])
     going.enroll("bayes", GaussianBayes(), 20)
@@ -352,7 +352,7 @@ def test_estimate_of_what_waits_is_each_models_own() -> None:
 
 def test_champion_without_explanations_gives_none() -> None:
     """Its predictions come all the same."""
-    going = roster()
+    going = contest()
     going.enroll("neighbours", KNNClassifier(window=9), 0)
     run(going, uneven(30))
     going.promote("neighbours")
@@ -365,7 +365,7 @@ def test_champion_without_explanations_gives_none() -> None:
 def test_risk_of_a_challenger_is_of_its_own_decisions() -> None:
     """As if it had run alone."""
     rule, events = BayesDecision(), uneven(120)
-    going, alone = roster(rule=rule), roster(GaussianBayes(), rule=rule)
+    going, alone = contest(rule=rule), contest(GaussianBayes(), rule=rule)
     going.enroll("bayes", GaussianBayes(), 0)
     run(going, events, [40])
     run(alone, events)

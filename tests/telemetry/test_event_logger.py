@@ -9,7 +9,7 @@ import numpy as np
 
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
-from consumers.telemetry.narrator import Narrator
+from consumers.telemetry.event_logger import EventLogger
 from stream.evaluate.quality import QualityView, Scores
 
 
@@ -53,10 +53,10 @@ def test_dead_letter_is_told_once_a_minute_a_reason(caplog) -> None:
     """The first with its place and cause, then the total at most once a minute."""
     caplog.set_level(logging.INFO, logger="headwater")
     times = iter([0.0, 1.0, 1.0, 2.0, 2.0, 62.0, 62.0])
-    narrator = Narrator(lambda: next(times))
+    event_logger = EventLogger(lambda: next(times))
 
     for _ in range(3):
-        narrator.committed(commit(), view())
+        event_logger.committed(commit(), view())
 
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == ["dead letter (no_id): x[0] offset 5: no id; 7 so far"] * 2
@@ -65,14 +65,14 @@ def test_dead_letter_is_told_once_a_minute_a_reason(caplog) -> None:
 def test_drift_is_told_with_its_place_and_what_was_done(caplog) -> None:
     """Once a minute a detector; another detector's alarm is told beside it."""
     caplog.set_level(logging.INFO, logger="headwater")
-    narrator = Narrator(lambda: 0.0)
+    event_logger = EventLogger(lambda: 0.0)
     where = Partition("pages", 1)
     alarm = DriftAlarm("DDM", "error", "forget", 0.1, 0.31234, 5, 90, where, 17)
     other = alarm._replace(on="feature:a", detector="ADWIN", action="alert")
 
     watched = replace(view(), drift=DriftView("m", (), {}, (), keep=1500))
 
-    narrator.committed(commit(details={}, alarms=(alarm, alarm, other)), watched)
+    event_logger.committed(commit(details={}, alarms=(alarm, alarm, other)), watched)
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
         "drift: DDM on error from 0.1 to 0.3123 at pages[1] offset 17; "
@@ -85,7 +85,7 @@ def test_promotion_is_told_with_the_record_that_decided_it(caplog) -> None:
     """Who reads the journal or the predictions then knows where to look."""
     promoted = (Promoted("joint", 41.26, Partition("paid", 2), 1717),)
 
-    Narrator(lambda: 0.0).committed(commit(details={}, promoted=promoted), view())
+    EventLogger(lambda: 0.0).committed(commit(details={}, promoted=promoted), view())
 
     assert caplog.messages == ["joint is champion behind paid[2] offset 1717: e-value 41.3"]
 
@@ -93,9 +93,9 @@ def test_promotion_is_told_with_the_record_that_decided_it(caplog) -> None:
 def test_labels_that_came_to_nothing_are_told(caplog) -> None:
     """Late labels are no error, but someone should look."""
     caplog.set_level(logging.INFO, logger="headwater")
-    narrator = Narrator(lambda: 0.0)
+    event_logger = EventLogger(lambda: 0.0)
 
-    narrator.committed(commit(labels={"late": 1, "joined": 5}, details={}), view())
+    event_logger.committed(commit(labels={"late": 1, "joined": 5}, details={}), view())
 
     assert caplog.messages == ["3 labels came after their observation had expired"]
 
@@ -105,7 +105,7 @@ def test_trouble_counts_one_and_thousands_as_prose_does(caplog) -> None:
     for n in (1, 1500):
         counted = replace(view(), labels={"duplicate_observation": n})
         event = commit(labels={"duplicate_observation": 1}, details={})
-        Narrator(lambda: 0.0).committed(event, counted)
+        EventLogger(lambda: 0.0).committed(event, counted)
 
     assert caplog.messages == [
         "1 observation repeats an id: predicted, not learned again",
@@ -117,7 +117,7 @@ def test_end_tells_how_it_stood(caplog) -> None:
     """Accuracy beside the baseline, and what is left over."""
     caplog.set_level(logging.INFO, logger="headwater")
 
-    Narrator(lambda: 0.0).ended("stopped", 12, view())
+    EventLogger(lambda: 0.0).ended("stopped", 12, view())
 
     assert caplog.messages == [
         "stopped at journal position 12: 100 observations, 90 learned, accuracy 90.0% "
@@ -130,8 +130,8 @@ def test_end_tells_what_decisions_cost(caplog) -> None:
     caplog.set_level(logging.INFO, logger="headwater")
     risk = RiskView(0.25, 80, 10, {"lend": 60, "refuse": 30}, ("refuse", 0.5))
 
-    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
-    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=RiskView(None, 0, 0)))
+    EventLogger(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
+    EventLogger(lambda: 0.0).ended("drained", 12, replace(view(), risk=RiskView(None, 0, 0)))
 
     costly, none = caplog.messages
     assert (
@@ -145,7 +145,7 @@ def test_end_tells_the_most_frequent_actions_only(caplog) -> None:
     caplog.set_level(logging.INFO, logger="headwater")
     risk = RiskView(0.25, 80, 0, {f"a{i}": i for i in range(8)}, ("a7", 0.5))
 
-    Narrator(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
+    EventLogger(lambda: 0.0).ended("drained", 12, replace(view(), risk=risk))
 
     assert "), a7 7, a6 6, a5 5, a4 4, a3 3, 3 others, rejected 0 (0.0%)" in caplog.text
 
@@ -158,9 +158,9 @@ def known(*labels) -> ShardView:
 def test_label_that_losses_do_not_name_is_told_once(caplog) -> None:
     """At the first commit where it is learned, with the name that may be meant."""
     caplog.set_level(logging.WARNING, logger="headwater")
-    narrator = Narrator(lambda: 0.0, losses={"pay", "defaults", "true"})
+    event_logger = EventLogger(lambda: 0.0, losses={"pay", "defaults", "true"})
     for labels in (("defaults",), ("defaults", "pays"), ("defaults", "pays", 7), (True, "pays", 7)):
-        narrator.committed(commit(details={}), known(*labels))
+        event_logger.committed(commit(details={}), known(*labels))
 
     assert caplog.messages == [
         "label 'pays' is not named in [decision] losses, so no choice between actions hangs on it: "
@@ -173,9 +173,9 @@ def test_label_that_losses_do_not_name_is_told_once(caplog) -> None:
 def test_label_without_a_prior_is_told_once(caplog) -> None:
     """It has prior 0: no evidence brings it back."""
     caplog.set_level(logging.WARNING, logger="headwater")
-    narrator = Narrator(lambda: 0.0, priors={"spam": 0.3, "false": 0.7})
+    event_logger = EventLogger(lambda: 0.0, priors={"spam": 0.3, "false": 0.7})
     for _ in range(2):
-        narrator.committed(commit(details={}), known("spam", "Spam", False))
+        event_logger.committed(commit(details={}), known("spam", "Spam", False))
 
     assert caplog.messages == [
         "label 'Spam' has no prior in [model] priors and is never predicted: did you mean 'spam'?"
@@ -184,7 +184,7 @@ def test_label_without_a_prior_is_told_once(caplog) -> None:
 
 def test_absent_fields_are_told_by_name(caplog) -> None:
     """A line each."""
-    Narrator(lambda: 0.0).absent(["colur", "note"])
+    EventLogger(lambda: 0.0).absent(["colur", "note"])
 
     assert caplog.messages == [
         f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
@@ -194,10 +194,10 @@ def test_absent_fields_are_told_by_name(caplog) -> None:
 
 def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
     """Other ids, or with several shards other keys: nothing would be learned, and nobody told."""
-    narrator = Narrator(lambda: 0.0)
-    narrator.committed(commit(details={}), view(labels={"joined": 499}, early=490))
+    event_logger = EventLogger(lambda: 0.0)
+    event_logger.committed(commit(details={}), view(labels={"joined": 499}, early=490))
     quiet = caplog.text
-    narrator.committed(commit(details={}), view(labels={"joined": 499}, early=501))
+    event_logger.committed(commit(details={}), view(labels={"joined": 499}, early=501))
 
     assert "no observation of their id" not in quiet
     assert "501 of 1,000 labels have found no observation of their id in shard 0" in caplog.text
@@ -206,12 +206,12 @@ def test_labels_that_mostly_find_nothing_are_an_alarm(caplog) -> None:
 def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
     """Once each, with how many dead letters there were."""
     caplog.set_level(logging.INFO, logger="headwater")
-    narrator = Narrator(lambda: 0.0)
+    event_logger = EventLogger(lambda: 0.0)
     commits = [(False, 400), (True, 501), (True, 700), (False, 249)]
 
     for held_back, dead in commits:
         told = replace(view(), held_back=held_back, recent_dead_letters=dead)
-        narrator.committed(commit(rejected={}, details={}), told)
+        event_logger.committed(commit(rejected={}, details={}), told)
 
     said = [r.getMessage() for r in caplog.records if "learning" in r.getMessage()]
     assert [line.split(" of the last")[0] for line in said] == [
@@ -223,18 +223,18 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
 def test_open_transaction_of_a_producer_is_reported_once_it_is_old(caplog) -> None:
     """The oldest by name, the others by number, at most once a minute; a young one is nothing."""
     now = [0.0]
-    narrator = Narrator(lambda: now[0])
+    event_logger = EventLogger(lambda: now[0])
     young = {Partition("obs", 1): Uncommitted(7, 3, 59.0)}
     old = young | {
         Partition("obs", 0): Uncommitted(30, 200, 61.0),
         Partition("ans", 2): Uncommitted(1, 5, 60.5),
     }
 
-    narrator.uncommitted({})
-    narrator.uncommitted(young)
+    event_logger.uncommitted({})
+    event_logger.uncommitted(young)
     quiet = list(caplog.messages)
     for now[0] in (1.0, 30.0, 61.0):
-        narrator.uncommitted(old)
+        event_logger.uncommitted(old)
 
     assert quiet == []
     assert caplog.messages == 2 * [

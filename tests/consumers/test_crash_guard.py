@@ -18,7 +18,14 @@ import pytest
 from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.service import runner
-from consumers.service.crash_guard import STARTS, TRIALS, TRIALS_OUTSIDE, CrashGuard, Fate, Note
+from consumers.service.crash_guard import (
+    STARTS,
+    TRIALS,
+    TRIALS_OUTSIDE,
+    CrashGuard,
+    CrashNoteFile,
+    TrialResult,
+)
 from consumers.service.trial import _cut
 from consumers.shard.assembly import shard_of
 from consumers.transports import open_log
@@ -48,7 +55,7 @@ class Trials:
         config, found = self.config, self.found
 
         class Court:
-            def run(self, count: int, *, without_first: bool = False) -> Fate:
+            def run(self, count: int, *, without_first: bool = False) -> TrialResult:
                 batch, _ = _cut(parts, found.label_topics, count, now)
                 (topic, number), offset = batch.place(0)
                 shard = shard_of(
@@ -63,10 +70,10 @@ class Trials:
                 try:
                     shard.process(batch, now, skips=skip if without_first else [])
                 except DiedError:
-                    return Fate("died", "SIGSEGV")
+                    return TrialResult("died", "SIGSEGV")
                 except Exception:
-                    return Fate("lived")
-                return Fate("lived")
+                    return TrialResult("lived")
+                return TrialResult("lived")
 
         yield Court()
 
@@ -241,7 +248,7 @@ OBS = Partition("obs", 0)
 
 def guarded(directory: Path, at: int = 0) -> CrashGuard:
     """A start where the journal ends before offset `at`."""
-    return CrashGuard(Note(directory), 7, {OBS: at})
+    return CrashGuard(CrashNoteFile(directory), 7, {OBS: at})
 
 
 def died(directory: Path, n: int, at: int = 0) -> CrashGuard:
@@ -319,19 +326,19 @@ def killed() -> Iterator[object]:
 class Scripted:
     """A court that gives these fates, one after the other, for the first record and beside it."""
 
-    def __init__(self, alone: list[Fate], beside: list[Fate]) -> None:
+    def __init__(self, alone: list[TrialResult], beside: list[TrialResult]) -> None:
         self.alone, self.beside = alone, beside
 
     @contextmanager
     def __call__(self) -> Iterator[Scripted]:
         yield self
 
-    def run(self, count: int, *, without_first: bool = False) -> Fate:
+    def run(self, count: int, *, without_first: bool = False) -> TrialResult:
         return (self.beside if without_first else self.alone).pop(0)
 
 
-LIVED, DIED = Fate("lived"), Fate("died", "SIGSEGV")
-KILLED, UNCLEAR = Fate("died", "SIGKILL", True), Fate("unclear", "no memory")
+LIVED, DIED = TrialResult("lived"), TrialResult("died", "SIGSEGV")
+KILLED, UNCLEAR = TrialResult("died", "SIGKILL", True), TrialResult("unclear", "no memory")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from consumers.telemetry.absent import LOOKED_AT
 from stream.data.schema import Label
 from stream.decision.risk import named
 
-__all__ = ["Narrator"]
+__all__ = ["EventLogger"]
 
 log = logging.getLogger("headwater")
 
@@ -67,7 +67,7 @@ TROUBLE = {  # of one, and of more
 }
 
 
-class Narrator:
+class EventLogger:
     """Tells a run to the log.
 
     Parameters

@@ -12,10 +12,10 @@ import pytest
 
 from consumers.base.health import Health
 from consumers.base.records import Batch, Outgoing, Partition
-from consumers.shard.views import LATEST, Committed, Said
-from consumers.web import board as boards
-from consumers.web.board import PACE_SECONDS, POINTS, SECONDS, Board, Point
+from consumers.shard.views import LATEST, Committed, PublishedPrediction
+from consumers.web import status_feed as status_feeds
 from consumers.web.questions import PAUSE_SECONDS, Questions
+from consumers.web.status_feed import PACE_SECONDS, POINTS, SECONDS, AccuracyPoint, StatusFeed
 from stream import GaussianNB
 from stream.evaluate.quality import QualityView, _Lazy
 from stream.evaluate.scores import Scores
@@ -48,26 +48,26 @@ def after(scored: int, accuracy: float | None = 0.5, **changed):
     return view(quality=QualityView((), np.zeros((0, 0), np.int64), scores, 0), **changed)
 
 
-def board(clock: Clock | None = None) -> Board:
-    return Board(clock or Clock(), lambda: Health("live"))
+def status_feed(clock: Clock | None = None) -> StatusFeed:
+    return StatusFeed(clock or Clock(), lambda: Health("live"))
 
 
 @pytest.mark.parametrize("step", [1, 7, 5000])
 def test_curve_spans_everything_within_its_bound(step: int) -> None:
     """However many commits: the first point, the newest one, and none too close between."""
     clock = Clock()
-    posted = board(clock)
+    posted = status_feed(clock)
     counts = range(step, 3000 * step, step)
     for scored in counts:
         clock.now += PACE_SECONDS
         posted.committed(commit(), after(scored, scored % 100 / 100))
         assert len(posted.curve) <= POINTS
-        if scored >= boards.FIRST:
-            assert posted.newest_curve()[-1] == Point(scored, *[scored % 100 / 100] * 3)
+        if scored >= status_feeds.FIRST:
+            assert posted.newest_curve()[-1] == AccuracyPoint(scored, *[scored % 100 / 100] * 3)
     scored = [p.scored for p in posted.newest_curve()]
     gaps = np.diff(scored)
 
-    assert scored[0] == next(n for n in counts if n >= boards.FIRST)
+    assert scored[0] == next(n for n in counts if n >= status_feeds.FIRST)
     assert len(scored) > POINTS / 3
     assert gaps[:-1].min() * 3 > gaps.max()
 
@@ -75,7 +75,7 @@ def test_curve_spans_everything_within_its_bound(step: int) -> None:
 def test_curve_asks_for_scores_only_now_and_then() -> None:
     """They are computed when they are read: a fast loop has no time for that at each commit."""
     clock, asked = Clock(), []
-    posted = board(clock)
+    posted = status_feed(clock)
     for tenth in range(100):
         clock.now = 1000 + tenth * PACE_SECONDS / 10
         made = after(100 + tenth)
@@ -89,9 +89,9 @@ def test_curve_asks_for_scores_only_now_and_then() -> None:
 
 def test_curve_begins_when_an_accuracy_is_more_than_chance() -> None:
     """And not where there is none."""
-    posted = board()
+    posted = status_feed()
     posted.recovered(after(0, None))
-    posted.committed(commit(), after(boards.FIRST - 1))
+    posted.committed(commit(), after(status_feeds.FIRST - 1))
 
     assert posted.curve == posted.newest_curve() == ()
 
@@ -99,7 +99,7 @@ def test_curve_begins_when_an_accuracy_is_more_than_chance() -> None:
 def test_rolled_back_curve_ends_where_the_state_does() -> None:
     """What was learned since is forgotten, so it is not shown."""
     clock = Clock()
-    posted = board(clock)
+    posted = status_feed(clock)
     for scored in (100, 200, 300):
         clock.now += PACE_SECONDS
         posted.committed(commit(), after(scored))
@@ -112,7 +112,7 @@ def test_rolled_back_curve_ends_where_the_state_does() -> None:
 def test_seconds_are_one_each_and_the_last_five_minutes() -> None:
     """The last commit of a second stands for it."""
     clock = Clock()
-    posted = board(clock)
+    posted = status_feed(clock)
     for tenth in range(10 * SECONDS + 300):
         clock.now = 1000 + tenth / 10
         posted.committed(commit(), after(0, None, observations=tenth))
@@ -125,21 +125,23 @@ def test_seconds_are_one_each_and_the_last_five_minutes() -> None:
 
 def test_last_predictions_and_dead_letters_are_few_and_light() -> None:
     """A record that is too large to keep is shown and cannot be asked about."""
-    posted = board()
+    posted = status_feed()
     for i in range(3):
-        many = [Said(b"%d" % (100 * i + k), b"x", b"{}") for k in range(LATEST - 3)]
+        many = [PublishedPrediction(b"%d" % (100 * i + k), b"x", b"{}") for k in range(LATEST - 3)]
         out = Outgoing("dead", None, b"x" * 100_000)
         posted.committed(commit(latest=many, dead=[out]), after(0, None))
-    posted.committed(commit(latest=[Said(b"big", b"x" * 100_000, b"{}")]), after(0, None))
+    posted.committed(
+        commit(latest=[PublishedPrediction(b"big", b"x" * 100_000, b"{}")]), after(0, None)
+    )
 
     assert len(posted.latest) == LATEST
-    assert posted.latest[-1] == Said(b"big", None, b"{}")
-    assert [len(out.value or b"") for out in posted.dead] == [boards.LARGEST_KEPT] * 3
+    assert posted.latest[-1] == PublishedPrediction(b"big", None, b"{}")
+    assert [len(out.value or b"") for out in posted.dead] == [status_feeds.LARGEST_KEPT] * 3
 
 
 def test_lag_counts_what_lies_between_positions_and_ends() -> None:
     """Of the inputs whose end is known; an end that is older than a commit is no lag."""
-    posted = board()
+    posted = status_feed()
     one, two, three = (Partition("observations", n) for n in range(3))
     nothing = posted.lag()
     posted.recovered(view(positions={one: 70, two: 30, three: 9}))
@@ -151,7 +153,7 @@ def test_lag_counts_what_lies_between_positions_and_ends() -> None:
 
 def test_what_is_not_news_changes_no_version() -> None:
     """The same ends again: an idle service has nothing to say."""
-    posted = board()
+    posted = status_feed()
     posted.reached({Partition("observations", 0): 5})
     before = posted.version
     posted.reached({Partition("observations", 0): 5})
@@ -166,7 +168,7 @@ def test_loop_answers_one_question_at_a_time_and_changes_no_bit() -> None:
     live.process(batch(records), NOW)
     before = live.fingerprint()
     questions, clock = Questions(), Clock()
-    said = Said(None, json.dumps({"id": "x", "a": 1.0}).encode(), b"")
+    said = PublishedPrediction(None, json.dumps({"id": "x", "a": 1.0}).encode(), b"")
     asked = [questions.ask(said) for _ in range(2)]
     done = []
     for _ in range(3):
@@ -222,7 +224,7 @@ def test_question_that_cannot_be_answered_does_not_end_the_loop() -> None:
         learner = None
 
     questions = Questions()
-    asked = questions.ask(Said(None, b"{}", b""))
+    asked = questions.ask(PublishedPrediction(None, b"{}", b""))
     questions.answer(Broken(), lambda: 0.0)
 
     assert isinstance(asked.exception(), AttributeError)
@@ -231,7 +233,7 @@ def test_question_that_cannot_be_answered_does_not_end_the_loop() -> None:
 def test_question_nobody_waits_for_is_passed_over() -> None:
     """A browser that was closed costs no explanation."""
     questions = Questions()
-    asked = questions.ask(Said(None, b"{}", b""))
+    asked = questions.ask(PublishedPrediction(None, b"{}", b""))
     asked.cancel()
     questions.answer(None, lambda: 0.0)
 

@@ -14,7 +14,7 @@ import pytest
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Partition
 from consumers.cluster import group
-from consumers.cluster.group import Shared
+from consumers.cluster.group import ShardGroup
 from consumers.service.recovery import sources
 from consumers.service.runner import Runner
 from consumers.transports import open_log
@@ -46,7 +46,7 @@ class Host:
         self.group, self.stop = Group(), threading.Event()
         self.error: BaseException | None = None
         config = configured(directory, url, features=FEATURES)
-        self.shared = Shared(config, lambda: open_log(url), self.group, self.stop)
+        self.shared = ShardGroup(config, lambda: open_log(url), self.group, self.stop)
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
@@ -226,7 +226,7 @@ def lived(
         lambda *_: SimpleNamespace(follow=lambda _: SimpleNamespace(seq=1), close=lambda: None),
     )
     config = SimpleNamespace(scale=SimpleNamespace(shards=3))
-    Shared(config, lambda: None, Script(), stop, **asked).run()
+    ShardGroup(config, lambda: None, Script(), stop, **asked).run()
     return begun
 
 
