@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,13 @@ def test_formulas_of_scores_are_those_of_their_table() -> None:
 
     assert page == formulas(page), "write stream.evaluate.table.formulas(page) to docs/quality.md"
     assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in SCORES)
+
+
+def test_page_of_the_join_is_made_from_its_table() -> None:
+    """docs/join.md shows each transition; what the page shows is what runs."""
+    made = runpy.run_path(str(ROOT / "docs/make_join_page.py"))["page"]()
+
+    assert (ROOT / "docs/join.md").read_text() == made, "run docs/make_join_page.py"
 
 
 CONFIGS = [

@@ -88,9 +88,9 @@ class JoinAction(Enum):
     LEARN_INSIDE = "learn_inside"  # predict the row, then learn it with the label inside
     LEARN_EARLY = "learn_early"  # predict the row, then learn it with the early label
     LEARN_KEPT = "learn_kept"  # learn the row that was kept with the label that came
-    HOLD_INSIDE = "hold_inside"  # the same three, but the label is held back:
-    HOLD_EARLY = "hold_early"  # the row is predicted as before,
-    HOLD_KEPT = "hold_kept"  # and nothing is learned
+    HOLD_INSIDE = "hold_inside"  # as learn inside, but nothing is learned
+    HOLD_EARLY = "hold_early"  # as learn early, but nothing is learned
+    HOLD_KEPT = "hold_kept"  # as learn kept, but nothing is learned
     KEEP_LABEL = "keep_label"  # keep the label until its observation comes
     KEEP_FIRST = "keep_first"  # the early label that is held stays
     REJECT = "reject"  # the record is a dead letter
