@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import re
 import runpy
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperCommand
 
 from consumers.base.errors import DEAD_LETTER_REASONS
-from consumers.cli import main
+from consumers.cli import COMMANDS, application, main
 from consumers.codecs.json import PredictionEncoder
 from stream.data.schema import Label
 from stream.evaluate.table import SCORES, formulas
@@ -96,6 +101,46 @@ def test_links_of_the_documentation_lead_somewhere(page: Path) -> None:
     missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
 
     assert missing == []
+
+
+def command_lines(text: str) -> Iterator[list[str]]:
+    """The arguments of each `headwater` line in the blocks of a page, fenced or indented.
+
+    Examples
+    --------
+    >>> list(command_lines("    headwater run a.toml --drain   # once"))
+    [['run', 'a.toml', '--drain']]
+    """
+    fenced = re.findall(r"^```(\S*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in fenced if language in ("", "sh")]
+    blocks += re.findall(r"(?:^    .*\n?)+", text, re.MULTILINE)
+    for line in "\n".join(blocks).replace("\\\n", " ").splitlines():
+        if match := re.match(r" *(?:\$ )?(?:\S*/)?headwater ((?:[a-z]|--).*)", line):
+            yield shlex.split(match[1].split(" | ")[0], comments=True)
+
+
+@cache
+def command(name: str) -> TyperCommand:
+    """The command of this name, with its options."""
+    group = typer.main.get_command(application(name))
+    return group.commands[name]  # type: ignore[attr-defined]
+
+
+LINES = [
+    pytest.param(given, id=f"{page.name}-{' '.join(given)}")
+    for page in PAGES
+    for given in command_lines(page.read_text())
+]
+
+
+@pytest.mark.parametrize("given", LINES)
+def test_commands_of_the_documentation_exist(given: list[str]) -> None:
+    """With each option that is shown, and a value where it takes one."""
+    name, *arguments = given
+
+    assert name in COMMANDS
+    known = command(name)
+    known.make_parser(known.context_class(known)).parse_args(arguments)
 
 
 def test_figures_of_the_readme_are_those_that_were_measured() -> None:

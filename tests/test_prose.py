@@ -61,8 +61,12 @@ NOT_YET = {
 }
 PAGES = [
     page
-    for page in [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-    if page.name not in NOT_YET
+    for page in [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *sorted((ROOT / "docs").glob("**/*.md")),
+    ]
+    if page.name not in NOT_YET and not (page.parent.name == "decisions" and page.name[0] == "0")
 ]
 
 

@@ -225,7 +225,7 @@ class Scores:
 
     @property
     def calibration_error(self) -> float | None:
-        """Expected calibration error: Σ weight · |accuracy - confidence| over the bins."""
+        """Expected calibration error: Σ weight · `|accuracy - confidence|` over the bins."""
         if self.tally is None:
             return None
         gaps = [
