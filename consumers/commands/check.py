@@ -74,7 +74,7 @@ def _check_model(config: Config, report: CheckReport) -> None:
     from consumers.shard.models import (
         build,
         challenging,
-        check_edges,
+        check_numeric_fields,
         correcting,
         explained,
         limited,
@@ -88,7 +88,7 @@ def _check_model(config: Config, report: CheckReport) -> None:
         correcting(config.labels.corrections, learner)
         schema = config.declared_schema
         if schema is not None:
-            check_edges(config.model, schema)
+            check_numeric_fields(config.model, schema)
         classes = limited(config.model, learner, schema or Schema(()))
     except (HeadwaterError, StreamError) as e:
         report.wrong("model", str(e))

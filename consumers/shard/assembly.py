@@ -11,7 +11,7 @@ from consumers.config import Config
 from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
-    check_edges,
+    check_numeric_fields,
     classes_that_fit,
     correcting,
     explained,
@@ -43,7 +43,7 @@ def shard_of(
     # defaults it was begun with.
     first = join_rules == 1
     learner = build(config.model, first=first)
-    check_edges(config.model, schema)
+    check_numeric_fields(config.model, schema)
     classes = (
         classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
     )

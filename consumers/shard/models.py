@@ -26,7 +26,7 @@ from stream.preprocessing import Discretized
 __all__ = [
     "build",
     "challenging",
-    "check_edges",
+    "check_numeric_fields",
     "classes_that_fit",
     "correcting",
     "explainable",
@@ -113,14 +113,24 @@ def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
     return Discretized(bins.binner(), learner)
 
 
-def check_edges(model: LearnerConfig, schema: Schema) -> None:
-    """ConfigError where edges are given for a field that is no number."""
-    named = (model.bins and model.bins.edges) or {}
-    for name in sorted(named):
-        if name not in schema.numeric:
+def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
+    """ConfigError where edges or a distribution are given for a field that is no number."""
+    edges = (model.bins and model.bins.edges) or {}
+    given = {} if model.type.startswith("river:") else model.parameters.get("distributions", {})
+    if given and model.bins is not None:
+        raise ConfigError(
+            f"{_where(model)}: with bins every number is a category, so distributions apply to no "
+            "field; remove bins or distributions"
+        )
+    numbers = [field.name for field in schema.fields if field.kind == "numeric"]
+    for what, named, known in (
+        ("bins edges", edges, list(schema.numeric)),
+        ("distributions", given, numbers),
+    ):
+        for name in sorted(set(named) - set(known)):
             raise ConfigError(
-                f"{_where(model)}: bins edges: {name!r} is no numeric field of [features]; "
-                f"the numeric ones are {_listed(list(schema.numeric)) or 'none'}"
+                f"{_where(model)}: {what}: {name!r} is no numeric field of [features]; "
+                f"the numeric ones are {_listed(known) or 'none'}"
             )
 
 
@@ -149,7 +159,7 @@ def challenging(
     """
     learner = build(challenger, first=first)
     if schema is not None:
-        check_edges(challenger, schema)
+        check_numeric_fields(challenger, schema)
         _limit(challenger, learner, classes, schema)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:

@@ -174,6 +174,7 @@ class BernoulliPart(Part):
         memory="words × C",
         missing="no evidence",
         source="McCallum and Nigam 1998",
+        distribution="bernoulli",
         reads={
             "numeric": "whether it is above `binarize`",
             "binary": "used",
@@ -269,6 +270,11 @@ class BernoulliNB(BayesClassifier):
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         self._begin()
+
+    @classmethod
+    def number_part(cls) -> Part:
+        """Numbers as present (above 0) or absent, with alpha = 1."""
+        return BernoulliPart(1.0)
 
     def _new_parts(self) -> tuple[Part, ...]:
         self._attributes = BernoulliPart(self.alpha, self.binarize)

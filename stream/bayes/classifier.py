@@ -10,6 +10,7 @@ import abc
 import copy
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from math import exp, fsum, inf, log, log1p
 from typing import Any, Self, cast
 
@@ -24,7 +25,13 @@ from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.parameters import mapping, number
 from stream.data.schema import Field, Kind, Label, Schema, plain_label
 from stream.data.state import State
-from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
+from stream.errors import (
+    InvalidRecordError,
+    NotLearnedError,
+    NotSupportedError,
+    SchemaError,
+    StateError,
+)
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import PRIOR, Explanation
 
@@ -47,6 +54,14 @@ class BayesClassifier(Learner, abc.ABC):
     @abc.abstractmethod
     def _new_parts(self) -> tuple[Part, ...]:
         """Empty parts; their order is that of the sum."""
+
+    @classmethod
+    def number_part(cls) -> Part:
+        """A part for numbers by this family's distribution, with its default parameters.
+
+        Given by families that register a `distribution`; `MixedNB` uses it.
+        """
+        raise NotSupportedError(f"{cls.__name__} has no part of numbers for other learners")
 
     def _start(self) -> None:
         self._prior = Prior(np.zeros(0), np.ones(1), np.zeros(1, dtype=np.int64))
@@ -73,11 +88,12 @@ class BayesClassifier(Learner, abc.ABC):
         super().limit(max_bytes, schema, max_classes)
         given = schema
         schema = self._taken(schema)
-        growing = [part for part in self._parts if part.grows(schema)]
+        fields = [(part, part.fields_of(schema)) for part in self._parts]
+        growing = [part for part, own in fields if part.grows(own)]
         most = max_bytes - max_bytes // 4 if growing else max_bytes
 
         def tables(classes: int) -> int:
-            return sum(part.tables(schema, classes) for part in self._parts) + 8 * classes
+            return sum(part.tables(own, classes) for part, own in fields) + 8 * classes
 
         fit = bisect_right(range(max_classes + 1), most, key=tables) - 1
         least = tables(2)
@@ -90,8 +106,8 @@ class BayesClassifier(Learner, abc.ABC):
         room = (max_bytes - tables(fit)) // max(len(growing), 1)
         for part in growing:
             part.limit(room, fit)
-        for part in self._parts:
-            part.most_classes, part.most_numbers = fit, len(schema.numeric)
+        for part, own in fields:
+            part.most_classes, part.most_numbers = fit, len(own.numeric)
         return super().limit(max_bytes, given, fit)
 
     def _taken(self, schema: Schema) -> Schema:
@@ -111,7 +127,7 @@ class BayesClassifier(Learner, abc.ABC):
         """Rows a part cannot take, and why."""
         out: dict[int, InvalidRecordError] = {}
         for part in reversed(self._parts):
-            out |= part.refusals(rows)
+            out |= part.refusals(part.own(rows))
         return out
 
     def _execute(
@@ -125,7 +141,9 @@ class BayesClassifier(Learner, abc.ABC):
         kernels.progressive(op, *others, self._given(), *self._prior, out.proba, out.known)
         prior = out.proba.copy()
         for part in self._parts:
-            part.execute(block, steps, classes, out.proba)
+            rows = part.own(block.rows)
+            own = block if rows is block.rows else replace(block, rows=rows)
+            part.execute(own, steps, classes, out.proba)
         kernels.normalise(out.proba, prior, out.known)
 
     def _widen(self, classes: int) -> None:
@@ -155,7 +173,7 @@ class BayesClassifier(Learner, abc.ABC):
         classes = len(self._classes)
         prior = np.empty(classes)
         kernels.log_prior(classes, self._given(), self._prior, prior)
-        terms = [t for part in self._parts for t in part.terms(rows, classes)]
+        terms = [t for part in self._parts for t in part.terms(part.own(rows), classes)]
         named = named_buckets(raw)
         return [(PRIOR, prior), *((named.get(name, name), term) for name, term in terms)]
 
@@ -279,10 +297,10 @@ class BayesClassifier(Learner, abc.ABC):
         if left is None:
             raise NotLearnedError(f"class {label!r} has less weight than the record to unlearn")
         for part in self._parts:
-            if (why := part.lacks(block.rows, known, amount)) is not None:
+            if (why := part.lacks(part.own(block.rows), known, amount)) is not None:
                 raise NotLearnedError(f"the record cannot have been learned: {why}")
         for part in self._parts:
-            part.unlearn(block.rows, known, amount)
+            part.unlearn(part.own(block.rows), known, amount)
         self._note_peaks(known, counted)
         self._prior.weight[known] = left
         if left == 0.0:

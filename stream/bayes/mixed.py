@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast
 
 from stream.bayes.categorical import CategoricalPart
 from stream.bayes.categories import Domains, check_domains
@@ -13,11 +13,11 @@ from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart
 from stream.data.block import Rows
-from stream.data.parameters import names, number, one_of
+from stream.data.parameters import mapping, names, number, one_of, shown
 from stream.data.rows import conflicts
 from stream.data.schema import Label
-from stream.errors import InvalidRecordError
-from stream.learner.registry import Facts, registered
+from stream.errors import InvalidRecordError, SchemaError
+from stream.learner.registry import Facts, distributions, registered
 
 __all__ = ["MixedNB"]
 
@@ -67,6 +67,9 @@ class MixedNB(BayesClassifier):
     token_alpha
         Added to every count of a token, as in `MultinomialNB`. None: alpha, or 1 where that is 0,
         as it was at first.
+    distributions
+        Numeric field to the name of its distribution, in place of the normal one: those of
+        `stream.learner.registry.distributions`, with the default parameters of their learners.
 
     Attributes
     ----------
@@ -107,6 +110,7 @@ class MixedNB(BayesClassifier):
         "p": None,
         "smooth": "all",
         "token_alpha": None,
+        "distributions": None,
     }
     first_defaults: ClassVar[Mapping[str, Any]] = {"token_alpha": None}
 
@@ -123,6 +127,7 @@ class MixedNB(BayesClassifier):
         p: Shares = None,
         smooth: Literal["all", "zeros"] = "all",
         token_alpha: float | None = TOKEN_ALPHA,
+        distributions: Mapping[str, str] | None = None,
     ) -> None:
         self.variance = one_of("variance", variance, ("ml", "sample"))
         self.var_smoothing = number("var_smoothing", var_smoothing, 0.0)
@@ -132,6 +137,7 @@ class MixedNB(BayesClassifier):
         self.alpha, self.m, self.p, self.smooth = check_estimate(alpha, m, p, smooth, self.domains)
         self.half_life = check_half_life(half_life)
         self.token_alpha = None if token_alpha is None else number("token_alpha", token_alpha, 0.0)
+        self.distributions = _check_distributions(distributions)
         self._begin()
 
     @property
@@ -144,7 +150,18 @@ class MixedNB(BayesClassifier):
         self._categorical = CategoricalPart(*estimate, self.domains)
         tokens = (self.alpha or 1.0) if self.token_alpha is None else self.token_alpha
         self._tokens = TokenPart(tokens, numbers=False)
-        return (self._gaussian, self._categorical, self._tokens)
+        others = tuple(self._others())
+        self._gaussian.never = frozenset(self.distributions or ())
+        return (self._gaussian, *others, self._categorical, self._tokens)
+
+    def _others(self) -> Iterator[Part]:
+        """A part a distribution, for its fields."""
+        given = self.distributions or {}
+        for distribution in sorted(set(given.values())):
+            kind = cast("type[BayesClassifier]", distributions()[distribution])
+            part = kind.number_part()
+            part.only = frozenset(name for name, named in given.items() if named == distribution)
+            yield part
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
         """Rows with a value of another kind than its field was learned with, or declared."""
@@ -152,5 +169,17 @@ class MixedNB(BayesClassifier):
 
     def _fields(self) -> dict[str, Collection[str]]:
         numbers, categories = self._gaussian.features, self._categorical.features
+        numbers += list(self.distributions or ())
         texts = {*self._tokens.texts.known, *self.text}
         return {"numeric": set(numbers), "categorical": set(categories), "text": texts}
+
+
+def _check_distributions(given: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """`given`, if it maps names of fields to names of distributions; None if it is empty."""
+    if given is None:
+        return None
+    checked = mapping("distributions", given, "field to the name of a distribution")
+    if not all(isinstance(name, str) for name in checked):
+        raise SchemaError(f"distributions must name fields by text, got {shown(given)}")
+    known = distributions()
+    return {k: one_of(f"distributions[{shown(k)}]", v, known) for k, v in checked.items()} or None

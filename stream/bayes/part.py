@@ -7,6 +7,7 @@ whole block alone, in a kernel of its own, and adds its log likelihood at every 
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -67,6 +68,27 @@ class Part(abc.ABC):
     name: ClassVar[str]
     most_classes = MAX_CLASSES  # there is never room for more; see `limit`
     most_numbers = MAX_FEATURES
+    only: frozenset[str] | None = None  # the numbers that it is given; None: all
+    never: frozenset[str] = frozenset()  # numbers that it is not given
+
+    def own(self, rows: Rows) -> Rows:
+        """The rows with those numbers only that this part is given."""
+        if self.only is None and not self.never:
+            return rows
+        at = [j for j, name in enumerate(rows.numeric_names) if self.takes(name)]
+        names = tuple(rows.numeric_names[j] for j in at)
+        return replace(rows, numeric_names=names, numeric=np.ascontiguousarray(rows.numeric[:, at]))
+
+    def takes(self, name: str) -> bool:
+        """Whether it is given the number of this name."""
+        return name not in self.never and (self.only is None or name in self.only)
+
+    def fields_of(self, schema: Schema) -> Schema:
+        """The fields with those numbers only that this part is given."""
+        if self.only is None and not self.never:
+            return schema
+        numbers = {name for name in schema.numeric if not self.takes(name)}
+        return Schema(tuple(f for f in schema.fields if f.name not in numbers))
 
     @abc.abstractmethod
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:

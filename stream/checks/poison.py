@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stream.checks.claims import Law, claim
-from stream.checks.streams import CLASSES, delayed, records, run_blocks, takeable, takes_negatives
+from stream.checks.streams import CLASSES, delayed, number_for, records, run_blocks, takeable
 from stream.data.schema import Label
 from stream.learner.base import Learner
 
@@ -42,9 +42,9 @@ def _distribution(p: dict[Label, float], after: str) -> None:
 
 
 def _cycles(learner: Learner) -> Iterator[tuple[str, list[float]]]:
-    signed = takes_negatives(learner)
+    near = number_for(learner)
     for name, values in EXTREMES.items():
-        yield name, values if signed else [abs(v) for v in values]
+        yield name, list(map(near, values))
 
 
 def posteriors_sum_to_one(learner: Learner) -> None:
@@ -76,14 +76,15 @@ def missing_in_any_form_is_no_evidence(learner: Learner) -> None:
 def a_record_without_evidence_gets_an_answer(learner: Learner) -> None:
     """Nothing, only gaps, only strangers: still a distribution."""
     data = records(learner, n=30, seed=9)
-    model = learner.clone()
+    model, taken = learner.clone(), takeable(learner)
     model.learn_many(data.xs, data.ys)
     for x in ({}, {"a": None, "b": nan}, {"stranger": 3.0, "other": "text"}):
-        _distribution(model.predict_proba_one(takeable(learner, x)), f"on {x}")
+        _distribution(model.predict_proba_one(taken(x)), f"on {x}")
 
 
 def extremes_never_poison(learner: Learner) -> None:
     """Largest, denormal, constant and alternating values, alone and beside ordinary ones."""
+    taken = takeable(learner)
     for name, values in _cycles(learner):
         model = learner.clone()
         for i in range(24):
@@ -92,7 +93,7 @@ def extremes_never_poison(learner: Learner) -> None:
             model.learn_one(x, CLASSES[i % 3 if i > 6 else 0])
             _finite_state(model, name)
             for probe in ({"a": 0.5, "b": LARGE}, {"a": LARGE, "c": DENORMAL}):
-                _distribution(model.predict_proba_one(probe), f"off the data, {name}")
+                _distribution(model.predict_proba_one(taken(probe)), f"off the data, {name}")
 
 
 def extreme_weights_never_poison(learner: Learner) -> None:

@@ -16,9 +16,8 @@ __all__ = ["LAWS"]
 def predicting_changes_nothing(learner: Learner) -> None:
     """Known and unknown features and labels, before and after learning, by every call."""
     data = records(learner, seed=10)
-    strangers: list[dict[str, Any]] = [
-        takeable(learner, x) for x in ({"stranger": 1.0, "other": "text"}, {}, {"a": 1.0, "zz": 2})
-    ]
+    unknown: list[dict[str, Any]] = [{"stranger": 1.0, "other": "text"}, {}, {"a": 1.0, "zz": 2}]
+    strangers = list(map(takeable(learner), unknown))
     model = learner.clone()
     for learned in (False, True):
         if learned:

@@ -5,10 +5,10 @@ Numbers, texts, gaps, features and classes that come late, weights, labels that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import nan
+from math import isfinite, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,20 +43,36 @@ class Step(NamedTuple):
     row: int
 
 
-def takes_negatives(learner: Learner) -> bool:
-    """Whether it learns numbers below zero (a learner of counts does not)."""
+def takes(learner: Learner, value: float) -> bool:
+    """Whether it learns this number: a learner of counts refuses what is below zero."""
     try:
-        learner.clone().learn_one({"a": -1.0}, CLASSES[0])
+        learner.clone().learn_one({"a": value}, CLASSES[0])
     except InvalidRecordError:
         return False
     return True
 
 
-def takeable(learner: Learner, x: dict[str, Any]) -> dict[str, Any]:
-    """`x` without its texts where the learner refuses texts."""
-    if learner.strings != "refused":
-        return x
-    return {k: v for k, v in x.items() if not isinstance(v, str)}
+def number_for(learner: Learner) -> Callable[[float], float]:
+    """A function from any number to one that the learner takes: not below 0, or a whole one."""
+    negative, fraction = takes(learner, -1.0), takes(learner, 0.5)
+
+    def near(value: float) -> float:
+        value = value if negative else abs(value)
+        whole = fraction or isinstance(value, int) or not isfinite(value)
+        return value if whole else float(round(value))
+
+    return near
+
+
+def takeable(learner: Learner) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A function from any record to one that the learner takes; texts are left out if refused."""
+    near, texts = number_for(learner), learner.strings != "refused"
+
+    def record(x: dict[str, Any]) -> dict[str, Any]:
+        kept = {k: v for k, v in x.items() if texts or not isinstance(v, str)}
+        return {k: near(v) if type(v) in (float, int) else v for k, v in kept.items()}
+
+    return record
 
 
 def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
@@ -72,7 +88,7 @@ def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
     rng = np.random.default_rng(seed)
     xs: list[dict[str, Any]] = []
     ys: list[Label] = []
-    signed = takes_negatives(learner)
+    taken = takeable(learner)
     for i in range(n):
         c = int(rng.integers(3 if i > n // 2 else 2))
         x: dict[str, Any] = {
@@ -92,10 +108,7 @@ def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
                 x[name] = None
             elif gap < 0.15 and name != "words":
                 x[name] = nan
-        x = takeable(learner, x)
-        if not signed:
-            x = {k: abs(v) if isinstance(v, float) else v for k, v in x.items()}
-        xs.append(x)
+        xs.append(taken(x))
         ys.append(CLASSES[c])
     return Records(xs, ys, rng.choice([1.0, 1.0, 2.0, 0.5], size=n).tolist())
 

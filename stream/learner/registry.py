@@ -13,7 +13,7 @@ from typing import TypeVar
 from stream.data.schema import KINDS, Kind
 from stream.learner.base import Learner
 
-__all__ = ["Facts", "facts_of", "learners", "registered", "tables"]
+__all__ = ["Facts", "distributions", "facts_of", "learners", "registered", "tables"]
 
 L = TypeVar("L", bound=Learner)
 
@@ -38,6 +38,8 @@ class Facts:
         The text whose definition it follows.
     reads
         Each kind of field that it learns from, and what a value of that kind is to it.
+    distribution
+        The name by which `MixedNB` can use it for a numeric field; empty: it cannot.
     """
 
     model: str
@@ -47,6 +49,7 @@ class Facts:
     source: str
     reads: Mapping[Kind, str]
     merge_unlearn: str = "yes, yes"
+    distribution: str = ""
 
 
 _LEARNERS: dict[str, tuple[type[Learner], Facts]] = {}
@@ -74,22 +77,39 @@ def learners() -> dict[str, type[Learner]]:
     return {name: kind for name, (kind, _) in sorted(_LEARNERS.items())}
 
 
+def distributions() -> dict[str, type[Learner]]:
+    """Name of a distribution to the learner whose model of numbers it is.
+
+    Examples
+    --------
+    >>> from stream.learner.registry import distributions
+    >>> distributions()["bernoulli"].__name__
+    'BernoulliNB'
+    """
+    every = (facts_of(name).distribution for name in learners())
+    return {d: kind for d, kind in zip(every, learners().values(), strict=True) if d}
+
+
 def facts_of(name: str) -> Facts:
     """What the learner of this name registered."""
     return _LEARNERS[name][1]
 
 
 def tables(page: str) -> str:
-    """A Markdown page with the rows of its two tables of learners made from the registry.
+    """A Markdown page with the rows of its three tables of learners made from the registry.
 
     The row of river's classifiers, which no class here stands for, is left as it is.
     """
-    for heading, row in (("class", _model_row), ("learner", _kinds_row)):
+    for heading, row, names in (
+        ("class", _model_row, learners()),
+        ("learner", _kinds_row, learners()),
+        ("distribution", _distribution_row, distributions()),
+    ):
         above, header, rest = page.partition(f"| {heading} | ")
         titles, rule, *rows = rest.partition("\n\n")[0].splitlines()
         river = [line for line in rows if line.startswith("| `river:")]
         below = rest.removeprefix("\n".join([titles, rule, *rows]))
-        page = above + "\n".join([header + titles, rule, *map(row, learners()), *river]) + below
+        page = above + "\n".join([header + titles, rule, *map(row, names), *river]) + below
     return page
 
 
@@ -107,6 +127,11 @@ def _model_row(name: str) -> str:
         f"[{file.rpartition('/')[2]}](../{file})",
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _distribution_row(distribution: str) -> str:
+    name = distributions()[distribution].__name__
+    return f"| `{distribution}` | {facts_of(name).reads['numeric']} | `{name}` |"
 
 
 def _kinds_row(name: str) -> str:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from consumers.base.errors import ConfigError
 from consumers.config.learner import ChallengerConfig, ModelConfig, model_types
 from consumers.shard.challengers import challenger_block
-from consumers.shard.models import build, check_edges, correcting, family, unused
+from consumers.shard.models import build, check_numeric_fields, correcting, family, unused
 from stream.data.schema import KINDS, Schema
 from stream.preprocessing import Discretized
 
@@ -139,10 +139,30 @@ def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
     schema = Schema.of(price="numeric", colour="categorical")
     model = ModelConfig(type="CategoricalNB", bins={"edges": {"colour": [1.0]}})
 
-    check_edges(ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema)
-    check_edges(ModelConfig(type="CategoricalNB"), schema)
+    check_numeric_fields(
+        ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema
+    )
+    check_numeric_fields(ModelConfig(type="CategoricalNB"), schema)
     with pytest.raises(ConfigError, match="'colour' is no numeric field"):
-        check_edges(model, schema)
+        check_numeric_fields(model, schema)
+
+
+def test_distributions_are_refused_where_they_name_no_number() -> None:
+    """A truth value is counted, and with bins every number is a category."""
+    schema = Schema.of(visits="numeric", seen="binary", colour="categorical")
+    visits, seen = (
+        ModelConfig(type="MixedNB", distributions={name: "bernoulli"})
+        for name in ("visits", "seen")
+    )
+    binned = ModelConfig(type="MixedNB", distributions={"visits": "bernoulli"}, bins={})
+
+    check_numeric_fields(visits, schema)
+    with pytest.raises(ConfigError, match=r"'seen' is no numeric field .* ones are visits"):
+        check_numeric_fields(seen, schema)
+    with pytest.raises(ConfigError, match="remove bins or distributions"):
+        check_numeric_fields(binned, schema)
+    with pytest.raises(ConfigError, match=r'distributions.* must be one of "bernoulli".*normall'):
+        build(ModelConfig(type="MixedNB", distributions={"visits": "normall"}))
 
 
 def test_learned_bins_refuse_corrections_by_name() -> None:

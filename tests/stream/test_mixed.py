@@ -7,6 +7,7 @@ from math import exp, inf, log
 import pytest
 
 from stream import (
+    BernoulliNB,
     Block,
     CategoricalNB,
     GaussianNB,
@@ -17,6 +18,7 @@ from stream import (
     Rows,
     Schema,
     SchemaError,
+    StateError,
 )
 from stream.checks import yield_laws
 from stream.data.block import PREDICT_THEN_LEARN
@@ -213,10 +215,84 @@ def test_defaulted_borrower_by_the_m_estimate() -> None:
     assert model.predict_one({**x, "income": 120.0}) == "no"
 
 
+VISITS = [
+    ({"income": 1.0, "visits": 0, "seen": 3, "job": "x"}, "a"),
+    ({"income": 2.5, "visits": 2, "seen": 0, "job": "y"}, "b"),
+    ({"income": 2.0, "visits": None, "seen": 1, "job": "x"}, "a"),
+    ({"income": 4.0, "visits": 5, "job": "y"}, "b"),
+]
+
+
+def test_field_of_another_distribution_is_learned_as_that_learner_does() -> None:
+    """Likelihoods are added; the other numbers stay normal, bit for bit."""
+    xs, ys = [x for x, _ in VISITS], [y for _, y in VISITS]
+    mixed = both_ways(MixedNB(distributions={"visits": "bernoulli"}), xs, ys)
+    rest, bits = MixedNB(), BernoulliNB()
+    rest.learn_many([{k: v for k, v in x.items() if k != "visits"} for x in xs], ys)
+    bits.learn_many([{"visits": x["visits"]} for x in xs], ys)
+    x = {"income": 2.2, "seen": 1, "job": "x"}
+    alone, there = rest.joint_log_likelihood_one(x), bits.joint_log_likelihood_one({"visits": 1})
+
+    assert mixed.joint_log_likelihood_one(x) == alone
+    assert mixed.joint_log_likelihood_one({**x, "visits": 1}) == pytest.approx(
+        {y: alone[y] + there[y] - log(2 / 4) for y in alone}, rel=1e-12
+    )
+    assert mixed.features == ["income", "seen", "visits", "job"]
+
+
+def test_field_of_another_distribution_is_taken_back_merged_and_loaded() -> None:
+    """As every field is: the state is that of the other records."""
+    given = {"distributions": {"visits": "bernoulli", "seen": "bernoulli"}}
+    xs, ys = [x for x, _ in VISITS], [y for _, y in VISITS]
+    whole, first, second = MixedNB(**given), MixedNB(**given), MixedNB(**given)
+    whole.learn_many(xs, ys)
+    first.learn_many(xs[:2], ys[:2])
+    second.learn_many(xs[2:], ys[2:])
+    first.merge(second)
+    for x, y in reversed(VISITS[2:]):
+        whole.unlearn_one(x, y)
+    again = MixedNB(**given).load_state(first.to_state())
+    two = MixedNB(**given)
+    two.learn_many(xs[:2], ys[:2])
+
+    assert again.fingerprint() == first.fingerprint()
+    assert whole.to_state().arrays["attributes/present"].tolist() == [[1, 0], [0, 1]]
+    assert whole.predict_proba_one(xs[0]) == pytest.approx(two.predict_proba_one(xs[0]))
+
+
+def test_state_without_distributions_is_as_before_there_were_any() -> None:
+    """No parameter in the header, no part; with them it is another learner's state."""
+    plain, other = MixedNB(), MixedNB(distributions={"visits": "bernoulli"})
+
+    assert "distributions" not in plain.to_state().header["parameters"]
+    assert MixedNB(distributions={}).fingerprint() == plain.fingerprint()
+    with pytest.raises(StateError, match="distributions"):
+        plain.load_state(other.to_state())
+
+
+@pytest.mark.parametrize("x", [{"visits": "often"}, {"visits": True}])
+def test_field_of_a_distribution_is_a_number_from_the_first_record(x) -> None:
+    """It is declared, as a text is."""
+    with pytest.raises(InvalidRecordError, match="'visits' expects a number"):
+        MixedNB(distributions={"visits": "bernoulli"}).learn_one(x, "a")
+
+
+def test_memory_of_distributions_is_that_of_their_fields() -> None:
+    """A field's tables are counted once, in the part that learns it."""
+    fields = Schema.of(income="numeric", visits="numeric")
+    mixed = MixedNB(distributions={"visits": "bernoulli"})
+    gaussian, bernoulli, *_ = mixed._parts
+
+    assert gaussian.fields_of(fields).numeric == ("income",)
+    assert bernoulli.fields_of(fields).numeric == ("visits",)
+    assert mixed.limit(2**20, fields, 8) == 8
+
+
 LAWFUL = {
     "m": MixedNB(m=2.0, p=0.1),
     "of_values": MixedNB(m=2.0, p={"flag": {False: 0.25, True: 0.75}}),
     "zeros": MixedNB(smooth="zeros"),
+    "bernoulli": MixedNB(distributions={"count": "bernoulli", "Late": "bernoulli"}),
     "bayes_m": MixedBayes(m=2.0, p=0.01, covariance="diagonal"),
     "bayes_zeros": MixedBayes(smooth="zeros", covariance="diagonal"),
 }

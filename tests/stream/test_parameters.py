@@ -45,6 +45,7 @@ BAD: dict[str, list[Any]] = {
     "binarize": [*NO_NUMBER, None, 1e200],
     "conditional": NO_FLAG,
     "covariance": [*NO_CHOICE, None],
+    "distributions": [*NO_MAPPING, *({"a": of} for of in ("no such", 1, None)), {1: "bernoulli"}],
     "domains": NO_DOMAINS,
     "edges": [*NO_MAPPING, *({"a": e} for e in ([None], [], "12", ["1"], [True], [HUGE], [2, 1]))],
     "half_life": [*NO_NUMBER, 0, 0.5, -3],
