@@ -9,6 +9,7 @@ from stream.bayes.joint import CategoricalBayes
 from stream.bayes.mixed import MixedNB
 from stream.bayes.mixed_bayes import MixedBayes
 from stream.bayes.multinomial import MultinomialNB
+from stream.bayes.poisson import PoissonNB
 
 __all__ = [
     "BernoulliNB",
@@ -20,4 +21,5 @@ __all__ = [
     "MixedBayes",
     "MixedNB",
     "MultinomialNB",
+    "PoissonNB",
 ]

@@ -24,6 +24,7 @@ NUMBERS = dict.fromkeys(PHISHING, "numeric")
 CATEGORIES = dict.fromkeys(PHISHING, "categorical")
 MIXED = dict(zip(PHISHING, ["categorical", "numeric"] * 5, strict=False))
 TEXT = {"text": "text"}
+COUNTS = dict(NUMBERS)  # of half points
 FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "auto": (MIXED, ""),
     "BernoulliNB": (TEXT, "binarize = 0.5"),
@@ -35,6 +36,7 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "KNNClassifier": (MIXED, "window = 200\nn_neighbors = 3"),
     "MixedBayes": (MIXED, "conditional = true"),
     "MixedNB": (MIXED, ""),
+    "PoissonNB": (COUNTS, "a = 1"),
     "MultinomialNB": (TEXT, 'vocabulary = "exact"'),
 }
 
@@ -51,6 +53,7 @@ def records_of(features: dict[str, str], shared_csv: Any) -> Labelled:
         return [({"text": row["text"]}, row["label"]) for row in rows]
     found = []
     for x, y in datasets.Phishing():
+        x = {k: 2 * (v + 1) for k, v in x.items()} if features is COUNTS else x
         values = {k: str(v) if features[k] == "categorical" else float(v) for k, v in x.items()}
         found.append((values, str(y)))
     return found

@@ -20,6 +20,7 @@ from stream import (
     MixedBayes,
     MixedNB,
     MultinomialNB,
+    PoissonNB,
     Schema,
 )
 from stream.join.join import LabelJoin
@@ -38,6 +39,7 @@ class Grower:
     make: Callable[[], Learner]
     fields: dict[str, Any]
     max_bytes: int
+    counts: bool = False  # whether its numbers are whole, from 0
 
     @property
     def schema(self) -> Schema:
@@ -57,6 +59,7 @@ GROWERS = {
     "ComplementNB": Grower(ComplementNB, TEXT, 40 << 20),
     "BernoulliNB": Grower(BernoulliNB, TEXT, 60 << 20),
     "GaussianNB": Grower(GaussianNB, NUMBERS, 1 << 20),
+    "PoissonNB": Grower(PoissonNB, NUMBERS, 1 << 20, counts=True),
     "GaussianBayes": Grower(GaussianBayes, NUMBERS, 1 << 20),
     "Discretized": Grower(
         lambda: Discretized(Discretizer(), CategoricalNB()), NUMBERS | CATEGORIES, 2 << 20
@@ -65,16 +68,17 @@ GROWERS = {
 }
 
 
-def hostile(fields: dict[str, Any], rng: Random, most: int) -> Iterator[dict[str, Any]]:
+def hostile(grower: Grower, rng: Random, most: int) -> Iterator[dict[str, Any]]:
     """Records whose values are as many, and as long, as they can be."""
     while True:
         letter = rng.choice(LETTERS)
         x: dict[str, Any] = {}
-        for name, kind in fields.items():
+        for name, kind in grower.fields.items():
             own = f"{rng.getrandbits(60)}"
             long = own + letter * rng.choice([0, 1, 30, most])
             if kind == "numeric":
                 x[name] = rng.random() * 10 ** rng.randint(-50, 50)
+                x[name] = round(x[name]) if grower.counts else x[name]
             elif kind == "categorical":
                 x[name] = long[:512] if rng.random() < 0.9 else long
             else:
@@ -85,7 +89,7 @@ def hostile(fields: dict[str, Any], rng: Random, most: int) -> Iterator[dict[str
 def program(grower: Grower, seed: int, records: int, classes: int) -> list[tuple[Any, int]]:
     """Records and labels; classes come all along."""
     rng = Random(seed)
-    source = hostile(grower.fields, rng, 20_000)
+    source = hostile(grower, rng, 20_000)
     return [(next(source), rng.randrange(2 + (classes - 2) * i // records)) for i in range(records)]
 
 
@@ -98,7 +102,7 @@ def limited(grower: Grower) -> tuple[Learner, int]:
 def grown(grower: Grower, seed: int, records: int, block: int = 50) -> tuple[Learner, int]:
     """The learner after so many hostile records, and the bytes that it then takes."""
     rng, (learner, classes) = Random(seed), limited(grower)
-    source = hostile(grower.fields, rng, 100_000)
+    source = hostile(grower, rng, 100_000)
     for x in [next(source) for _ in range(3)]:  # kernels are compiled, modules imported
         grower.make().learn_one(x, 0)
         learner.predict_proba_one(x)

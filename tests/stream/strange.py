@@ -34,6 +34,7 @@ from stream import (
     MixedBayes,
     MixedNB,
     MultinomialNB,
+    PoissonNB,
     RiverClassifier,
     Rows,
     Schema,
@@ -64,6 +65,7 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "MixedBayes conditional": lambda: MixedBayes(conditional=True),
     "Discretized": lambda: Discretized(Discretizer(), CategoricalNB()),
     "MDLDiscretizer": lambda: Discretized(MDLDiscretizer(), CategoricalNB()),
+    "PoissonNB": PoissonNB,
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
 }
 
@@ -169,7 +171,8 @@ def strange_block(rng: Random, learner: Learner) -> Any:
 
 def record(learner: Learner, rng: Random, i: int) -> dict[str, Any]:
     """A good record for this learner."""
-    x: dict[str, Any] = {"n": rng.random(), "b": bool(i % 2)}
+    number = float(rng.randrange(9)) if isinstance(learner, PoissonNB) else rng.random()
+    x: dict[str, Any] = {"n": number, "b": bool(i % 2)}
     if learner.strings == "categorical":
         x["c"] = f"v{i % 3}"
     if learner.strings == "text" or learner._texts:
@@ -245,7 +248,7 @@ def attack(name: str, seed: int) -> tuple[int, list[Broken]]:
             again = make().load_state(State.from_bytes(learner.to_state().to_bytes()))
             if again.fingerprint() != learner.fingerprint():
                 raise AssertionError("another fingerprint after a load")
-            shares = learner.predict_proba_one({"n": 0.5}).values()
+            shares = learner.predict_proba_one({"n": 1.0}).values()
             if not all(0 <= p <= 1 for p in shares):
                 raise AssertionError(f"no probabilities: {list(shares)}")
         except Exception as error:
@@ -446,7 +449,7 @@ def each_damage(states: Iterable[tuple[str, State]], flips: int) -> tuple[int, l
             def load(data: bytes = data, name: str = name) -> None:
                 found = State.from_bytes(data)
                 if name in LEARNERS:
-                    LEARNERS[name]().load_state(found).predict_proba_one({"n": 0.5})
+                    LEARNERS[name]().load_state(found).predict_proba_one({"n": 1.0})
 
             why = outcome(load)
             if why:

@@ -41,7 +41,9 @@ NO_PRIORS = [
 ]
 
 BAD: dict[str, list[Any]] = {
+    "a": [*NO_NUMBER, None, -1.0, 1e200],
     "alpha": [*NO_NUMBER, None, -1.0, 1e200],
+    "b": [*NO_NUMBER, None, -1.0, 1e200],
     "binarize": [*NO_NUMBER, None, 1e200],
     "conditional": NO_FLAG,
     "covariance": [*NO_CHOICE, None],

@@ -9,6 +9,7 @@ import pytest
 from river import datasets, evaluate, metrics
 
 from stream import GaussianNB, Learner, MultinomialNB
+from stream.checks.streams import takeable
 from stream.evaluate.progressive import progressive
 
 DELAYS = (0, 1, 100)
@@ -51,7 +52,8 @@ def settle(counts, learner: Learner, x, y, said) -> None:
 @pytest.mark.parametrize("delay", DELAYS)
 def test_three_ways_over_phishing_give_one_confusion_matrix(learner, delay) -> None:
     """Each shipped learner; river's loop, our blocks, our one-record calls."""
-    stream = list(datasets.Phishing())
+    taken = takeable(learner)
+    stream = [(taken(x), y) for x, y in datasets.Phishing()]
     expected = rivers_counts(stream, learner.clone(), delay)
 
     assert sum(expected.values()) >= len(stream) - max(delay, 1)
@@ -94,7 +96,8 @@ def test_three_ways_over_sms_give_one_confusion_matrix(sms, delay) -> None:
 @pytest.mark.parametrize("delay", [0, 1, 37])
 def test_block_size_changes_no_bit_of_the_scores(learner, delay) -> None:
     """Log loss, windows, confusion and baselines are the same for any block (I1)."""
-    stream = list(islice(datasets.Phishing(), 300))
+    taken = takeable(learner)
+    stream = [(taken(x), y) for x, y in islice(datasets.Phishing(), 300)]
     views = []
     for size in (1, 7, 100, 4096):
         *_, view = progressive(stream, learner.clone(), delay=delay, block_size=size)

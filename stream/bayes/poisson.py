@@ -1,0 +1,347 @@
+"""Poisson naive Bayes: counts of events, each with a rate of the class, independently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from river.base import tags
+
+from stream.bayes._kernels import poisson as kernels
+from stream.bayes._kernels.poisson import CountTotals
+from stream.bayes.classifier import (
+    LOWEST,
+    BayesClassifier,
+    check_half_life,
+    check_priors,
+    left_after,
+)
+from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
+from stream.bayes.room import rows_for
+from stream.data.block import Block, Floats, Rows
+from stream.data.parameters import number
+from stream.data.schema import Dictionary, Kind, Label, Schema
+from stream.data.state import State
+from stream.errors import InvalidRecordError, NotSupportedError, StateError
+from stream.learner.explain import LinearView
+from stream.learner.registry import Facts, registered
+
+__all__ = ["PoissonNB", "PoissonPart"]
+
+SHAPE, RATE = 0.5, 0.0  # Jeffreys' prior of a rate: it prefers no scale
+ROUNDING = 1e-9  # share of the largest total that is rounding
+WHOLE = 2.0**53  # totals of whole numbers are exact up to it
+
+
+class PoissonPart(Part):
+    """Numeric columns as counts with a Poisson distribution; see `PoissonNB`."""
+
+    name: ClassVar[str] = "counts"
+
+    def __init__(self, a: float = SHAPE, b: float = RATE) -> None:
+        self._a, self._b = a, b
+        self._features = Dictionary(MAX_FEATURES)
+        self._totals = CountTotals(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
+        self._taken: dict[str, float] = {}  # the largest total that a count was taken back from
+
+    @property
+    def features(self) -> list[str]:
+        return list(self._features)
+
+    @property
+    def overflows(self) -> dict[str, int]:
+        return {"features": self._features.overflow}
+
+    @property
+    def rates(self) -> list[list[float]]:
+        """The rate of each class, a count a column; NaN where a class never had it."""
+        s = self._totals
+        unit = float(s.unit[0])
+        a, b = self._a * unit, self._b * unit
+        return [
+            [kernels.rate(w, t, a, b) if w > 0 else np.nan for w, t in zip(*pair, strict=True)]
+            for pair in zip(s.weight.tolist(), s.total.tolist(), strict=True)
+        ]
+
+    def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
+        """Rows with a number that is no count: below 0, or with a fraction."""
+        x = rows.numeric
+        bad = (x < 0) | ((np.floor(x) != x) & ~np.isnan(x))
+        return {i: _no_count(rows, i, bad[i]) for i in np.flatnonzero(bad.any(axis=1)).tolist()}
+
+    def tables(self, schema: Schema, classes: int) -> int:
+        """Of weights and totals."""
+        return 2 * 8 * classes * len(schema.numeric)
+
+    def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
+        source, column = admit(self._features, block)
+        self._totals = self._resized(classes)
+        x = block.rows.numeric
+        kernels.progressive(steps, x, source, column, self._a, self._b, self._totals, joint)
+
+    def _resized(self, classes: int) -> CountTotals:
+        """The totals with zeros for the classes and counts that are new."""
+        s, shape = self._totals, (classes, len(self._features))
+        if s.weight.shape == shape:
+            return s
+        weight, total = (rows_for(a, shape, self.most_classes) for a in (s.weight, s.total))
+        return CountTotals(weight, total, s.unit)
+
+    def terms(self, rows: Rows, classes: int) -> list[Term]:
+        source, column = find(self._features, rows)
+        x = rows.numeric[0]
+        out = self._scores(x, source, column, classes)
+        names = [rows.numeric_names[j] for j in source.tolist()]
+        return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
+
+    def _scores(
+        self, x: Floats, source: NDArray[np.int64], column: NDArray[np.int64], classes: int
+    ) -> Floats:
+        out = np.zeros((source.size, classes))
+        kernels.terms(x, source, column, classes, self._a, self._b, self._totals, out)
+        return out
+
+    def line(self, classes: int) -> tuple[Floats, list[Term]]:
+        """All counts 0, float64 (C,); and what one event more of each changes, between classes."""
+        column = np.arange(len(self._features))
+        none, one = (
+            self._scores(np.full(column.size, v), column, column, classes) for v in (0.0, 1.0)
+        )
+        base = np.zeros(classes)
+        for row in none:
+            base += row
+        changes = one - none
+        return base, [(name, changes[j]) for j, name in enumerate(self._features)]
+
+    def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
+        s = self._totals
+        w = amount.w * amount.fade * float(s.unit[0])
+        for name, value in _given(rows):
+            j = self._features.codes.get(name)
+            if j is None:
+                return f"count {name!r} was never learned"
+            if left_after(s.weight[c, j], w, amount.slack) is None:
+                return f"count {name!r} has less weight in its class"
+            if s.total[c, j] - w * value < -self._rounding(name, float(s.total[c, j])):
+                return f"count {name!r} has a lower total in its class"
+        return None
+
+    def _rounding(self, name: str, total: float) -> float:
+        """What a difference of totals can be although nothing is left."""
+        return ROUNDING * max(total, self._taken.get(name, 0.0))
+
+    def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
+        s = self._totals
+        unit = float(s.unit[0])
+        w = amount.w * amount.fade * unit
+        for name, value in _given(rows):
+            j = self._features.codes[name]
+            before = float(s.total[c, j])
+            s.weight[c, j] = left_after(s.weight[c, j], w, amount.slack) or 0.0
+            s.total[c, j] = max(before - w * value, 0.0) if s.weight[c, j] > 0 else 0.0
+            exact = before <= WHOLE and before.is_integer() and (w * value).is_integer()
+            if unit == 1.0 and not exact:
+                self._taken[name] = max(before, self._taken.get(name, 0.0))
+        for j in np.flatnonzero(~s.weight.any(axis=0))[::-1].tolist():
+            name = self._features.values[j]
+            self._features.remove(name)
+            self._taken.pop(name, None)
+            s = s._replace(weight=np.delete(s.weight, j, 1), total=np.delete(s.total, j, 1))
+        self._totals = s
+
+    def drop_class(self, c: int) -> None:
+        s = self._totals
+        self._totals = s._replace(weight=np.delete(s.weight, c, 0), total=np.delete(s.total, c, 0))
+
+    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
+        column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
+        s, theirs = self._resized(size), other._totals
+        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        at = np.ix_(classes, column[kept])
+        for mine, more in ((s.weight, theirs.weight), (s.total, theirs.total)):
+            mine *= fade
+            mine[at] += more[:, kept]
+        self._totals = s._replace(unit=theirs.unit.copy())
+        for name, taken in other._taken.items():
+            if name in self._features:
+                self._taken[name] = max(taken, self._taken.get(name, 0.0))
+
+    def n_parameters(self, classes: int) -> int:
+        return classes * len(self._features)
+
+    def export(self) -> State:
+        taken = {"taken": self._taken} if self._taken else {}
+        return State({**named(self._features), **taken}, self._totals._asdict())
+
+    def restore(self, state: State, classes: int) -> None:
+        features = restored(self._features, state)
+        weight, total = (state.array(k, np.float64, 2) for k in ("weight", "total"))
+        unit = state.array("unit", np.float64, 1)
+        shape = (classes, len(features))
+        if (weight.shape, total.shape, unit.shape) != (shape, shape, (1,)):
+            raise StateError(f"expected totals of {shape} classes and counts, got other shapes")
+        if (weight < 0).any() or (total < 0).any() or unit[0] <= 0:
+            raise StateError("expected weights and totals from 0 and a unit above 0, got others")
+        taken = state.header.get("taken", {})
+        if not isinstance(taken, dict) or not {*taken} <= {*features}:
+            raise StateError(f"expected the totals of learned counts, got {taken!r}")
+        self._taken = {name: float(total) for name, total in taken.items()}
+        self._features, self._totals = features, CountTotals(weight, total, unit)
+
+
+@registered(
+    Facts(
+        model="counts of events, independent and Poisson within a class",
+        cost="C·D; D",
+        memory="C·D",
+        missing="no evidence",
+        source="Murphy 2012, 3.5; Gelman et al. 2013, 2.6",
+        reads={
+            "numeric": "a count; below 0 and fractions refused",
+            "binary": "the counts 0 and 1",
+        },
+        distribution="poisson",
+    )
+)
+class PoissonNB(BayesClassifier):
+    """Poisson naive Bayes over counts of events, one record at a time.
+
+    A field is how often something happened (calls, visits, errors per hour): a whole number from
+    0. A missing field (absent, None, NaN) is no evidence. Texts are refused, categories ignored.
+
+    Parameters
+    ----------
+    a, b
+        Shape and rate of the Gamma prior of each rate: as if a events had been seen in records of
+        weight b. The defaults, 0.5 and 0, are Jeffreys' prior, which prefers no scale. 0 and 0 is
+        maximum likelihood, where a count above 0 that a class has always had as 0 makes the class
+        impossible.
+    priors
+        Label, or its text ("true", "1"), to prior probability. A class that is not named has
+        prior 0. None: learned.
+    half_life
+        Records after which what was learned counts half; None: it never fades.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    features : list of str
+        Fields in the order they were first learned.
+    rates : dict
+        Label to a dict from field to its rate, of the fields that the class had.
+
+    Raises
+    ------
+    SchemaError
+        A parameter out of its range.
+    InvalidRecordError
+        From `learn_one` and the predictions: a number below 0, with a fraction or beyond 1e100,
+        an infinity, a text. The model is untouched.
+
+    Notes
+    -----
+    P(x | class) = exp(-rate) · rate**x / x!, where rate = (a + Σ w·x) / (b + Σ w) over the class's
+    records that had the field, of weight w: the posterior mean with a Gamma(a, b) prior, which is
+    conjugate. A field that a class never had counts for that class as over all classes. Use it
+    where a count's variance is about its mean; for counts that vary far more, bins or `GaussianNB`
+    are less certain of themselves. At most 65,536 fields are learned; `overflows` counts others.
+
+    O(C · D) to predict, O(D) to learn; memory 16 · C · D bytes. `merge` and `unlearn_one` are exact
+    for whole weights and totals up to 2**53, else to about 1e-9 of the largest total.
+
+    Source: the Poisson distribution with a Gamma prior is in Gelman et al., Bayesian Data Analysis,
+    3rd edition, chapter 2.6; naive Bayes as a product of one such density a feature in Murphy,
+    Machine Learning: A Probabilistic Perspective, chapter 3.5.
+
+    Examples
+    --------
+    >>> from stream import PoissonNB
+    >>> model = PoissonNB(a=1, b=1)
+    >>> for calls, y in [(0, "quiet"), (2, "quiet"), (7, "busy"), (9, "busy")]:
+    ...     model.learn_one({"calls": calls}, y)
+    >>> model.rates["quiet"]
+    {'calls': 1.0}
+    >>> model.predict_one({"calls": 5})
+    'busy'
+    """
+
+    strings: ClassVar[str] = "refused"
+    kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary"))
+
+    def __init__(
+        self,
+        a: float = SHAPE,
+        b: float = RATE,
+        priors: Mapping[Label, float] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.a = number("a", a, 0.0)
+        self.b = number("b", b, 0.0)
+        self.priors = check_priors(priors)
+        self.half_life = check_half_life(half_life)
+        self._begin()
+
+    def _more_tags(self) -> set[str]:
+        return {tags.POSITIVE_INPUT}
+
+    @classmethod
+    def number_part(cls) -> Part:
+        """Numbers as counts, with the default prior."""
+        return PoissonPart()
+
+    def _new_parts(self) -> tuple[Part, ...]:
+        self._counts = PoissonPart(self.a, self.b)
+        return (self._counts,)
+
+    @property
+    def rates(self) -> dict[Label, dict[str, float]]:
+        return {
+            label: {f: rate for f, rate in zip(self.features, row, strict=True) if rate == rate}
+            for label, row in zip(self.classes, self._counts.rates, strict=True)
+        }
+
+    def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
+        """The log-odds of two classes as a line over the counts; O(C · D).
+
+        It is that of a record with every known field.
+
+        Parameters
+        ----------
+        label, against
+            Two known classes; left out, the first ones learned.
+
+        Raises
+        ------
+        NotLearnedError
+            Fewer than two classes are known, or one that is asked for is not.
+        NotSupportedError
+            With a = 0: a count that one of them has always had as 0.
+        """
+        a, b = self._pair(label, against, None)
+        (_, prior), *_ = self._terms(self.columns([{}]))
+        bias = max(float(prior[a]), LOWEST) - max(float(prior[b]), LOWEST)
+        base, changes = self._counts.line(len(self.classes))
+        if any(np.isinf(term[[a, b]]).any() for _, term in changes):
+            raise NotSupportedError("a linear view needs rates above 0; give a a value above 0")
+        bias += float(base[a]) - float(base[b])
+        weights = {name: float(term[a]) - float(term[b]) for name, term in changes}
+        return LinearView(self.classes[a], self.classes[b], bias, weights)
+
+
+def _given(rows: Rows) -> list[tuple[str, float]]:
+    """Names and values of the numeric columns that row 0 has."""
+    pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
+    return [(name, value) for name, value in pairs if value == value]
+
+
+def _no_count(rows: Rows, i: int, bad: NDArray[np.bool_]) -> InvalidRecordError:
+    j = int(np.argmax(bad))
+    name, value = rows.numeric_names[j], float(rows.numeric[i, j])
+    return InvalidRecordError(
+        "negative_count" if value < 0 else "wrong_kind",
+        f"field {name!r} expects a count (a whole number from 0), got {value:g}",
+    )
