@@ -1,7 +1,7 @@
 """The command `headwater`: wires the commands and turns every error into one line.
 
-Rule: only the command that was asked for is imported, so that `--help` is there at once. Exit
-codes: 0 ok, 1 failed, 2 wrong use or configuration, 3 fenced, 130 interrupted.
+Rule: only the requested command is imported, so that `--help` is fast. Exit codes: 0 ok, 1 failed,
+2 wrong use or configuration, 3 fenced, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from consumers.base.address_space import MemoryLimitError, check_limits, one_bla
 
 __all__ = ["COMMANDS", "application", "collect_rarely", "main", "short_of_memory"]
 
-# As the loader of libraries and the starter of threads put it.
+# Messages of the library loader and of the thread start.
 NO_MEMORY = (
     "failed to map segment",
     "annot allocate memory",
@@ -50,7 +50,7 @@ COMMANDS: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    if arguments is None:  # a process of its own
+    if arguments is None:  # the program's own process
         collect_rarely()
         one_blas_thread()
     given = sys.argv[1:] if arguments is None else list(arguments)
@@ -66,25 +66,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def collect_rarely() -> None:
-    """Look for cycles of objects less often than Python does by itself.
+    """Look for cycles of objects less often than Python's default.
 
-    What is no longer used goes at once, by its reference count; the collector only finds cycles,
-    and there are hardly any. By default it looks after every 700 new objects, and again and again
-    at the hundred thousand ids the join holds: that was a fifth of the service's time. A batch in
-    hand is several ten thousand objects, which go with it: to look at them after every 10,000 new
-    ones was a twentieth of a replay's.
+    Reference counts free unused objects at once. The collector only finds cycles, which are rare
+    here. By default it runs after every 700 new objects and visits the 100,000 ids of the join
+    each time, which took 20 % of the service's time. A batch has several 10,000 objects, which
+    are freed with it; a run after every 10,000 new objects took 5 % of a replay's time.
     """
     gc.set_threshold(100_000, 50, 100)
 
 
 def application(asked: str | None) -> typer.Typer:
-    """The commands; of those that were not asked for only name and summary."""
+    """The commands; only name and summary for those that were not requested."""
     app = typer.Typer(
         name="headwater",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
-        rich_markup_mode=None,  # plain text: one line an error, and nothing to import
+        rich_markup_mode=None,  # plain text: one line per error, and no import of rich
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
@@ -124,7 +123,7 @@ def _imported(name: str) -> Callable[..., None]:
     try:
         check_limits(name)
         command = getattr(importlib.import_module(f"consumers.commands.{name}"), name)
-    except MemoryLimitError as error:  # written at once: `_end` would load those libraries
+    except MemoryLimitError as error:  # written directly, because `_end` would load those libraries
         sys.stderr.write(f"headwater: {error}\n")
         raise SystemExit(1) from None
     except Exception as error:
@@ -133,11 +132,11 @@ def _imported(name: str) -> Callable[..., None]:
 
 
 def _not_asked() -> NoReturn:
-    raise AssertionError("the command that was asked for is another one")
+    raise AssertionError("only the requested command is loaded")
 
 
 def _reporting(command: Callable[..., None]) -> Callable[..., None]:
-    """The command, ending with one line and an exit code where it fails."""
+    """The command; if it fails, it ends with one line and an exit code."""
 
     @functools.wraps(command)
     def reported(*args: Any, **kwargs: Any) -> None:
@@ -145,7 +144,7 @@ def _reporting(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
             sys.stdout.flush()
         except BrokenPipeError:
-            # The reader, such as `head`, has enough. What is buffered still must go somewhere.
+            # The reader, such as `head`, has closed the pipe. Send the buffered output elsewhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
         except KeyboardInterrupt:
@@ -175,19 +174,19 @@ def _end(error: Exception) -> NoReturn:
         code = 1
         line = (
             f"not enough memory ({type(error).__name__}): raise the limit of the container or "
-            "of `ulimit -v`, or remove it; an idle service takes some 300 MiB"
+            "of `ulimit -v`, or remove it; an idle service takes about 300 MiB"
         )
     else:
         what = " ".join(f"{type(error).__name__}: {error}".split())
         code, line = 1, f"{what}: this is a bug; run with HEADWATER_DEBUG=1 for the traceback"
-    log = sys.modules.get("consumers.telemetry.log")  # only a service has one
+    log = sys.modules.get("consumers.telemetry.log")  # only a service has a log
     if log is None or not log.ended(masked(line), code):
         PatientWriter(sys.stderr).write(f"headwater: {masked(line)}")
     raise SystemExit(code)
 
 
 def short_of_memory(error: BaseException) -> bool:
-    """Whether it, or what it came from, is for want of memory or of addresses.
+    """Whether the error, or one of its causes, is a lack of memory or of address space.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Bytes to columns and back, one file a wire format. Bad bytes become reasons, never exceptions."""
+"""Bytes to columns and back, one file per wire format. Bad bytes become reasons, never errors."""

@@ -1,8 +1,9 @@
 """JSON to columns and back.
 
-Rule: the fast way decodes typed by msgspec; whatever it refuses goes the slow, obvious way
-(`slow`: the standard library, then the conversions of `stream.data.schema`), which alone decides
-whether a record is bad and why. So both ways agree, and NaN, which msgspec refuses, is missing.
+Rule: the fast path is a typed decoder of msgspec. A record that it rejects takes the slow path
+(`slow`: the standard library, then the conversions of `stream.data.schema`). Only the slow path
+decides whether a record is bad, and why. So both paths agree. NaN, which msgspec rejects, counts
+as a missing value.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ KIND_TYPES: dict[str, Any] = {
 class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
-    `labels` holds the label inside an observation, None without one.
+    `labels` holds the label inside an observation, or None.
     """
 
     rows: Rows
@@ -173,12 +174,12 @@ class JsonObservations:
             rejected[i] = error.bare()
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[tuple[Any, ...], str, object]:
-        """Features in the schema's order, id and label of one record, the obvious way.
+        """Features in the schema's order, id and label of one record, by the slow path.
 
         Raises
         ------
         RecordError
-            The record is bad; says why.
+            The record is bad; the error has the reason.
         """
         document = parse(value, self.rules)
         features = []
@@ -218,7 +219,7 @@ class JsonObservations:
         return rows
 
     def _suspects(self, rows: Rows) -> list[int]:
-        """Rows with a number that the typed decoder lets pass and the rules may not."""
+        """Rows with a number that the typed decoder accepts and the rules may reject."""
         bad = (np.abs(rows.numeric) > kinds.LARGEST).any(axis=1)
         for j in self._binary:
             column = rows.numeric[:, j]
@@ -269,7 +270,7 @@ class JsonLabels:
         return out
 
     def slow(self, key: bytes | None, value: bytes | None) -> tuple[str, object, float]:
-        """Id, label and weight of one record, the obvious way; RecordError where it is bad."""
+        """Id, label and weight of one record, by the slow path; RecordError if it is bad."""
         document = parse(value, self.rules)
         label, w = document.get("label"), document.get("w", 1.0)
         if label is None:
@@ -294,7 +295,7 @@ _CONVERT: dict[str, Any] = {
 
 
 def _rounded(name: str, value: Any) -> str | None:
-    """A category by rules 1."""
+    """A category under rules 1."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         x = kinds.number(name, value)
         if abs(x) >= 2**53:
@@ -372,14 +373,14 @@ class _Prediction(msgspec.Struct, gc=False):
 
 
 class PredictionEncoder:
-    """Encoder of prediction records: nothing in them depends on the wall clock.
+    """Encoder of prediction records: they do not depend on the wall clock.
 
     Parameters
     ----------
     name, kind
         The model's name and type.
     explain
-        How many of the largest shares of features are told.
+        How many of the largest contributions of features are written.
     """
 
     def __init__(self, name: str, kind: str, explain: int = 0) -> None:
@@ -397,9 +398,9 @@ class PredictionEncoder:
         decision: tuple[Label | None, float | None] | None = None,
         why: Explanation | None = None,
     ) -> bytes:
-        """One prediction; `ranked` are the classes that are told, the most probable first.
+        """One prediction; `ranked` are the classes to write, the most probable first.
 
-        `decision` is action and risk; of it and of `why` the record says nothing where it is None.
+        `decision` is action and risk. The record leaves out `decision` and `why` if they are None.
         """
         model = _Model(self.name, self.kind, learned)
         made = msgspec.UNSET if decision is None else _Decision(*decision)

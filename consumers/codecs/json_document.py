@@ -1,12 +1,12 @@
-"""Bytes to a JSON object, within bounds: the slow, obvious way, by the standard library.
+"""Bytes to a JSON object, within bounds: the slow path, by the standard library.
 
-Rule: whether a record is refused depends on its bytes alone. The interpreter's own limit of
-nesting depends on how deep the caller stands, which differs between a live run and its replay;
-so brackets are counted here, before anything is parsed.
+Rule: whether a record is rejected depends on its bytes only. The interpreter's limit of nesting
+depends on the depth of the caller's stack, which differs between a live run and its replay. So
+brackets are counted here, before parsing.
 
-`RULES` numbers what is read how, because a journal replays under the rules it was begun with. Under
-rules 1 UTF-16 and UTF-32 were read too, and integers of 2**53 and more that are categories were
-rounded, so that neighbours became one.
+`RULES` is the version of the parsing rules, because a journal replays under the rules with which it
+began. Rules 1 also accepted UTF-16 and UTF-32, and rounded categories that are integers of 2**53
+and more, so that neighbouring integers became one category.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain"]
 RULES = 2
 
 LARGEST_RECORD = 1 << 20
-DEEPEST = 128  # objects and lists in one another
-SHORT = 2 * DEEPEST  # bytes in which nothing can lie too deep
-MOST_DIGITS = 4300  # of an integer: what both parsers can read
+DEEPEST = 128  # levels of nested objects and lists
+SHORT = 2 * DEEPEST  # bytes; a shorter record cannot be nested too deep
+MOST_DIGITS = 4300  # of an integer: the most that both parsers accept
 
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # an open one ends with the text
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # unclosed: to the end
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
@@ -38,7 +38,7 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
     Parameters
     ----------
     rules
-        1 for a journal that was begun before there were rules 2.
+        1 for a journal that began before rules 2 existed.
 
     Raises
     ------
@@ -55,9 +55,9 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
             raise RecordError("unparsable", f"expected JSON in UTF-8, got {encoding.upper()}")
         text = value.decode(encoding)
         if _too_deep(text):
-            raise RecordError("unparsable", f"more than {DEEPEST} objects or lists in one another")
+            raise RecordError("unparsable", f"expected at most {DEEPEST} levels of nesting")
         document = json.loads(text, parse_int=_integer)
-        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates cannot go out again
+        json.dumps(document, ensure_ascii=False).encode()  # lone surrogates cannot be encoded again
     except (ValueError, RecursionError) as error:
         raise RecordError("unparsable", f"not JSON: {error}") from None
     if not isinstance(document, dict):
@@ -66,9 +66,10 @@ def parse(value: bytes | None, rules: int = RULES) -> dict[str, Any]:
 
 
 def plain(value: bytes | None) -> bytes:
-    """`value` where the typed decoder refuses all that the slow way does; else a DecodeError.
+    """`value` if the typed decoder rejects all that the slow path rejects; else a DecodeError.
 
-    It skips undeclared fields unread: their bytes need not be UTF-8, their depth has no end.
+    The typed decoder does not read undeclared fields: they can hold bytes that are not UTF-8 and
+    be nested without a limit.
     """
     if value is None or len(value) > LARGEST_RECORD:
         raise msgspec.DecodeError
@@ -83,7 +84,7 @@ def plain(value: bytes | None) -> bytes:
 
 
 def _too_deep(text: str) -> bool:
-    """Whether more than `DEEPEST` brackets are open at once, those inside strings not counted."""
+    """Whether more than `DEEPEST` brackets are open at once, without those inside strings."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     depth = 0

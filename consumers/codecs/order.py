@@ -1,4 +1,4 @@
-"""Observations and labels, decoded apart, put back into the order they came in."""
+"""Merges observations and labels, which are decoded separately, back into their order."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class BinsConfig(Section):
         return self
 
     def binner(self) -> Binner:
-        """What makes them, empty."""
+        """An unfitted binner."""
         if self.edges is not None:
             return Discretizer({name: list(edges) for name, edges in self.edges.items()})
         if self.strategy is None or self.strategy == "mdl":

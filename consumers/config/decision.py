@@ -1,4 +1,4 @@
-"""[decision]: losses and the reject option, checked by what will use them."""
+"""[decision]: losses and the reject option, checked by the code that uses them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DecisionConfig(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        _ = self.rule  # its message says which loss is wrong
+        _ = self.rule  # raises an error that names the wrong loss
         if self.reject is not None and self.reject < self._least:
             raise ValueError(
                 f"reject = {self.reject:g} is less than any action can cost ({self._least:g}), so "
@@ -46,7 +46,7 @@ class DecisionConfig(Section):
 
     @property
     def _least(self) -> float:
-        """The least an action can cost; one called by a label costs 0 there, if nothing is said."""
+        """The lowest cost of an action; an action named like a label costs 0 there by default."""
         rows = self.losses or {}
         called = {label for row in rows.values() for label in row} & rows.keys()
         silent = [0.0 for action in called if action not in rows[action]]
@@ -54,14 +54,14 @@ class DecisionConfig(Section):
 
     @property
     def named(self) -> frozenset[str] | None:
-        """Every label that `losses` says something of; None where it need not."""
+        """Every label that `losses` names; None if it need not name any."""
         if self.losses is None:
             return None
         return frozenset(self.losses).union(*self.losses.values())
 
     @property
     def rule(self) -> BayesDecision | None:
-        """What decides; None where nothing is configured."""
+        """The decision rule; None if nothing is configured."""
         if self.losses is None and self.reject is None:
             return None
         losses = cast("Mapping[Label, Mapping[Label, float]] | None", self.losses)

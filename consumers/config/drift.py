@@ -1,4 +1,4 @@
-"""[drift]: what is watched and what an alarm does, checked by what will use it."""
+"""[drift]: what is watched and what an alarm does, checked by the code that uses it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACTIONS = Literal["alert", "forget", "reset", "challenger"]
 
 
 class DetectorConfig(Section):
-    """One detector: what it watches, its type, and its parameters beside them."""
+    """One detector: what it watches, its type, and its parameters in the same table."""
 
     on: str
     type: str
@@ -29,7 +29,7 @@ class DetectorConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _beside(cls, given: Any) -> Any:
-        """Keys that are none of ours are parameters of the detector."""
+        """Keys that this section does not know are parameters of the detector."""
         if not isinstance(given, dict) or "parameters" in given:
             return given
         own = {k: v for k, v in given.items() if k in cls.model_fields}
@@ -37,11 +37,11 @@ class DetectorConfig(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        _ = self.rule("alert")  # here, not in [drift] alone: each faulty one is then told
+        _ = self.rule("alert")  # here and in [drift], so that each faulty detector is reported
         return self
 
     def rule(self, action: Action) -> MonitorRule:
-        """The rule, `action` where it names none of its own."""
+        """The rule, with `action` if the detector names no action."""
         for name, value in self.parameters.items():
             if not finite(value):
                 raise ValueError(f"expected a finite number or text for {name!r}, got {value!r}")
@@ -86,22 +86,22 @@ class DriftConfig(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
-        _ = self.rule  # its message says what is wrong
+        _ = self.rule  # raises an error that names the fault
         return self
 
     @property
     def rule(self) -> DriftRule:
-        """What watches; nothing where nothing is configured."""
+        """The rules that are watched; empty if nothing is configured."""
         monitors = tuple(detector.rule(self.action) for detector in self.detectors)
         return DriftRule(monitors, self.keep, self.warm_up) if monitors else DriftRule()
 
     def of(self, schema: Schema) -> DriftRule:
-        """What watches a stream of these features.
+        """The watch over a stream with these features.
 
         Raises
         ------
         ValueError
-            Features that are no numbers of it, all of them.
+            Some watched features are not numeric features of the stream; names all of them.
         """
         wrong = []
         for name in self.rule.features:

@@ -1,4 +1,4 @@
-"""Whether two identities are the same one, and if not, which keys differ."""
+"""Compares two identities and lists the keys that differ."""
 
 from __future__ import annotations
 

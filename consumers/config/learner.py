@@ -1,4 +1,4 @@
-"""[model] and [[challenger]]: what learns, and what would be promoted instead."""
+"""[model] and [[challenger]]: the learner, and the learners that can replace it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ AUTO = "MixedNB"  # what "auto" is
 
 
 def model_types() -> tuple[str, ...]:
-    """What [model] type can be, river's classifiers apart."""
+    """The values of [model] type, without river's classifiers."""
     return ("auto", *learners())
 
 
 def spoken(name: str) -> str:
-    """[model] type `name` as predictions name it: "auto" says nothing to their reader."""
+    """The name of [model] type `name` in predictions: the learner for which "auto" stands."""
     return AUTO if name == "auto" else name
 
 
@@ -96,7 +96,7 @@ class LearnerConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _beside(cls, given: Any) -> Any:
-        """Keys that are none of this section's are parameters of the learner."""
+        """Keys that this section does not know are parameters of the learner."""
         if not isinstance(given, dict):
             return given
         beside = {k: v for k, v in given.items() if k not in cls.model_fields}

@@ -1,7 +1,7 @@
-"""A TOML file -> Config, or a ConfigError with one line for each thing that is wrong.
+"""A TOML file -> Config, or a ConfigError with one line for each fault.
 
-Paths in the file are relative to the file. Secrets of [kafka] and [snapshots] key stand elsewhere,
-are read here and never shown: neither in a message nor in the repr of the configuration.
+Paths in the file are relative to the file. The secrets of [kafka] and [snapshots] key are
+kept elsewhere and read here. No message and no repr of the configuration shows them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from consumers.config.units import shown_urls, url_secrets, without_login
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
 
-# By pydantic's error types; its own words serve for the others.
+# By pydantic's error types. For the other types pydantic's message is used.
 _EXPECTED = {
     "string_type": "expected text",
     "int_type": "expected a whole number",
@@ -39,7 +39,7 @@ _EXPECTED = {
     "model_type": "expected a section (a TOML table)",
     "string_too_short": "expected a text that is not empty",
     "tuple_type": "expected a list",
-    # The only pattern left to pydantic is that of names.
+    # Pydantic checks one pattern only: that of names.
     "string_pattern_mismatch": (
         "expected up to 100 letters, digits, '.', '_' and '-', a letter or digit first"
     ),
@@ -52,7 +52,7 @@ def load(path: Path) -> Config:
     Raises
     ------
     ConfigError
-        No such file, no TOML, or wrong keys or values: a line each.
+        The file is missing or not TOML, or has wrong keys or values; one line for each fault.
     """
     text = read_text(path, "config file", "write one with `headwater init FILE`")
     return parse(text, source=str(path), directory=path.parent)
@@ -66,9 +66,9 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     text
         TOML.
     source
-        What messages call it.
+        Its name in messages.
     directory
-        What its paths are relative to.
+        The directory to which its paths are relative.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
                 )
         except ConfigError as e:
             wrong.append(str(e))
-            del snapshots["key"]  # it is not told twice, and not repeated
+            del snapshots["key"]  # report it once, and do not repeat the secret
         if isinstance(url := snapshots.get("copy_to"), str):
             _remember(url)
     try:
@@ -121,7 +121,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
 
 
 def _remember(url: str) -> None:
-    """What a URL holds is masked wherever a driver repeats it; short values stand there only."""
+    """Mask the secrets of a URL in every message of a driver, except short ones."""
     for text in url_secrets(url):
         if len(text) >= DISTINCT:
             Secret(text)
@@ -133,7 +133,7 @@ def read_text(path: Path, what: str, remedy: str) -> str:
     Raises
     ------
     ConfigError
-        It cannot be read; says `what` was looked for and the `remedy`.
+        It cannot be read. The message names `what` was expected and the `remedy`.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -164,7 +164,7 @@ def _anchored(config: Config, directory: Path) -> Config:
 
 
 def _home(path: Path | str) -> str:
-    # Not Path.expanduser: that raises where ~NAME is nobody.
+    # Not Path.expanduser, which raises if there is no user NAME for ~NAME.
     return os.path.expanduser(path)
 
 
@@ -177,7 +177,7 @@ def _pointed(
     *,
     secret: bool | None = None,
 ) -> object:
-    """`value`, read from where it points to, and wrapped where it must not be shown."""
+    """`value`, or what it points to, wrapped as a Secret if it must not be shown."""
     where = f"{source}: [{section}] {key}"
     secret = secret_key(key) if secret is None else secret
     pointer = isinstance(value, str) and re.fullmatch(r"\$\{(env|file):(.+)\}", value)
@@ -188,7 +188,7 @@ def _pointed(
                     f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got braces without '
                     "either; write env: before the name of a variable"
                 )
-            # The file is copied, committed and shown around; what it points to is not.
+            # People copy, commit and share the file, but not the place it points to.
             raise ConfigError(
                 f'{where}: expected "${{env:NAME}}" or "${{file:PATH}}", got a secret in the '
                 "clear; move it to a variable or file that only the service reads"
@@ -216,7 +216,7 @@ def _lines(error: ValidationError) -> list[str]:
             lines.append(f"{_where(detail['loc'])}: unknown key; {hint}")
     for detail in details:
         if detail["type"] == "missing":
-            # Of a misspelt key one line is enough.
+            # One line is enough for a misspelt key.
             if detail["loc"] not in suggested:
                 lines.append(f"{_where(detail['loc'])}: required, but missing")
         elif detail["type"] != "extra_forbidden":
@@ -226,7 +226,7 @@ def _lines(error: ValidationError) -> list[str]:
 
 
 def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
-    """What to write instead of an unknown key, and the key that is meant."""
+    """What to write instead of an unknown key, and the key that was probably meant."""
     *parents, key = loc
     keys = _keys(parents)
     near = get_close_matches(str(key), keys, n=1)
@@ -234,12 +234,12 @@ def _hint(loc: tuple[int | str, ...]) -> tuple[str, tuple[int | str, ...]]:
         return f"did you mean {near[0]!r}?", (*parents, near[0])
     homes = [s for s in Config.model_fields if key in _keys([s])] if not parents else []
     if homes:
-        return f"it stands in [{homes[0]}]", ()
+        return f"it belongs in [{homes[0]}]", ()
     return f"known here: {', '.join(keys)}", ()
 
 
 def section_of(annotation: object) -> type[BaseModel] | None:
-    """The section a key holds, or a list of which it holds; None where it is none."""
+    """The section that a key holds, alone or in a list; None if it holds none."""
     kind = get_args(annotation)[0] if get_origin(annotation) is tuple else annotation
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
@@ -247,7 +247,7 @@ def section_of(annotation: object) -> type[BaseModel] | None:
 def _keys(parents: list[int | str]) -> list[str]:
     fields = Config.model_fields
     for parent in parents:
-        if isinstance(parent, int):  # of a list of sections
+        if isinstance(parent, int):  # an item of a list of sections
             continue
         section = section_of(fields[parent].annotation)
         if section is None:
@@ -272,7 +272,7 @@ def _where(loc: tuple[int | str, ...]) -> str:
 
 
 def message(detail: ErrorDetails) -> str:
-    """What was expected and what came, of one of pydantic's findings; never a secret."""
+    """What pydantic expected and what it got, without secrets."""
     if detail["type"] == "value_error":
         return shown_urls(masked(str(detail["ctx"]["error"])))
     if detail["type"] == "too_long":
@@ -286,7 +286,7 @@ def message(detail: ErrorDetails) -> str:
 
 
 def _hides(detail: ErrorDetails) -> bool:
-    """Whether what came may be a secret by the key it stands at, which may be the wrong one."""
+    """Whether the value may be a secret, by its key, which can be misspelt."""
     whole = detail["loc"] in (("kafka",), ("snapshots",)) and isinstance(detail["input"], str)
     names = (name for part in detail["loc"] for name in str(part).split("."))
     return whole or any(map(secret_key, names))
@@ -297,5 +297,5 @@ def _shown(value: object) -> str:
         return "a table" if isinstance(value, Mapping) else "a list"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = shown_urls(masked(repr(value)))  # before it is cut: half a secret is not recognised
+    text = shown_urls(masked(repr(value)))  # mask before cutting: half a secret is not recognised
     return text if len(text) <= 80 else text[:77] + "..."

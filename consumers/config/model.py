@@ -1,7 +1,7 @@
 """The configuration: one frozen model of the TOML file.
 
-The sections stand in `sections`; here is the whole: what concerns several sections, the names of
-the topics, and the identity of the model.
+The sections are in `sections`. This file has the rules that concern several sections, the names
+of the topics, and the identity of the model.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Config(Section):
         for role, topic in self.topics.items():
             if topic in seen:
                 raise ValueError(
-                    f"{seen[topic]} and {role} are both topic {topic!r}; give each its own"
+                    f"{seen[topic]} and {role} are both topic {topic!r}; give each its own topic"
                 )
             seen[topic] = role
         return self
@@ -162,7 +162,7 @@ class Config(Section):
 
     @property
     def input_topics(self) -> list[str]:
-        """The topics that are consumed: observations, then labels if there are."""
+        """The topics that are consumed: observations, then labels if configured."""
         return [t for t in (self.input.observations, self.input.labels) if t is not None]
 
     @property
@@ -177,9 +177,9 @@ class Config(Section):
         return roles
 
     def identity(self) -> dict[str, Any]:
-        """What the model depends on, as JSON values; written into the journal's first entry.
+        """What the model depends on, as JSON values; written into the journal's first record.
 
-        Left out, because they change nothing that is learned: where the log lives
+        Left out, because they do not change what is learned: where the log is stored
         (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled)
         and how state is kept (`model.trust_pickle`).
         """
@@ -187,8 +187,9 @@ class Config(Section):
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
-        for key in ("corrections", "max_pending_bytes"):  # a journal begun before there were any
-            if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:  # goes on
+        # A journal that began before these keys existed continues.
+        for key in ("corrections", "max_pending_bytes"):
+            if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:
                 del identity["labels"][key]
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]
@@ -196,7 +197,7 @@ class Config(Section):
 
     @property
     def declared_schema(self) -> Schema | None:
-        """[features] as a schema, sorted by name; None: to be inferred.
+        """[features] as a schema, sorted by name; None if it must be inferred.
 
         Sorted, because the order of the columns decides the last bits of a sum, and moving a
         line in the file must not change what is learned.

@@ -1,7 +1,7 @@
 """From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
 
-Rule: the model takes every field that is declared; one that nothing can be learned from (an id, a
-constant) is not, for a value of another kind in it would make a dead letter of the record.
+Rule: the model takes every declared field. A field without information (an id, a constant) is not
+declared, because a value of another kind in it would make the record a dead letter.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
     if not kinds:
         raise ConfigError(
             "no field of the sample can be learned from; send numbers, truth values, categories "
-            "or texts beside the id and the label"
+            "or texts in addition to the id and the label"
         )
     if texts == len(kinds):
         return ModelChoice("MultinomialNB", f"{_fields(texts)} of text: it counts the words")
@@ -68,7 +68,7 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
         return ModelChoice("GaussianNB", why)
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
-    return ModelChoice("auto", f"{mix}: MixedNB takes each as what it is")
+    return ModelChoice("auto", f"{mix}: MixedNB has a part for each kind")
 
 
 def toml(source: Source, fields: Sequence[InferredField], choice: ModelChoice) -> str:
@@ -120,7 +120,7 @@ def _input(source: Source) -> list[str]:
         lines.append("# The label comes inside the observation; it is learned after predicting it.")
         lines.append(f"label = {_text(source.label)}")
     if not (source.labels or source.label):
-        lines.append("# Without labels the service predicts nothing useful: name where they come.")
+        lines.append("# Without labels the service predicts nothing useful: name where they are.")
         lines.append('# labels = "TOPIC"    or    label = "FIELD"')
     lines.append(f"id = {_text(source.id)}  # the key of the record where this field is absent")
     return lines
@@ -146,7 +146,7 @@ def _key(name: str) -> str:
 
 
 def _text(value: str) -> str:
-    # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
+    # A JSON string is a TOML basic string, except that TOML requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,8 +1,8 @@
-"""Infers what the fields of a feed are from a sample of its records. Pure.
+"""Infers the fields of an input and their kinds from a sample of its records. Pure.
 
-Rule: a wrong guess must not cost records. A kind that would reject values seen in few records
-only (binary for a rare counter), or that grows for ever (ids, times, names), is not inferred;
-every field that is left out says why.
+Rule: a wrong guess must not reject records. Two kinds are not inferred: one that would reject
+values that are rare in the sample (binary for a rare counter), and one without a bound (ids, times,
+names). Each field that is left out has a reason.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ __all__ = [
 ]
 
 MOST_FIELDS = 1000
-RAREST = 0.05  # of the sample: one odd record must not decide what is learned for good
-SAMPLE_SIZE = 500  # estimates a share to ±4 %, and is read in no time
-FEW_DISTINCT = 10  # a category may have so many values however small the sample
-TEXT_WORDS = 4  # mean words a value, from which on a string is text rather than a name
-RAREST_BINARY = 0.1  # of 0 and 1 the rarer; a counter that rarely leaves 0 passes 1 sooner or later
+RAREST = 0.05  # of the sample: one unusual record must not add a field permanently
+SAMPLE_SIZE = 500  # estimates a share to ±4 %, and takes milliseconds to read
+FEW_DISTINCT = 10  # values that a category can have in a sample of any size
+TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
+RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
 
 AS_TEXT = '; declared "text" its words would be learned'
 
 MOST_CLASSES = 256  # the default of [model] max_classes
-FEW_RECORDS = 20  # below it, that all values differ says nothing
+FEW_RECORDS = 20  # in fewer records, distinct values are no evidence of an id
 LONGEST_ID = 64  # characters
 
 _ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
@@ -55,7 +55,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 @dataclass(frozen=True, slots=True)
 class InferredField:
-    """What a field was taken for; `kind` None: left out. `why` is one sentence with figures."""
+    """The inferred kind of a field, None if it is left out. `why` is one sentence with figures."""
 
     name: str
     kind: Kind | None
@@ -63,7 +63,7 @@ class InferredField:
 
     @property
     def may_be_text(self) -> bool:
-        """Whether it was left out, and may be declared a text all the same."""
+        """Whether it was left out but can be declared as text."""
         return self.kind is None and self.why.endswith(AS_TEXT)
 
 
@@ -95,7 +95,7 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
 
 
 def named_like_a_time(name: str) -> bool:
-    """Whether a field of this name may tell when its record was.
+    """Whether a field of this name may be the time of its record.
 
     Examples
     --------
@@ -106,19 +106,19 @@ def named_like_a_time(name: str) -> bool:
 
 
 def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
-    """Whether a model can learn these labels; warnings, one a line.
+    """Check that a model can learn these labels; returns warnings, each one line.
 
     Parameters
     ----------
     values
-        Those of the sample, None where a record has none.
+        The labels of the sample, None for a record without one.
     where
         What the sample is, such as "500 records of pages.csv".
 
     Raises
     ------
     ConfigError
-        They are decimal numbers or no single values, ids, or too many classes.
+        They are decimal numbers, lists or objects, ids, or too many classes.
 
     Examples
     --------
@@ -132,8 +132,8 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
     classes = {(type(v) is bool, v) for v in values if isinstance(v, str | int)}
     if len(classes) == len(values) >= FEW_RECORDS:
         raise ConfigError(
-            f"label {label!r}: each of {len(values)} values is another one in {where}: that is an "
-            "id or a measurement; name a field that holds classes"
+            f"label {label!r}: all {len(values)} values are distinct in {where}: this looks like "
+            "an id or a measurement; name a field that holds classes"
         )
     if len(classes) > MOST_CLASSES:
         raise ConfigError(
@@ -152,14 +152,14 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
 
 
 def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
-    """Why these are no labels, and what to do about it."""
+    """Raise the error for values that cannot be labels, with what to do."""
     do = "name a field that holds classes"
     if all(isinstance(v, float) and v.is_integer() for v in wrong):
         do = "write 1 for 1.0"
     shown = repr(wrong[0])
     shown = shown if len(shown) <= 40 else shown[:39] + "…"
     return (
-        f"label {label!r}: expected text, integers or truth values, got such as {shown} in {where};"
+        f"label {label!r}: expected text, integers or truth values, got {shown} in {where};"
         f" {do}"
     )
 
@@ -171,7 +171,7 @@ def _may_be_id(value: object) -> bool:
 
 
 def _rises(values: Sequence[Any]) -> bool:
-    """Whether they are integers, each above the one before: running numbers, no measurements."""
+    """Whether they are strictly rising integers: sequence numbers, not measurements."""
     return all(isinstance(v, int) for v in values) and all(a < b for a, b in pairwise(values))
 
 
@@ -187,11 +187,11 @@ def infer(
     exclude
         Fields that are never features: id and label.
     text
-        Whether free text may be inferred; a running service does not, because it would change
-        the model it needs.
+        Whether free text may be inferred. A running service does not infer it, because text
+        needs another model.
     csv
-        Whether they come from a CSV, where a number kept as text has another reason and remedy
-        than in JSON.
+        Whether they come from a CSV file, where a number kept as text has another reason and
+        remedy than in JSON.
 
     Examples
     --------
@@ -209,17 +209,17 @@ def infer(
     inferred = []
     for name in sorted(columns.keys() - exclude):
         if name in literal:
-            why = "its name holds a dot, which means a path into an object; rename it to use it"
+            why = "its name has a dot, which means a path into an object; rename it to use it"
             inferred.append(InferredField(name, None, why))
             continue
         if len(name) > LONGEST_NAME:
-            why = f"its name has {len(name):,} characters, at most {LONGEST_NAME:,} are taken"
+            why = f"its name has {len(name):,} characters, expected at most {LONGEST_NAME:,}"
             inferred.append(InferredField(name[:LONGEST_NAME], None, why))
             continue
         values = [v for v in columns[name] if v is not None and v == v]
         if len(values) < RAREST * len(records):
             why = (
-                f"in {len(values)} of {len(records)} records: too rare to be told a field by itself"
+                f"in {len(values)} of {len(records)} records: too rare to be inferred"
             )
             inferred.append(InferredField(name, None, why))
             continue
@@ -229,7 +229,7 @@ def infer(
 
 
 def schema_of(fields: Iterable[InferredField]) -> Schema:
-    """The schema of what was inferred, without the fields that were left out; sorted by name."""
+    """The schema of the inferred fields, without those that were left out; sorted by name."""
     kept = sorted((f.name, f.kind) for f in fields if f.kind is not None)
     if len(kept) > MOST_FIELDS:
         raise ConfigError(
@@ -261,7 +261,7 @@ def _kind(
     strings = [v for v in values if isinstance(v, str)]
     others = len(values) - len(numbers) - len(truths) - len(strings)
     if others * 2 > len(values):
-        return None, f"{others} of {len(values)} values are lists, which no model takes"
+        return None, f"{others} of {len(values)} values are lists, which no model supports"
     if _identifies(name, values):
         return None, f"{len(values)} of {len(values)} values distinct, and named like an id"
     if len(strings) > max(len(numbers), len(truths)):
@@ -281,8 +281,8 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
         if truths or (total >= 20 and rarer >= RAREST_BINARY * total):
             return "binary", f"all {total} values are 0 or 1, {ones} of them 1"
         return "numeric", (
-            f"all {total} values are 0 or 1, {ones} of them 1: one too rare, or too few values, "
-            "to rule out other numbers"
+            f"all {total} values are 0 or 1, {ones} of them 1: one value is too rare, or "
+            "there are too few values, to rule out other numbers"
         )
     why = f"{len(numbers)} of {total} values are numbers"
     return "numeric", why + _rejects(total - len(numbers))
@@ -294,19 +294,19 @@ def _string_kind(
     total, distinct = len(strings), len(set(strings))
     dates = sum(1 for s in strings if _DATE.match(s))
     if dates * 2 > total:
-        return None, f"{dates} of {total} values are dates, and only new ones are to come"
+        return None, f"{dates} of {total} values are dates, and future ones will all be new"
     words = sum(len(s.split()) for s in strings) / total
     figures = f"{distinct} of {total} values distinct"
     if words >= TEXT_WORDS and distinct * 2 > total:
         if text:
             why = f"{figures}, {words:.0f} words each on average"
             return "text", why + _rejects(len(values) - total)
-        return None, f"{figures}, {words:.0f} words each: free text, which has to be declared"
+        return None, f"{figures}, {words:.0f} words each: free text, which must be declared"
     form = _form(name, strings, csv=csv)
     if csv and form != "strings":
         figures = f"{distinct} distinct"  # the rest of the line is long enough
     if distinct <= max(FEW_DISTINCT, total // 4):
-        # A category takes numbers and truth values too; only lists are rejected.
+        # A category also accepts numbers and truth values; only lists are rejected.
         lists = sum(1 for v in values if not isinstance(v, str | int | float))
         return "categorical", f"{figures}, {form}" + _rejects(lists)
     as_text = AS_TEXT if form == "strings" else ""
@@ -314,7 +314,7 @@ def _string_kind(
 
 
 def _form(name: str, strings: list[str], *, csv: bool) -> str:
-    """What the strings are; where they are numbers, why not and how they become such."""
+    """What the strings are; for numbers as strings, why they stay text and how to change that."""
     parsed = sum(1 for s in strings if _parses(s))
     if not parsed:
         return "strings"
@@ -328,7 +328,7 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
             "kept as text because of leading zeros; "
             f"`produce --types {name}=numeric` makes it a number"
         )
-    return f"kept as text, for only {parsed} are plain numbers"
+    return f"kept as text, because only {parsed} are plain numbers"
 
 
 def _rejects(n: int) -> str:

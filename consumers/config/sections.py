@@ -1,4 +1,4 @@
-"""The sections of the configuration: one frozen class each, every rule beside its key.
+"""The sections of the configuration: one frozen class each, each rule next to its key.
 
 Every key's description states its meaning, its unit and the reason of its default: docs/config.md
 is generated from them.
@@ -68,7 +68,7 @@ def _transport(url: str) -> str:
 
 
 def _topic(name: str) -> str:
-    # Kafka's own rule, on every transport, so that a configuration can move to Kafka as it is.
+    # Kafka's rule, on every transport, so that a configuration can move to Kafka unchanged.
     if re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name, re.ASCII) and name not in (".", ".."):
         return name
     raise ValueError(
@@ -108,14 +108,14 @@ FieldName = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 
 
 class Section(BaseModel):
-    """What all sections share: unknown keys are errors, nothing changes after loading."""
+    """Base of all sections: unknown keys are errors, and a section is immutable."""
 
-    # Strict: "80" is no port and true is no number; a slip of the pen is told, not guessed.
-    # A value may be a secret: pydantic's own message shows none, it is read by `load` alone.
+    # Strict: "80" is not a port and true is not a number. A typing error is reported, not guessed.
+    # A value may be a secret: pydantic's message must not show it; only `load` reads it.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
-        """Its keys; URLs without what they hold of a secret."""
+        """Its keys, with the secrets removed from URLs."""
         for name, value in super().__repr_args__():
             yield name, shown_url(value) if isinstance(value, str) and "://" in value else value
 
@@ -447,7 +447,7 @@ class HttpConfig(Section):
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach the server."""
         if self.host == "localhost":
             return True
         try:

@@ -1,6 +1,6 @@
-"""Quantities as people write them: durations, sizes and times. Pure; errors are ValueError.
+"""Durations, sizes and times as people write them. Pure; errors are ValueError.
 
-Every reader also says what it expected, so that the message can be shown as it is.
+Each message names what was expected, so that it can be shown unchanged.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def duration_ms(text: str) -> int:
         raise ValueError(expected)
     ms = round(float(match[1]) * _DURATION_MS[match[2]])
     if not 1 <= ms <= _LONGEST_MS:
-        raise ValueError(f"{expected}; it must lie between 1ms and 36500d")
+        raise ValueError(f"{expected}; it must be between 1ms and 36500d")
     return ms
 
 
@@ -99,7 +99,7 @@ def size_bytes(value: object) -> int:
 
 
 def utc_text(value: object) -> str:
-    """A date or time as ISO 8601 text in UTC; without a zone it is taken as UTC.
+    """A date or time as ISO 8601 text in UTC; a time without a zone is UTC.
 
     Examples
     --------
@@ -125,12 +125,12 @@ def utc_text(value: object) -> str:
 
 
 def _came(value: object) -> str:
-    """What came instead, for a message; a table may hold anything, a password too."""
+    """The received value for a message; not a table, because it can hold a password."""
     return "a table" if isinstance(value, dict) else repr(value)
 
 
 def finite(value: object) -> bool:
-    """Whether `value` is made of JSON values only, its numbers finite.
+    """Whether `value` has JSON values only, with finite numbers.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def finite(value: object) -> bool:
 
 
 def without_login(url: str) -> str:
-    """The URL as it may be shown: without a name and password before the host.
+    """The URL for a message: without a name and password before the host.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def without_login(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """The URL as it may be shown: without a login, and without the values of its query.
+    """The URL for a message: without a login and without the values of its query.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def shown_url(url: str) -> str:
 
 
 def shown_urls(text: str) -> str:
-    """A text as it may be shown: each URL in it without password and values of its query.
+    """A text for a message: each URL in it without its password and the values of its query.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def shown_urls(text: str) -> str:
 
 
 def url_secrets(url: str) -> list[str]:
-    """What a URL holds that must not be shown, as it stands there and as it is meant.
+    """The secrets in a URL, as written and percent-decoded.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Declared fields that the first observations do not have: a misspelt name, most often.
+"""Finds declared fields that the first observations do not have: usually a misspelt name.
 
-Rule: it looks at what was committed and keeps nothing of it; an absent value is allowed, so this
-is told and never refused.
+Rule: it reads committed records and does not keep them. An absent value is allowed, so an absent
+field is reported and no record is rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stream.data.schema import Schema
 
 __all__ = ["LOOKED_AT", "AbsentFields"]
 
-LOOKED_AT = 1000  # a field in fewer than one of a thousand records teaches next to nothing
+LOOKED_AT = 1000  # a field in fewer than 0.1 % of the records adds almost nothing
 
 
 class AbsentFields:
@@ -24,7 +24,7 @@ class AbsentFields:
     Parameters
     ----------
     spec
-        What the shard is told about its service.
+        The specification of the shard.
 
     Notes
     -----

@@ -8,16 +8,16 @@ from stream.data.schema import Label
 
 __all__ = ["MAX_CLASSES", "OTHER", "class_names"]
 
-MAX_CLASSES = 20  # classes with series of their own, unless told otherwise
+MAX_CLASSES = 20  # default number of classes with their own series
 OTHER = "__other__"
 MAX_NAME = 100  # characters of a class name: a label may be as long as a record
 
 
 def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list[str]:
-    """Label values for the first `max_classes` classes learned; they keep them for ever.
+    """Label values for the first `max_classes` classes learned; they keep them permanently.
 
-    Booleans are `true` and `false`. A text that is too long is cut, one that is empty (to
-    Prometheus: no label) or taken already gets underscores in front.
+    Booleans are `true` and `false`. A text that is too long is truncated. A text that is empty (no
+    label for Prometheus) or already taken gets underscores in front.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def class_names(labels: Sequence[Label], max_classes: int = MAX_CLASSES) -> list
     names: dict[str, None] = {}
     for label in labels[:max_classes]:
         text = str(label).lower() if isinstance(label, bool) else str(label)
-        # JSON may hold half a surrogate pair, which no exposition can encode.
+        # JSON can have half a surrogate pair, which no exposition format can encode.
         text = text[:MAX_NAME].encode("utf-8", "backslashreplace").decode()
         while text in names or text in ("", OTHER):
             text = "_" + text

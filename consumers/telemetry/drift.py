@@ -1,6 +1,6 @@
 """Metrics of drift: alarms of each detector, and how often the model was restarted.
 
-They are of [model], because drift is watched on it, whichever model is champion.
+They describe [model], because drift is watched there, whichever model is champion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the loop says to people: progress, trouble by kind, and how it stood at the end.
+"""Logs the run for people: progress, trouble by kind, and a summary at the end.
 
-Each kind of trouble is told when it first happens and then at most once a minute, with the total so
-far: a log that repeats itself a thousand times a second hides what it says.
+Each kind of trouble is logged when it first happens and then at most once per minute, with the
+total so far, because a flood of equal lines hides all others.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = logging.getLogger("headwater")
 
 PROGRESS_SECONDS = 10.0
 REPEAT_SECONDS = 60.0
-OPEN_SECONDS = 60.0  # of a transaction, before it is reported: Kafka's clients end theirs within
+OPEN_SECONDS = 60.0  # age at which an open transaction is reported; Kafka's clients end it by then
 MOST_ACTIONS = 5  # in one line
 DONE = {
-    "forget": "; the model begins anew with the last records it learned, {keep:,} at most",
-    "reset": "; the model begins anew with nothing",
-    "challenger": "; the model that did best of late speaks from here on",
+    "forget": "; the model restarts with the last records it learned, at most {keep:,}",
+    "reset": "; the model restarts empty",
+    "challenger": "; the model with the best recent score is champion from here on",
 }
 TROUBLE = {  # of one, and of more
     "duplicate_observation": (
@@ -40,8 +40,8 @@ TROUBLE = {  # of one, and of more
         "labels repeat the label of their id: not learned again",
     ),
     "conflicting": (
-        "label contradicts the first one of its id: the first one stands",
-        "labels contradict the first one of their id: the first one stands",
+        "label contradicts the first one of its id: the first one counts",
+        "labels contradict the first one of their id: the first one counts",
     ),
     "held_back": (
         "label was not learned: too many of the last records were dead letters",
@@ -56,27 +56,30 @@ TROUBLE = {  # of one, and of more
         "observations got no label within [labels] horizon",
     ),
     "evicted": (
-        "observation went without a label because [labels] max_pending was reached",
-        "observations went without a label because [labels] max_pending was reached",
+        "observation was evicted without a label because [labels] max_pending was reached",
+        "observations were evicted without a label because [labels] max_pending was reached",
     ),
-    "early_expired": ("label whose observation never came", "labels whose observation never came"),
+    "early_expired": (
+        "label whose observation never arrived",
+        "labels whose observation never arrived",
+    ),
     "early_evicted": (
-        "early label went because [labels] max_pending was reached",
-        "early labels went because [labels] max_pending was reached",
+        "early label was evicted because [labels] max_pending was reached",
+        "early labels were evicted because [labels] max_pending was reached",
     ),
 }
 
 
 class EventLogger:
-    """Tells a run to the log.
+    """Logs the events of a run.
 
     Parameters
     ----------
     clock
         Seconds that never go back.
     losses, priors
-        Labels that [decision] losses and [model] priors name, as text; None: they name none, and
-        need not.
+        Labels that [decision] losses and [model] priors name, as text; None if they are not
+        configured.
     """
 
     def __init__(
@@ -92,7 +95,7 @@ class EventLogger:
         self._told: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
-        """Tell what is new in a commit."""
+        """Log the news of a commit."""
         for reason, detail in event.details.items():
             if self._due(f"dead letter {reason}", REPEAT_SECONDS):
                 total = view.dead_letters[reason]
@@ -102,7 +105,7 @@ class EventLogger:
                 log.warning("%s", counted(view.labels[outcome], one, more))
         for name, e_value, partition, offset in event.promoted:
             log.warning(
-                "%s is champion behind %s offset %d: e-value %.1f", name, partition, offset, e_value
+                "%s is champion after %s offset %d: e-value %.1f", name, partition, offset, e_value
             )
         self._ahead(event)
         self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
@@ -114,21 +117,21 @@ class EventLogger:
         )
 
     def _ahead(self, event: Committed) -> None:
-        """Report a timestamp that no clock excuses; that of most records is a little off."""
+        """Report a timestamp far in the future; small differences of clocks are normal."""
         if event.furthest is None or event.furthest[2] <= CLOCK_SLACK_MS:
             return
         if self._due("ahead", REPEAT_SECONDS):
             partition, offset, ms = event.furthest
             log.warning(
                 "%s offset %d has a timestamp %.0f s after the clock of its commit; its output "
-                "carries that clock instead; see to the clock of its producer",
+                "has that clock instead; correct the clock of its producer",
                 partition,
                 offset,
                 ms / 1000,
             )
 
     def _drift(self, alarms: Sequence[DriftAlarm], keep: int) -> None:
-        """Tell of drift: from what to what, where, and what was done."""
+        """Log a drift alarm: the change, its position, and the action."""
         for alarm in alarms:
             what = f"{alarm.detector} on {alarm.on}"
             if self._due(f"drift {what}", REPEAT_SECONDS):
@@ -143,16 +146,16 @@ class EventLogger:
                 )
 
     def absent(self, names: Sequence[str]) -> None:
-        """Tell which declared fields the first observations do not have, a line each."""
+        """Log the declared fields that the first observations do not have, one line each."""
         for name in names:
             log.warning(
-                "field %r of [features] is in none of the first %d observations; is that its name?",
+                "field %r of [features] is in none of the first %d observations; check its name",
                 name,
                 LOOKED_AT,
             )
 
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
-        """Report the longest open transaction that keeps an input back."""
+        """Report the longest open transaction that holds an input back."""
         late = {p: at for p, at in inputs.items() if at.seconds >= OPEN_SECONDS}
         if not late or not self._due("uncommitted", REPEAT_SECONDS):
             return
@@ -170,15 +173,15 @@ class EventLogger:
         )
 
     def _labels(self, classes: Sequence[Label]) -> None:
-        """Tell, once a label, that the configuration has no word for what was learned."""
+        """Log, once per label, that the configuration does not name a learned label."""
         fresh, self._known = classes[self._known :], len(classes)
         for name in map(named, fresh):
             if self._losses is not None and name not in self._losses:
                 log.warning(
-                    "label %r is not named in [decision] losses, so no choice between actions "
-                    "hangs on it: %s",
+                    "label %r is not named in [decision] losses, so it does not affect the "
+                    "decision: %s",
                     name,
-                    _meant(name, self._losses, "say what it costs"),
+                    _meant(name, self._losses, "add its costs"),
                 )
             if self._priors is not None and name not in self._priors:
                 log.warning(
@@ -188,18 +191,18 @@ class EventLogger:
                 )
 
     def _breaker(self, view: ShardView) -> None:
-        """Tell when learning stops for dead letters, and when it goes on."""
+        """Log when learning stops because of dead letters, and when it resumes."""
         if view.held_back == self._held_back:
             return
         self._held_back = view.held_back
         log.warning(
             "%s: %d of the last 1,000 records were dead letters ([output] max_dead_letter_ratio)",
-            "learning has stopped, predictions go on" if view.held_back else "learning goes on",
+            "learning has stopped, predictions continue" if view.held_back else "learning resumes",
             view.recent_dead_letters,
         )
 
     def _orphans(self, view: ShardView) -> None:
-        """Tell that most labels find no observation: then the two do not meet, or are not one."""
+        """Log that most labels find no observation of their id."""
         gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
         orphans = view.early + gone
         labels = orphans + view.labels.get("joined", 0)
@@ -213,12 +216,12 @@ class EventLogger:
             )
 
     def progress(self, message: str, *values: object) -> None:
-        """Tell how far it is, now and then."""
+        """Log the progress at intervals."""
         if self._due("progress", PROGRESS_SECONDS):
             log.info(message, *values)
 
     def ended(self, why: str, position: int, view: ShardView) -> None:
-        """Tell how it stood at the end."""
+        """Log the final summary."""
         scores = view.quality.scores["all"]
         words = [
             f"{why} at journal position {position}: {counted(view.observations, 'observation')}",
@@ -248,7 +251,7 @@ def _meant(name: str, known: Collection[str], otherwise: str) -> str:
 
 
 def _decided(risk: RiskView | None) -> list[str]:
-    """What decisions cost, beside what doing always the same would have; how many were made."""
+    """The cost of the decisions, that of the best constant action, and their numbers."""
     if risk is None or risk.overall is None or risk.constant is None:
         return []
     action, best = risk.constant
@@ -258,5 +261,5 @@ def _decided(risk: RiskView | None) -> list[str]:
     if len(most) > MOST_ACTIONS:
         counts.append(f"{sum(n for _, n in most[MOST_ACTIONS:]):,} others")
     share = risk.rejected / max(1, risk.rejected + sum(risk.actions.values()))
-    told = f"mean loss {risk.overall:.4g} a decision (always {always}: {best:.4g})"
+    told = f"mean loss {risk.overall:.4g} per decision (always {always}: {best:.4g})"
     return [told, *counts, f"rejected {risk.rejected:,} ({share:.1%})"]

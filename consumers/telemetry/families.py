@@ -1,4 +1,4 @@
-"""Families of samples, of which an exposition may hold one a name."""
+"""Families of samples; an exposition has at most one family per name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def family(
 
 
 def united(metrics: Iterable[Metric]) -> Iterator[Metric]:
-    """Families of one name put together; a sample that several have is told once."""
+    """Families of one name merged; a sample that several have appears once."""
     families: dict[str, Metric] = {}
     for metric in metrics:
         first = families.setdefault(metric.name, metric)

@@ -1,4 +1,4 @@
-"""Scores that need each prediction of a window: what they cost is bounded a second."""
+"""Scores that need each prediction of a window, computed at a bounded rate."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stream.evaluate.table import SCORES
 
 __all__ = ["LastOnly"]
 
-LAST_ONLY_SECONDS = 1.0  # between two looks
+LAST_ONLY_SECONDS = 1.0  # between two computations
 
 
 class LastOnly:
-    """Scores that need each prediction, computed once a second at most, however often asked for.
+    """Scores that need each prediction, computed at most once per second.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class LastOnly:
         self._known: dict[tuple[str, str], tuple[float, dict[str, float | None]]] = {}
 
     def of(self, model: tuple[str, str], last: Scores) -> dict[str, float | None]:
-        """Metric to value, of a model; at most a second old."""
+        """Metric to value for a model; at most one second old."""
         now = self._clock()
         at, found = self._known.get(model, (0.0, {}))
         if model not in self._known or not 0 <= now - at < LAST_ONLY_SECONDS:

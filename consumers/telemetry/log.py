@@ -1,8 +1,8 @@
-"""The log: one line an event, on stderr, for people or for machines; never a secret.
+"""The log: one line per event, on stderr, for people or for machines; never a secret.
 
 Code says `logger.info("commit", extra={"records": 500})`; the line is `time level message
-records=500`, or one JSON object. Libraries are heard from WARNING on, whatever the level: at DEBUG
-some of them print whole requests, passwords included.
+records=500`, or one JSON object. Libraries are logged from WARNING on, at every level, because at
+DEBUG some of them print whole requests with passwords.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Style = Literal["text", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 Value = str | int | float | bool | None
 
-REPEATS = Repeats()  # of the whole process, whatever handler there is
+REPEATS = Repeats()  # for the whole process, with any handler
 OURS = ("headwater", "consumers", "stream")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -43,7 +43,7 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     style
         `text` for people, `json` for machines.
     level
-        The least serious of our own lines to show.
+        The lowest level of headwater's own lines to log.
     """
     handler = LinesHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else Lines())
@@ -57,15 +57,15 @@ def configure(style: Style = "text", level: Level = "info") -> None:
     root.setLevel(max(wanted, logging.WARNING))
     for name in OURS:
         logging.getLogger(name).setLevel(wanted)
-    # The client tells of every connection at INFO: worth reading only when looking for a fault.
+    # At INFO the client logs every connection, which is useful only in search of a fault.
     kafka = logging.INFO if level == "debug" else max(wanted, logging.WARNING)
     logging.getLogger("kafka").setLevel(kafka)
 
 
 def ended(line: str, code: int) -> bool:
-    """Log why the process ends, with its exit code, if the log is JSON; whether it is.
+    """If the log is JSON, log why the process ends, with its exit code; whether it is JSON.
 
-    For people the command prints the line by itself, without time and level.
+    For people the command prints the line itself, without time and level.
     """
     handlers = logging.getLogger().handlers
     if not any(isinstance(handler.formatter, JsonLines) for handler in handlers):
@@ -75,9 +75,9 @@ def ended(line: str, code: int) -> bool:
 
 
 def last_words(line: str) -> None:
-    """Log a line of a process that ends at once, in a signal handler: where stderr can take it now.
+    """Log a line from a signal handler, before the process ends, if stderr has room for it now.
 
-    Past the lock of the handler, which whoever was interrupted may hold.
+    It does not take the handler's lock, because the interrupted code may hold it.
     """
     record = logging.makeLogRecord({"msg": line, "levelname": "WARNING", "name": "headwater"})
     formatters = [handler.formatter for handler in logging.getLogger().handlers]
@@ -89,7 +89,7 @@ def last_words(line: str) -> None:
 
 
 class Lines(logging.Formatter):
-    """`time level message key=value`, one line an event; only a traceback takes more.
+    """`time level message key=value`, one line per event; only a traceback takes more.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class Lines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, then the fields.
+    """One JSON object per line: time, level, logger, message, then the fields.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class JsonLines(logging.Formatter):
         trace = _traceback(self, record)
         if trace:
             line["exception"] = trace
-        # A field cannot displace what every line has.
+        # A field cannot replace a key that every line has.
         return msgspec.json.encode(line | {**_fields(record), **line}).decode()
 
 
@@ -150,7 +150,7 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Value]:
-    """What the caller gave as `extra`, as plain values."""
+    """The `extra` of the caller, as plain values."""
     return {
         _encodable(key): HIDDEN if secret_key(key) else _plain(value)
         for key, value in record.__dict__.items()
@@ -177,5 +177,5 @@ def _one_line(text: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Text that UTF-8 can hold: JSON may bring half a surrogate pair."""
+    """Text that UTF-8 can encode: JSON can have half a surrogate pair."""
     return text.encode("utf-8", "backslashreplace").decode()

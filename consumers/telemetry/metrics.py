@@ -1,7 +1,8 @@
 """Every metric there is: name, type, labels, meaning, and how it is read from the committed view.
 
-Rule: one entry a metric. An entry that reads the view is all there is to it; metrics without a
-reader are of the process (`Telemetry`, `PageCollector`). `docs/metrics.md` is `page()`, tested.
+Rule: one entry per metric. A metric of the view needs nothing but its entry. A metric without a
+reader belongs to the process (`Telemetry`, `PageCollector`). `docs/metrics.md` is `page()`; a test
+checks it.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _unscored(look: ScrapeView) -> Iterator[Sample]:
 
 
 def _confusion(look: ScrapeView) -> Iterator[Sample]:
-    """Of the champion; of challengers where that is configured."""
+    """Of the champion, and of challengers if configured."""
     for model, quality in look.models():
         if model != look.champion and not look.confusions:
             continue
@@ -91,9 +92,9 @@ def _confusion(look: ScrapeView) -> Iterator[Sample]:
 
 
 def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """The counts as (size, size): what lies beyond is summed up in the last row and column.
+    """The counts as (size, size): the last row and column have the sums of all other classes.
 
-    The confusion may be smaller than the classes: one that was learned but never scored.
+    The confusion can be smaller than the classes, because a learned class may not be scored yet.
     """
     folded = np.zeros((size, size), dtype=np.int64)
     if size:
@@ -103,7 +104,7 @@ def _fold(confusion: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def _counted(value: Callable[[RiskView], int]) -> Read:
-    """A count of decisions; absent where none are made."""
+    """A count of decisions; absent without decisions."""
 
     def read(look: ScrapeView) -> list[Sample] | None:
         risk = look.view.risk
@@ -113,7 +114,7 @@ def _counted(value: Callable[[RiskView], int]) -> Read:
 
 
 def _of_decisions(value: Callable[[RiskScores], float | None]) -> Read:
-    """A score of decisions in each window; absent where none are made."""
+    """A score of decisions in each window; absent without decisions."""
 
     def read(look: ScrapeView) -> list[Sample] | None:
         risk = look.view.risk

@@ -1,8 +1,8 @@
-"""Lines to a stream that nobody may be reading.
+"""Writes lines to a stream that may have no reader.
 
-Rule: a log must never stop the service it is about. A pipe whose reader sleeps takes 64 KiB and
-then blocks whoever writes: the start, the loop, the end after SIGTERM. So what has no room within
-a second is lost and counted, and until there is room again nothing waits any more.
+Rule: the log must never stop the service. A pipe without an active reader takes 64 KiB and then
+blocks the writer: the start, the loop, the end after SIGTERM. So a line that finds no room within
+one second is dropped and counted. Until there is room again, no later line waits.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import TextIO
 __all__ = ["LinesHandler", "PatientWriter"]
 
 PATIENCE_MS = 1000
-AT_ONCE = 4096  # bytes a pipe takes whole where it takes any (PIPE_BUF)
+AT_ONCE = 4096  # bytes that a pipe takes as a whole or not at all (PIPE_BUF)
 
 
 class PatientWriter:
-    """Writes lines, or counts those for which there is no room.
+    """Writes lines and counts those that it drops for lack of room.
 
     Parameters
     ----------
     stream
-        Where to; one without a file, as in a test, is written to as it is.
+        The target. A stream without a file, as in a test, is written to directly.
 
     Attributes
     ----------
     lost : int
-        Lines that were lost since the last that was written.
+        Lines dropped since the last written line.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.lost = 0
-        self._cut = False  # in the middle of a line
+        self._cut = False  # a line was written in part
 
     def write(self, line: str) -> bool:
-        """Write a line and its end; whether all of it was written."""
+        """Write a line and its end; whether it was written completely."""
         try:
             descriptor = self._stream.fileno()
         except (OSError, ValueError, AttributeError):
@@ -53,7 +53,7 @@ class PatientWriter:
                 return False
             try:
                 left = left[os.write(descriptor, left[:AT_ONCE]) :]
-            except OSError:  # nobody reads it any more, or its disk is full
+            except OSError:  # its reader is gone, or the disk is full
                 self.lost += 1
                 return False
             self._cut = bool(left)
@@ -67,7 +67,7 @@ class PatientWriter:
 
 
 class LinesHandler(logging.Handler):
-    """The log, on a stream: after lines that were lost it says how many."""
+    """The log handler of a stream; after dropped lines it logs their number."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

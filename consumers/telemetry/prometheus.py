@@ -1,9 +1,10 @@
-"""Metrics. What the state knows is read from the committed view, so it survives a restart.
+"""Metrics. Those of the state are read from the committed view, so they survive a restart.
 
-Three rules. A series exists only while its value is known: no NaN, and nothing of the shard before
-its first view, for a counter that began at 0 and then jumped to the recovered total would look like
-a burst to `rate()`. Every counter whose labels are known in advance is there from the first view,
-at 0. The number of series is bounded: classes beyond `max_classes` are summed up as `__other__`.
+1. A series exists only while its value is known. There is no NaN, and no series of the shard before
+   its first view: a counter that starts at 0 and jumps to the recovered total would look like a
+   burst to `rate()`.
+2. Every counter whose labels are known in advance exists from the first view, at 0.
+3. The number of series is bounded: classes beyond `max_classes` are summed up as `__other__`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["ShardCollector", "Telemetry"]
 
 
 class ShardCollector(Collector):
-    """Everything that is read from the committed view, at the moment of a scrape.
+    """The metrics of the committed view, read at the time of a scrape.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ class ShardCollector(Collector):
     max_classes
         Classes with a name of their own.
     exemplars
-        Dead-letter reason to the newest of them. Called in the scraping thread.
+        Dead-letter reason to its newest dead letter. Called in the scraping thread.
     confusions
         Whether challengers show their confusion too.
     """
@@ -60,7 +61,7 @@ class ShardCollector(Collector):
         self._last_only = LastOnly(clock)
 
     def collect(self) -> Iterator[Metric]:
-        """One family a metric; nothing before the first view."""
+        """One family per metric; none before the first view."""
         view = self._view()
         if view is None:
             return
@@ -72,12 +73,12 @@ class ShardCollector(Collector):
 
 
 class Telemetry(Collector):
-    """The process's own metrics, counted since it started, and the shard's beside them.
+    """The metrics of the process, counted since its start, and those of the shard.
 
     Parameters
     ----------
     registry
-        Where both are registered; one of the service's own, never the global default.
+        Where both are registered; the service's own, never the global default.
     view
         The newest committed view, None before the first.
     clock
@@ -93,8 +94,8 @@ class Telemetry(Collector):
 
     Notes
     -----
-    One thread writes, another scrapes. Each fact is one immutable value, swapped whole, so that a
-    scrape never sees half of one and no lock is held.
+    One thread writes, another scrapes. Each value is immutable and replaced as a whole, so a scrape
+    never sees a partial update and needs no lock.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class Telemetry(Collector):
         self._version = version
         self._shard = str(shard)
         self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
-        self._last: Mapping[str, float] = {}  # poll, commit, label: when, by the clock
+        self._last: Mapping[str, float] = {}  # poll, commit, label: time of the last
         self._dead_letters: Mapping[str, Exemplar] = {}
         self._ahead = 0
         self._snapshot_at: float | None = None
@@ -148,7 +149,7 @@ class Telemetry(Collector):
         self._dead_letters = {**self._dead_letters, **newest}
 
     def polled(self) -> None:
-        """Remember that the loop has turned."""
+        """Remember the time of a poll."""
         self._last = {**self._last, "poll": self._clock()}
 
     def snapshot_written(self, at: float) -> None:
@@ -156,7 +157,7 @@ class Telemetry(Collector):
         self._snapshot_at = at
 
     def snapshot_failed(self, place: Literal["local", "copy"]) -> None:
-        """Count a snapshot that is not where it should be."""
+        """Count a snapshot, or a copy, that could not be written."""
         failures = self._snapshot_failures
         self._snapshot_failures = {**failures, place: failures[place] + 1}
 
@@ -165,15 +166,15 @@ class Telemetry(Collector):
         self._ends = dict(ends)
 
     def unread(self, partitions: int) -> None:
-        """Say how many partitions were added and are not read."""
+        """Set the number of added partitions that are not read."""
         self._unread = partitions
 
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
-        """Remember what open transactions keep from each input; the others have nothing."""
+        """Remember the records that open transactions hold back, by input; 0 for the others."""
         self._uncommitted = dict(inputs)
 
     def replay_remaining(self, n: int) -> None:
-        """Say how many records are still to be replayed."""
+        """Set the number of records that are still to be replayed."""
         self._replay_remaining = n
 
     def collect(self) -> Iterator[Metric]:
@@ -208,7 +209,7 @@ class Telemetry(Collector):
         view, ends = self._view(), self._ends
         for partition, position in () if view is None else view.positions.items():
             if partition in ends:
-                # A commit may be newer than the last look at the ends: then nothing is known to lag
+                # A commit can be newer than the last known ends: then the lag is 0
                 yield (
                     (self._shard, partition.topic, str(partition.number)),
                     max(0, ends[partition] - position),
@@ -224,7 +225,7 @@ class Telemetry(Collector):
 
 
 def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:
-    """Where a record lies, within what OpenMetrics allows."""
+    """The position of a record, within the limits of OpenMetrics."""
     partition, offset = at
     labels = {
         "topic": partition.topic[:EXEMPLAR_TOPIC],

@@ -1,8 +1,8 @@
-"""Repeated log lines, limited: what happens a thousand times a second is logged a few times.
+"""Limits repeated log lines: what happens a thousand times a second is logged a few times.
 
-Rule: lines of one template are one kind, whatever is put into it; where the template has no words
-("%s"), lines that differ in numbers only. Of each kind a few pass, and then one in a while, which
-says how many were left out; of all kinds together no more than a disk can bear.
+Rule: lines of one template are one kind, with any arguments. If the template has no words ("%s"),
+lines that differ in numbers only are one kind. A few lines of each kind pass; after that one line
+per interval, with the number of lines that were left out. The rate of all kinds is bounded too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Repeats"]
 
 AT_ONCE = 20  # lines of one kind that pass, each of which is made up for in
 EVERY_SECONDS = 5.0
-ALL_AT_ONCE, ALL_A_SECOND = 1000, 50  # lines of all kinds, but for those of debugging
+ALL_AT_ONCE, ALL_A_SECOND = 1000, 50  # lines of all kinds, without DEBUG
 KINDS = 256  # that are remembered
 
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -35,9 +35,9 @@ class _Kind:
 
 
 class Repeats(logging.Filter):
-    """Passes a record on, unless too many of its kind were logged of late.
+    """Passes a log record, unless too many of its kind were logged recently.
 
-    Lines of debugging pass: who asks for them wants each.
+    DEBUG lines always pass.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Repeats(logging.Filter):
         self.left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is logged; it says then how many like it were not."""
+        """Whether the record is logged; if so, it gets the number of lines left out before it."""
         if record.levelno <= logging.DEBUG or hasattr(record, "exit_code"):
             return True  # why the process ends is always logged
         key = record.name, record.levelno, _NUMBER.sub("#", _template(record))[:200]
@@ -92,11 +92,11 @@ class Repeats(logging.Filter):
 
 
 def _template(record: logging.LogRecord) -> str:
-    """What lines of its kind have in common."""
+    """The key of its kind."""
     template = str(record.msg)
     if not record.args or _WORD.search(_PLACE.sub("", template)):
         return template
     try:
-        return record.getMessage()  # else every "%s" were one kind, and a flood of one hid another
+        return record.getMessage()  # else every "%s" is one kind, and a flood of one hides another
     except (TypeError, ValueError):  # wrong arguments: the handler reports them
         return template

@@ -1,7 +1,7 @@
-"""Metrics of scores, made from their table: a number of `stream.evaluate.scores`, one a window.
+"""Metrics of scores, made from the table in `stream.evaluate.scores`: one value per window.
 
-Rule: no series a class. What is asked of single classes is computed from
-`headwater_confusion_total`, whose series are bounded.
+Rule: no series per class. Values of single classes are computed from `headwater_confusion_total`,
+whose series are bounded.
 """
 
 from __future__ import annotations

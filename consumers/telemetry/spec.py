@@ -1,4 +1,4 @@
-"""One metric: what it is called, what it means, and how it is read from the committed view."""
+"""One metric: its name, its meaning, and how it is read from the committed view."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BucketCounts(NamedTuple):
     bounds
         Upper bounds of the buckets, ascending.
     counts
-        How many are in each bucket; the last one is beyond all bounds.
+        Values in each bucket; the last bucket is above all bounds.
     total
         The sum of all values.
     """
@@ -44,7 +44,7 @@ class ScrapeView:
     view
         The newest committed view.
     last_only
-        Scores that are computed once a second at most.
+        Scores that are computed at most once per second.
     max_classes
         Classes with a name of their own.
     confusions
@@ -84,8 +84,8 @@ class MetricSpec(NamedTuple):
     name, type, labels, help
         As Prometheus shows them.
     read
-        Reads its samples from the committed view; no samples and no family where it returns None.
-        The field is None for a metric of the process, which is not in the state of a shard.
+        Reads its samples from the committed view; if it returns None, the metric has no family.
+        None for a metric of the process, which is not in the state of a shard.
     """
 
     name: str
@@ -101,7 +101,7 @@ def of_shard(value: Callable[[ShardView], float | None]) -> Read:
 
 
 def by_key(counts: Callable[[ShardView], Mapping[str, int]], known: Iterable[str] = ()) -> Read:
-    """A count a key; the known keys are there from the first view, at 0."""
+    """A count per key; the known keys exist from the first view, at 0."""
 
     def read(look: ScrapeView) -> Iterator[Sample]:
         for key, count in (dict.fromkeys(known, 0) | dict(counts(look.view))).items():

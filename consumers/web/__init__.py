@@ -1,1 +1,1 @@
-"""The HTTP side: metrics and health. Its thread reads frozen views and never touches a learner."""
+"""The HTTP side: metrics and health. Its thread reads immutable views and never a learner."""

@@ -1,8 +1,8 @@
-"""Who may ask: Prometheus' web-config file -> a TLS context and passwords.
+"""Access control: Prometheus' web-config file -> a TLS context and passwords.
 
-The format is the exporter-toolkit's, so that one file serves every exporter of a site; a key that
-cannot be kept is an error, never ignored. Everything is behind the password, `/healthz` too, as
-there. No password or hash is shown in a message.
+The format is that of the exporter-toolkit, so that one file serves every exporter of a site. An
+unsupported key is an error, never ignored. As in the toolkit, the password protects every page,
+`/healthz` too. No message shows a password or hash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["WebConfig", "load_web_config"]
 
 
 def _hash(value: object) -> str:
-    # The value may be a password written in the clear: it is not repeated.
+    # The value may be a password in the clear, so the message does not repeat it.
     if isinstance(value, str) and (
         found := re.fullmatch(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}", value)
     ):
@@ -59,7 +59,7 @@ class WebConfig:
     Parameters
     ----------
     tls
-        The server's side of TLS; None: none.
+        The TLS context of the server; None without TLS.
     users
         Name to bcrypt hash; empty: no password.
     """
@@ -70,13 +70,13 @@ class WebConfig:
 
     @property
     def closed(self) -> bool:
-        """Whether it keeps strangers out: by a password, or by certificates of clients."""
+        """Whether it authenticates clients, by a password or by their certificates."""
         required = self.tls is not None and self.tls.verify_mode is ssl.CERT_REQUIRED
         return bool(self.users) or required
 
 
 def load_web_config(path: Path) -> WebConfig:
-    """Read a web-config file; certificates are read now, and not again.
+    """Read a web-config file; certificates are read once, here.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def load_web_config(path: Path) -> WebConfig:
     text = read_text(path, "[http] web_config", "correct the path, relative to the configuration")
     try:
         raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:  # its own words quote the lines, hashes included
+    except yaml.YAMLError as error:  # its message quotes the lines with the hashes
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1})" if mark else ""
         raise ConfigError(f"{path}: expected YAML, got something else{where}; correct it") from None
@@ -134,7 +134,7 @@ def _context(path: Path, tls: _Tls) -> ssl.SSLContext:
     _read(
         path,
         "cert_file and key_file",
-        # A password of its own, however empty: without one OpenSSL would ask at the terminal.
+        # An empty password, because without one OpenSSL asks at the terminal.
         lambda: context.load_cert_chain(beside(tls.cert_file), beside(tls.key_file), password=""),
     )
     wanted = tls.client_auth_type != "NoClientCert"
@@ -157,7 +157,7 @@ def _read(path: Path, what: str, load: Callable[[], object]) -> None:
     except ssl.SSLError as error:
         raise ConfigError(
             f"{path}: tls_server_config: expected a certificate in PEM, and its key without a "
-            f"password, in {what}, OpenSSL says {error.reason or 'that it found none'}; correct it"
+            f"password, in {what}, OpenSSL: {error.reason or 'that it found none'}; correct it"
         ) from None
     except OSError as error:
         raise ConfigError(

@@ -1,8 +1,7 @@
 """The HTTP server: the live page, `/metrics`, `/healthz`, `/readyz`.
 
-It runs in one thread of its own, takes no signals, and sees of the service only a registry and a
-`Health`, both made of frozen values: no request can touch or delay a learner. Requests only read:
-GET and HEAD, nothing else.
+It runs in its own thread and handles no signals. It sees only a registry and a `Health`, both of
+immutable values, so no request can change or delay a learner. Only GET and HEAD are allowed.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ from consumers.web.status_feed import StatusFeed
 __all__ = ["Server", "application"]
 
 STOP_SECONDS = 5.0
-# Of a processor that /metrics may take from the loop, however often it is asked: a page that took
-# 6 ms to make is given again for 0.6 s.
+# Share of a processor that /metrics can take, at any rate of requests: a response that took 6 ms to
+# compute is reused for 0.6 s.
 SHARE = 0.01
-ASK_SECONDS = 1.0  # how long whoever has the port already may take to answer
-ANSWER_BYTES = 4 * 2**20  # of its answer; a document of the page is far smaller
+ASK_SECONDS = 1.0  # timeout of the question to the server that has the port
+ANSWER_BYTES = 4 * 2**20  # limit of its answer; a status document is far smaller
 
 
 class _Named(msgspec.Struct):
-    """What a process tells of itself under /status."""
+    """What is read of another process's /status."""
 
     service: str
 
@@ -65,16 +64,16 @@ def application(
     registry
         What `/metrics` shows.
     health
-        The present health; called once a request, in the server's thread.
+        Returns the present health; called once per request, in the server's thread.
     name
         The service's name, for the page.
     status_feeds
         The status feeds of the shards that this process runs, by number; the page shows them.
     bytes_of_dead
-        Whether the page shows how dead letters begin, and not only where they are and why.
+        Whether the page also shows the first bytes of dead letters.
     """
 
-    kept: dict[str, tuple[float, bytes]] = {}  # by content type: until when, and the page
+    kept: dict[str, tuple[float, bytes]] = {}  # content type -> reused until, response
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -98,7 +97,7 @@ def application(
     registry.register(PageCollector(page))
     app = Starlette(
         routes=[
-            *page.routes(),  # a Route without methods takes GET and HEAD, and refuses others
+            *page.routes(),  # a Route without methods allows GET and HEAD only
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
@@ -123,9 +122,9 @@ class Server:
     port
         Port to listen on; 0 takes a free one.
     access
-        Who may ask, and by TLS; None: whoever reaches the port.
+        Access control and TLS; None allows every client.
     names
-        The names the service has as a host, besides addresses and those of loopback.
+        Allowed host names, in addition to addresses and loopback names.
 
     Examples
     --------
@@ -159,7 +158,7 @@ class Server:
                 h11_max_incomplete_event_size=HEAD_BYTES,
                 ws="none",
                 lifespan="off",
-                log_config=None,  # the service's log decides where lines go
+                log_config=None,  # the log of the service is used
                 log_level="error",
                 access_log=False,
                 server_header=False,
@@ -171,12 +170,12 @@ class Server:
         self._thread: threading.Thread | None = None
 
     def start(self) -> tuple[str, int]:
-        """Listen, and return the address: a request that comes from now on is answered.
+        """Listen and return the address; requests are answered from now on.
 
         Raises
         ------
         ConfigError
-            The address cannot be listened on.
+            The server cannot listen on the address.
         """
         listening = _listen(self._host, self._port, self._app.state.page.name)
         address: tuple[str, int] = listening.getsockname()[:2]
@@ -188,9 +187,9 @@ class Server:
         return address
 
     def stop(self) -> None:
-        """Answer what is under way and end; nothing happens if it does not run."""
+        """Finish open requests and end; does nothing if it does not run."""
         if self._thread is not None:
-            self._app.state.page.close()  # its streams would never end by themselves
+            self._app.state.page.close()  # its streams do not end by themselves
             if self._logins is not None:
                 self._uvicorn.call(self._logins.close)
             self._uvicorn.should_exit = True
@@ -212,7 +211,7 @@ def _listen(host: str, port: int, name: str) -> socket.socket:
 
 
 def _occupant(host: str, port: int) -> str | None:
-    """The name of the service that listens there; None where it is no other headwater, or does not
+    """The name of the service that listens there; None if it is another program, or does not
     answer at once and without a password."""
     connection = HTTPConnection(host, port, timeout=ASK_SECONDS)
     try:

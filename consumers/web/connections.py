@@ -1,8 +1,8 @@
-"""Which connections there are, where they come from, and which one ends for a newcomer.
+"""The open connections, their sources, and which one is closed for a new one.
 
-Rule: a newcomer always gets a place. When all are taken, a connection of the address that holds
-most is closed, so that whoever opens many pays for them and a health check with one connection is
-answered. Live pages keep their places; at most half of all may be live pages.
+Rule: a new connection is always accepted. At the limit, a connection of the address with the most
+connections is closed. So an address that opens many loses its own, and a health check with one
+connection is answered. Live pages are not closed; at most half of all can be live pages.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ipaddress import IPv6Address, ip_address
 
 __all__ = ["MAX_CONNECTIONS", "Connection", "Connections", "places", "source_of"]
 
-MAX_CONNECTIONS = 256  # twice the pages that may be open: each may fetch beside its stream
-FEWEST = 8  # connections, however few files the process may open
-CLOSING = 4  # connections that may be in the midst of their end beside those
-KNOWN = 256  # addresses remembered because a request of theirs was let in
+MAX_CONNECTIONS = 256  # twice the limit of live pages: each can fetch while it streams
+FEWEST = 8  # connections at least, at any limit of open files
+CLOSING = 4  # closing connections that are allowed in addition
+KNOWN = 256  # remembered addresses with an admitted request
 
 
 class Connection:
@@ -26,17 +26,17 @@ class Connection:
     Attributes
     ----------
     source
-        Where it comes from, as `source_of` groups addresses.
+        Its address, grouped by `source_of`.
     spoken
-        Whether anything has come over it.
+        Whether a byte has arrived.
     admitted
-        Whether a request that was let in is being answered now.
+        Whether an admitted request is being answered now.
     live
-        Whether that answer is a live page's stream.
+        Whether that response is the stream of a live page.
     ended
-        Whether it is over.
+        Whether it has ended.
     close
-        Ends it at once.
+        Closes it immediately.
     """
 
     __slots__ = ("admitted", "close", "ended", "live", "source", "spoken")
@@ -52,9 +52,9 @@ class Connections:
     Parameters
     ----------
     limit
-        How many there may be.
+        Maximum number of connections.
     refused
-        Counts, under "connections", those that were closed for a newcomer.
+        Counts, under "connections", those that were closed for a new one.
 
     Examples
     --------
@@ -68,8 +68,8 @@ class Connections:
 
     def __init__(self, limit: int, refused: Counter[str]) -> None:
         self.limit, self._refused = limit, refused
-        self._open: dict[Connection, None] = {}  # in the order they came
-        self._closing: set[Connection] = set()  # closed for others, their files not yet
+        self._open: dict[Connection, None] = {}  # in order of arrival
+        self._closing: set[Connection] = set()  # closed for others, but their files are open
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -77,11 +77,11 @@ class Connections:
 
     @property
     def full(self) -> bool:
-        """Whether too many that were closed for others still hold their files."""
+        """Whether too many connections that were closed for others still have open files."""
         return len(self._open) + len(self._closing) >= self.limit + CLOSING
 
     def enter(self, source: str, close: Callable[[], None]) -> Connection:
-        """Give a new connection its place; where none is left, another one ends."""
+        """Add a new connection; at the limit, close another one."""
         while len(self._open) >= self.limit and self.evict():
             pass
         connection = Connection(source, close)
@@ -89,13 +89,13 @@ class Connections:
         return connection
 
     def leave(self, connection: Connection) -> None:
-        """Note that a connection is over."""
+        """Remove a connection that has ended."""
         connection.ended, connection.close = True, _nothing
         self._open.pop(connection, None)
         self._closing.discard(connection)
 
     def admit(self, connection: Connection) -> None:
-        """Note that its request is let in, and remember where it came from."""
+        """Mark its request as admitted and remember its address."""
         connection.admitted = True
         self._known[connection.source] = None
         self._known.move_to_end(connection.source)
@@ -103,14 +103,16 @@ class Connections:
             self._known.popitem(last=False)
 
     def evict(self) -> bool:
-        """End one connection: of strangers before those whose requests were let in, of the address
-        that has most, the oldest: a silent one before one that is not being answered. False where
-        there are only live pages."""
+        """Close one connection; False if there are only live pages.
+
+        Addresses without an admitted request come first, then the address with the most
+        connections, then silent connections before idle ones, then the oldest.
+        """
         choice = [each for each in self._open if not each.live]
         if not choice:
             return False
         strangers = [each for each in choice if each.source not in self._known]
-        # A single stranger may be the newcomer before this one: that is no crowd to be thinned out.
+        # A single unknown connection may be the new one itself, so it is not closed.
         choice = strangers if len(strangers) > self.limit // 4 else choice
         most = Counter(each.source for each in self._open)
         chosen = min(choice, key=lambda each: (-most[each.source], each.spoken, each.admitted))
@@ -123,13 +125,13 @@ class Connections:
 
 
 def _nothing() -> None:
-    """What is over needs no end."""
+    """Does nothing, for a connection that has ended."""
 
 
 def places() -> int:
-    """How many connections a process may hold: a quarter of the files it may open.
+    """The limit of connections: a quarter of the files that the process can open.
 
-    The rest is for the log, its broker, snapshots and what they need besides.
+    The rest is for the transport, the snapshots and their libraries.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     few = soft != resource.RLIM_INFINITY
@@ -137,7 +139,7 @@ def places() -> int:
 
 
 def source_of(host: str) -> str:
-    """What counts as one address: that of IPv4, the network of a site (/64) of IPv6.
+    """What counts as one source: an IPv4 address, or the /64 network of an IPv6 address.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The document that the page shows: its shape, and nothing else. `status` makes it.
+"""The schema of the status document that the page shows. `status` makes the document.
 
-Rule: None says that a fact is not known, and its section hides. Times are seconds since the epoch
-where they are of the service's clock, milliseconds where they are of records.
+Rule: None means that a value is not known; the page hides its section. Times of the service's clock
+are seconds since the epoch; timestamps of records are milliseconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Score(Struct, frozen=True):
-    """One score: over the last records beside the baselines, and over the other windows."""
+    """One score: over the last records with its baselines, and over the other windows."""
 
     name: str
     last: float | None
@@ -45,7 +45,7 @@ class Score(Struct, frozen=True):
 
 
 class CalibrationBin(Struct, frozen=True):
-    """Predictions of about one confidence, over the last records."""
+    """Predictions of similar confidence, over the last records."""
 
     low: float
     high: float
@@ -64,7 +64,7 @@ class Curve(Struct, frozen=True):
 
 
 class Confusion(Struct, frozen=True):
-    """Counts of [true][predicted], the most frequent classes first, the others as one."""
+    """Counts of [true][predicted], the most frequent classes first, all others as one."""
 
     classes: list[str]
     counts: list[list[int]]
@@ -72,7 +72,7 @@ class Confusion(Struct, frozen=True):
 
 
 class ClassScore(Struct, frozen=True):
-    """One class against the rest, over all time; a ratio of nothing is 0."""
+    """One class against the rest, over all time; a ratio with denominator 0 is 0."""
 
     name: str
     support: int
@@ -83,7 +83,7 @@ class ClassScore(Struct, frozen=True):
 
 
 class Throughput(Struct, frozen=True):
-    """Observations a second and records behind, one a second up to now."""
+    """Observations per second and lag in records, one value per second up to now."""
 
     at: list[int]
     rate: list[float]
@@ -91,7 +91,7 @@ class Throughput(Struct, frozen=True):
 
 
 class DecisionStatus(Struct, frozen=True):
-    """What decisions cost, and what doing always the same would have cost."""
+    """The cost of the decisions, and that of each constant action."""
 
     risk: float | None
     scored: int
@@ -102,17 +102,17 @@ class DecisionStatus(Struct, frozen=True):
 
 
 class Delay(Struct, frozen=True):
-    """Labels that came at most so many seconds late and later than those before; None: later."""
+    """Labels with a delay up to this bound and above the one before; None for no bound."""
 
     upto: float | None
     labels: int
 
 
 class Labelling(Struct, frozen=True):
-    """How late labels came, in stream time, and what may be said of what waits for one.
+    """The delay of labels in stream time, and the estimate for predictions without one.
 
-    `estimate` is of the accuracy of `waiting` predictions; `error` what it said too much of those
-    that were labelled since.
+    `estimate` is the estimated accuracy of the `waiting` predictions. `error` is the same estimate
+    for predictions that were labelled since, minus their true accuracy.
     """
 
     delays: list[Delay]
@@ -125,10 +125,10 @@ class Labelling(Struct, frozen=True):
 
 
 class ContenderStatus(Struct, frozen=True):
-    """The champion, or a challenger compared with it; the champion is compared with nobody.
+    """The champion, or a challenger with its comparison to the champion.
 
-    Of the records on which just one was right it `won` so many; `e_value` is the evidence that it
-    is right more often; `difference` by how much the champion's Brier score is higher.
+    `won` counts the records on which it was right and the champion was wrong. `e_value` is the
+    evidence that it is right more often. `difference` is the champion's Brier score minus its own.
     """
 
     name: str
@@ -146,7 +146,7 @@ class ContenderStatus(Struct, frozen=True):
 
 
 class AlarmStatus(Struct, frozen=True):
-    """Drift was detected behind a record, when so many predictions had been scored."""
+    """A drift alarm: its record, and the number of predictions scored until then."""
 
     at: int
     on: str
@@ -168,7 +168,7 @@ class MonitorStatus(Struct, frozen=True):
 
 
 class DriftStatus(Struct, frozen=True):
-    """What watches for drift, and its last alarms, the newest first."""
+    """The detectors, and their last alarms, the newest first."""
 
     monitors: list[MonitorStatus]
     alarms: list[AlarmStatus]
@@ -195,7 +195,7 @@ class Prediction(Struct, frozen=True):
 
 
 class DeadLetter(Struct, frozen=True):
-    """One record that could not be used, and why."""
+    """One dead letter and its reason."""
 
     place: str
     at: int | None
@@ -205,9 +205,9 @@ class DeadLetter(Struct, frozen=True):
 
 
 class ExplanationStatus(Struct, frozen=True):
-    """Why one class rather than another: shares of the log-odds, the largest first.
+    """Why one class rather than another: contributions to the log-odds, the largest first.
 
-    `learned` labels had been learned by the model that explains, `then` by the one that said it.
+    The explaining model has learned `learned` labels; the predicting model had learned `then`.
     """
 
     said: str
@@ -223,7 +223,7 @@ class ShardStatus(Struct, frozen=True):
     """One shard in full.
 
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
-    last one failed, None once a newer snapshot is written.
+    last one failed; None after a newer snapshot was written.
     """
 
     number: int

@@ -1,7 +1,7 @@
 """The listening socket: connections are accepted within a limit, before TLS and before any byte.
 
-asyncio's own server accepts without a limit, gives a TLS handshake a minute, and writes a traceback
-for each connection it has no file descriptor for. This one counts at `accept`, and pauses.
+asyncio's server accepts without a limit, allows a minute for a TLS handshake, and logs a traceback
+for each connection without a file descriptor. This one counts at `accept`, and pauses.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["Gated"]
 
 log = logging.getLogger("headwater")
 
-AT_ONCE = 16  # connections accepted before others are served again
-BACKLOG = 128  # that the kernel keeps until they are accepted
-PAUSE_SECONDS = 0.2  # where no file descriptor is left
-SHUTDOWN_SECONDS = 5.0  # for the other side to end TLS properly
+AT_ONCE = 16  # connections accepted in one turn of the event loop
+BACKLOG = 128  # connections that the kernel queues
+PAUSE_SECONDS = 0.2  # without a free file descriptor
+SHUTDOWN_SECONDS = 5.0  # for the client to end TLS
 
 
 class Gate:
-    """Accepts for one listening socket; to uvicorn it is one of its servers.
+    """Accepts connections of one listening socket; uvicorn uses it as a server.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Gate:
     tls
         The server's side of TLS; None: none.
     connections
-        Those there are.
+        The open connections.
     protocol
         Makes the protocol of one connection.
     """
@@ -64,29 +64,29 @@ class Gate:
         self._resume()
 
     def close(self) -> None:
-        """Accept no more, and end those that have not begun."""
+        """Stop accepting, and close connections before their first request."""
         self._loop.remove_reader(self._listening)
         self._listening.close()
         for connection in self._handshakes.values():
             connection.close()
 
     async def wait_closed(self) -> None:
-        """Wait for those that had not begun."""
+        """Wait until those connections are closed."""
         await asyncio.gather(*self._handshakes)
 
     def _resume(self) -> None:
-        if self._listening.fileno() >= 0:  # it may have been closed during the pause
+        if self._listening.fileno() >= 0:  # it can be closed during the pause
             self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
             if self._connections.full:
-                return  # the loop comes here again when some have ended
+                return  # called again when some have ended
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no file descriptor, or no memory for one
+            except OSError as error:  # no file descriptor, or no memory
                 log.warning(
                     "cannot accept a connection (%s); one is closed for the next, trying again in "
                     "%g s",
@@ -106,7 +106,7 @@ class Gate:
             task.add_done_callback(self._handshakes.pop)
 
     async def _begin(self, accepted: socket.socket, connection: Connection) -> None:
-        """Bring a connection to where its protocol takes over."""
+        """Prepare a connection and hand it to its protocol."""
         transport = None
         try:
             if not await self._spoken(accepted):
@@ -119,9 +119,9 @@ class Gate:
                 ssl_handshake_timeout=None if self._tls is None else limits.REQUEST_SECONDS,
                 ssl_shutdown_timeout=None if self._tls is None else SHUTDOWN_SECONDS,
             )
-        except OSError as error:  # TLS's errors too: it was no handshake, or took too long
-            # Its frames hold it, and with it 256 KiB of asyncio's buffer, until Python next looks
-            # for cycles, which the service makes a rare event.
+        except OSError as error:  # TLS errors too: no handshake, or too slow
+            # Its frames keep it and 256 KiB of asyncio's buffer alive until the next collection of
+            # cycles, which is rare in the service.
             error.__traceback__ = error.__context__ = None
         finally:
             if transport is None:
@@ -135,14 +135,14 @@ class Gate:
             connection.close = transport.abort
 
     async def _spoken(self, accepted: socket.socket) -> bool:
-        """Wait for its first byte; whether one came. Until then it takes a file and no memory."""
+        """Wait for the first byte; whether it arrived. Until then it takes a file but no memory."""
         heard = asyncio.Event()
         timer = self._loop.call_later(limits.REQUEST_SECONDS, heard.set)
         self._loop.add_reader(accepted, heard.set)
         try:
             await heard.wait()
             return bool(accepted.recv(1, socket.MSG_PEEK))
-        except OSError:  # nothing came in time, or it was reset
+        except OSError:  # timeout, or reset by the client
             return False
         finally:
             timer.cancel()
@@ -150,10 +150,10 @@ class Gate:
 
 
 def _shut(accepted: socket.socket) -> None:
-    """End what is in the midst of its handshake: its transport reads the end, and closes it."""
+    """End a connection during its handshake: its transport reads the end and closes it."""
     try:
         accepted.shutdown(socket.SHUT_RDWR)
-    except OSError:  # it has ended by itself
+    except OSError:  # already ended
         return
 
 
@@ -178,17 +178,17 @@ class Gated(uvicorn.Server):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def call(self, what: Callable[[], None]) -> None:
-        """Do it in the server's thread; from another one. Nothing happens unless it serves."""
+        """Run a call in the server's thread, from another thread; does nothing unless it serves."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended, and all with it
+            with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(what)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept, on the sockets that are given."""
+        """Accept on the given sockets."""
         self._loop = asyncio.get_running_loop()
         await self.lifespan.startup()
         self.servers = [
-            # uvicorn calls close and wait_closed of it.
+            # uvicorn calls its close and wait_closed.
             Gate(each, self._tls, self._connections, self._protocol)  # type: ignore[misc]
             for each in sockets or ()
         ]

@@ -1,8 +1,8 @@
-"""The Host check: a page of another site must not read this one through the browser of its reader.
+"""The Host check: it prevents that a page of another site reads this one through a browser.
 
-DNS rebinding: a name of the attacker resolves to this machine, and the browser takes both for one
-site. It always sends that name as Host. An address as Host cannot be rebound, for no name was
-resolved; with TLS the certificate does not fit the name, with a password the browser sends none.
+In DNS rebinding a name of the attacker resolves to this machine, so the browser treats both as one
+site. The browser sends that name as Host. An address as Host cannot be rebound, because no name was
+resolved. With TLS the certificate does not match the name; a password is not sent to that name.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["AllowedHosts", "AnyHost", "host_of"]
 
 log = logging.getLogger("headwater")
 
-LONGEST = 100  # characters of a host that are repeated in a message
+LONGEST = 100  # characters of a host in a message
 
 
 class AnyHost:
-    """Lets every request in: TLS or a password keeps other sites out."""
+    """Allows every host, because TLS or a password keeps other sites out."""
 
     async def __call__(
         self, headers: Mapping[bytes, bytes], connection: Connection, send: Send
@@ -36,14 +36,14 @@ class AnyHost:
 
 
 class AllowedHosts:
-    """Answers 421 unless a request's Host is an address, a name of loopback or an allowed one.
+    """Answers 421 unless the Host is an address, a loopback name or an allowed name.
 
     Parameters
     ----------
     allowed
-        Names, in any case.
+        Names; upper and lower case are equal.
     refused
-        Counts, under "host", requests with another one.
+        Counts, under "host", requests with another name.
     """
 
     def __init__(self, allowed: Iterable[str], refused: Counter[str]) -> None:
@@ -53,7 +53,7 @@ class AllowedHosts:
     async def __call__(
         self, headers: Mapping[bytes, bytes], connection: Connection, send: Send
     ) -> bool:
-        """Whether the request may pass; which may not is answered."""
+        """Whether the request is allowed; if not, it is answered here."""
         host = host_of(headers.get(b"host"))
         if self.allows(host):
             return True
@@ -73,7 +73,7 @@ class AllowedHosts:
         return False
 
     def allows(self, host: str) -> bool:
-        """Whether a host, without its port, is one of this service.
+        """Whether a host, without its port, is allowed.
 
         Examples
         --------
@@ -101,7 +101,7 @@ def host_of(header: bytes | None) -> str:
     ['a.b', '::1', '10.0.0.1', 'localhost', 'a:b']
     """
     if header is None:
-        return "localhost"  # of HTTP/1.0; no browser leaves it out
+        return "localhost"  # HTTP/1.0; every browser sends a Host
     text = header.decode("latin-1").strip()
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*))(?::\d*)?", text)
     return text if found is None else found[1] or found[2] or ""

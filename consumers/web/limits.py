@@ -1,6 +1,6 @@
-"""What one connection may take: bytes of a request's head, seconds to send and to receive.
+"""Limits of one connection: bytes of a request's head, seconds to send and to receive.
 
-A server without these is held up by whoever opens connections and sends or reads nothing.
+Without them, a client that opens connections and neither sends nor reads blocks the server.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ __all__ = [
     "refuse",
 ]
 
-# Of a request's headers and its connection: whether it may pass. Who refuses also answers.
+# From the headers and the connection: whether the request is allowed. If not, the guard answers.
 Guard = Callable[[Mapping[bytes, bytes], Connection, Send], Awaitable[bool]]
 
 HEAD_BYTES = 16 * 1024  # of a request line and its headers; more is answered with 400 or 431
-PIECE_BYTES = 1024  # of a head, looked at one after another
+PIECE_BYTES = 1024  # of a head, parsed one after another
 REQUEST_SECONDS = 10.0  # from the first byte, or the connection, to a request's end
-WRITE_SECONDS = 20.0  # in which something must be read of an answer that fills its buffer
+WRITE_SECONDS = 20.0  # within which the client must read from a full buffer
 
 
 class Limited(H11Protocol):
-    """HTTP/1.1 by uvicorn, each connection within the limits; beyond them it is closed."""
+    """uvicorn's HTTP/1.1; a connection that exceeds the limits is closed."""
 
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _ahead = 0  # bytes that came while a request was being answered
+    _ahead = 0  # bytes that arrived during a response
 
     def __init__(self, connection: Connection, connections: Connections, **options: Any) -> None:
         super().__init__(**options)
         self._connection, self._all = connection, connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take the connection; its first request must come in time."""
+        """Start the connection and the timeout of its first request."""
         super().connection_made(transport)
         self._expect_request()
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, a piece of a head at a time; the clock runs while one is unfinished.
+        """Parse received bytes in pieces; the timeout runs until a request is complete.
 
-        h11 holds heads to their limit only while they are incomplete: one that comes at once would
-        pass, whatever its size.
+        h11 limits a head only while it is incomplete, so a head that arrives at once would pass
+        with any size.
         """
         for start in range(0, len(data), PIECE_BYTES):
             piece = data[start : start + PIECE_BYTES]
@@ -74,33 +74,33 @@ class Limited(H11Protocol):
             self._expect_request()
 
     def on_response_complete(self) -> None:
-        """From here the shorter timeout of an idle connection counts."""
+        """Start the shorter timeout of an idle connection."""
         self._connection.admitted = self._connection.live = False
         self._ahead = 0
         super().on_response_complete()
         self._cancel()
         if self.conn.their_state is h11.SEND_BODY:
-            self.transport.close()  # a body nobody reads, and it may never end
+            self.transport.close()  # nothing reads its body, which may have no end
 
     def pause_writing(self) -> None:
-        """The asker reads more slowly than it is told; it may not stop reading."""
+        """The client reads slowly; start the timeout for a full buffer."""
         super().pause_writing()
         self._unread = self.loop.call_later(WRITE_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """It has read."""
+        """The client has read; stop that timeout."""
         super().resume_writing()
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Remove the connection."""
         self._all.leave(self._connection)
         self._cancel()
         super().connection_lost(exc)
         self.resume_writing()
-        # Each knows the other: apart, they go at once, not when Python next looks for cycles.
+        # They refer to each other: separated, they are freed without a collection of cycles.
         self.cycle = None  # type: ignore[assignment]
 
     def _expect_request(self) -> None:
@@ -114,18 +114,18 @@ class Limited(H11Protocol):
 
 
 class Front:
-    """What every request passes: the limit of its head, then whoever guards the pages.
+    """Checks every request: the limit of its head, then the guard.
 
     Parameters
     ----------
     app
-        What answers a request that is let in.
+        Answers admitted requests.
     guard
-        Refuses a request itself and returns False, or lets it in.
+        Rejects a request, answers it and returns False; or returns True.
     connections
         Those there are.
     refused
-        Counts, under "head", those that are too long.
+        Counts, under "head", heads that are too long.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Front:
         self._connections = connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
+        """Pass the request to the application, or reject it."""
         connection: Connection = scope["state"]["connection"]
         if head_bytes(scope) > HEAD_BYTES:
             self._refused["head"] += 1
@@ -146,13 +146,13 @@ class Front:
 
 
 def head_bytes(scope: Scope) -> int:
-    """The bytes of a request's line and headers, but for spaces that mean nothing."""
+    """The bytes of a request's line and headers, without insignificant spaces."""
     headers = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     return len(scope["raw_path"]) + len(scope["query_string"]) + headers + 16
 
 
 async def refuse(send: Send, status: int, why: str, *headers: tuple[bytes, bytes]) -> None:
-    """Answer with a line, and end the connection."""
+    """Answer with one line and close the connection."""
     body = why.encode()
     every = [
         *headers,

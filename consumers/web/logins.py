@@ -1,8 +1,7 @@
-"""Passwords, held to per request: bcrypt is slow by intention, and guesses must not be.
+"""Checks the password of each request. bcrypt is slow on purpose; guesses must not block others.
 
-Rule: one hash at a time, beside the server's thread. Whose turn it is goes by address: the one with
-the fewest wrong logins of late, and of several the newest. A right login is remembered and waits
-for nothing.
+Rule: one hash at a time, in another thread than the server's. The address with the fewest recent
+wrong logins is next; among several, the newest. A right login is remembered and does not wait.
 """
 
 from __future__ import annotations
@@ -24,24 +23,24 @@ from consumers.web.limits import refuse
 
 __all__ = ["Logins"]
 
-REMEMBERED = 100  # wrong logins whose answer is kept; a bcrypt hash of cost 12 takes 0.2 s
-LONGEST_PASSWORD = 72  # bytes; bcrypt sees no more, and its library refuses more
-WAITING = 128  # logins that may wait for their turn; beyond, the oldest of the fullest address goes
-WAIT_SECONDS = 10.0  # for a turn at most
-ADDRESSES = 1024  # whose wrong logins are counted
-LATELY_SECONDS = 60.0  # without another wrong login, and those of an address are forgotten
-FREE = 5  # wrong logins of an address that are answered at once
-# How much longer than its hash took, and for how long at most, the answer to another one waits.
-# Whoever waits for answers, over a hundred connections, leaves every second hash to others.
+REMEMBERED = 100  # wrong logins that are remembered; a bcrypt hash of cost 12 takes 0.2 s
+LONGEST_PASSWORD = 72  # bytes; bcrypt uses no more, and its library rejects more
+WAITING = 128  # logins in the queue; above it the oldest of the fullest address is dropped
+WAIT_SECONDS = 10.0  # at most in the queue
+ADDRESSES = 1024  # with a count of wrong logins
+LATELY_SECONDS = 60.0  # without a wrong login, after which those of an address are forgotten
+FREE = 5  # wrong logins of an address that are answered without a delay
+# Delay of further answers: a multiple of the time of the hash, and its maximum. A client that waits
+# for its answers, over a hundred connections, leaves every second hash to others.
 SLOWER, SLOWEST_SECONDS = 200, 30.0
 
 
 class Logins:
     """Answers 401 unless a request names a user with the right password.
 
-    At most `REMEMBERED` wrong logins are remembered beside the right ones, all as keyed hashes.
-    Who was let in once does not wait for those who guess, and is not forgotten for them. An unknown
-    name takes as long as a wrong password.
+    The right logins and at most `REMEMBERED` wrong ones are remembered, as keyed hashes. A user who
+    logged in once does not wait for clients that guess, and their guesses do not evict it. An
+    unknown name takes as long as a wrong password.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ class Logins:
         Name to bcrypt hash, at least one.
     refused
         Counts, under "password", requests without a right login, and under "logins" those that
-        were not judged since too many waited.
+        were not checked because too many waited.
     """
 
     def __init__(self, users: Mapping[str, str], refused: Counter[str]) -> None:
@@ -57,19 +56,19 @@ class Logins:
         self._any = next(iter(self._users.values()))
         self._refused = refused
         self._key = secrets.token_bytes(32)
-        self._right: set[bytes] = set()  # one a user: a hash has one password
+        self._right: set[bytes] = set()  # one per user: a hash has one password
         self._wrong: OrderedDict[bytes, None] = OrderedDict()
         self._turns = LoginQueue()
         self._closed = asyncio.Event()
 
     def close(self) -> None:
-        """Let no answer wait any longer; in the server's thread."""
+        """End the delay of all answers; in the server's thread."""
         self._closed.set()
 
     async def __call__(
         self, headers: Mapping[bytes, bytes], connection: Connection, send: Send
     ) -> bool:
-        """Whether the request may pass; who may not is answered."""
+        """Whether the request is allowed; if not, it is answered here."""
         right = await self._judged(headers.get(b"authorization", b""), connection)
         if right is None:
             self._refused["logins"] += 1
@@ -83,7 +82,7 @@ class Logins:
         return right is True
 
     async def _judged(self, header: bytes, connection: Connection) -> bool | None:
-        """Whether a login is right; None where nobody can tell in time."""
+        """Whether a login is right; None if it could not be checked in time."""
         parsed = _parsed(header)
         if parsed is None:
             return False
@@ -97,7 +96,7 @@ class Logins:
         if not await self._turns.take(connection):
             return None
         try:
-            if login in self._right:  # since it began to wait
+            if login in self._right:  # checked while this one waited
                 return True
             began = time.monotonic()
             right = login not in self._wrong and await asyncio.to_thread(
@@ -131,20 +130,20 @@ class Logins:
 
 
 class LoginQueue:
-    """Whose login is checked next.
+    """The queue of logins that wait for their check.
 
-    Within an address it is the newest: whoever guesses over many connections fills the end of its
-    own queue, and one more login from there is not behind them all.
+    Within an address the newest is next: a client that guesses over many connections fills the end
+    of the queue, and a later login from the same address does not wait for all of them.
     """
 
     def __init__(self) -> None:
         self._busy = False
-        # By address, in the order they came: the connections that wait, the oldest first.
+        # By address, in order of arrival: the connections that wait, the oldest first.
         self._waiting: dict[str, list[tuple[asyncio.Future[bool], Connection]]] = {}
-        self._errors: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how many, when the last
+        self._errors: OrderedDict[str, tuple[int, float]] = OrderedDict()  # count, last time
 
     async def take(self, connection: Connection) -> bool:
-        """Wait for a turn; False where none came in time. Each turn must be given back."""
+        """Wait for a turn; False after the timeout. Each turn must be released."""
         if not self._busy:
             self._busy = True
             return True
@@ -164,13 +163,13 @@ class LoginQueue:
             self._forget(connection.source, waiter)
 
     def give(self) -> None:
-        """Give the turn to the next."""
+        """Release the turn to the next."""
         while self._waiting:
             source = min(reversed(self._waiting), key=self._lately)
             queue = self._waiting.pop(source)
             waiter, connection = queue.pop()
             if queue:
-                self._waiting[source] = queue  # behind the others
+                self._waiting[source] = queue  # after the others
             if waiter.done():
                 continue
             waiter.set_result(not connection.ended)
@@ -179,7 +178,7 @@ class LoginQueue:
         self._busy = False
 
     def wrong(self, source: str) -> int:
-        """Note a wrong login; how many there were lately."""
+        """Count a wrong login; returns the recent number."""
         count = self._lately(source) + 1
         self._errors[source] = count, time.monotonic()
         self._errors.move_to_end(source)
@@ -211,7 +210,7 @@ class LoginQueue:
 
 
 def _parsed(header: bytes) -> tuple[bytes, bytes] | None:
-    """Name and password of an Authorization header; None where it holds none."""
+    """Name and password of an Authorization header; None without them."""
     scheme, _, encoded = header.partition(b" ")
     if scheme.lower() != b"basic":
         return None

@@ -1,8 +1,8 @@
-"""The live page: a shell, a script, and a stream of documents it draws. Only ever read.
+"""The live page: HTML, a script, and a stream of status documents. Read only.
 
-Rule: what comes from records reaches the browser as text in JSON, never as markup; nothing is
-loaded from elsewhere, so the page works without a network. Streams are bounded, counted, and end
-with the server.
+Rule: data of records reaches the browser as text in JSON, never as markup. Nothing is loaded from
+other hosts, so the page works without a network. Streams are bounded and counted, and end with the
+server.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from consumers.web.status_feed import SECONDS, StatusFeed
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
-MAX_STREAMS = 128  # open pages; one more is asked to come back later
-# By what a request was refused: too many pages, connections, questions to the model or logins to
-# check; a head that is too long; a foreign Host; no right password.
+MAX_STREAMS = 128  # open pages; a further one is rejected with 503
+# Reasons of rejected requests: too many pages, connections, questions to the model or logins to
+# check; a head that is too long; a Host that is not allowed; a missing or wrong password.
 REFUSALS = ("pages", "connections", "questions", "logins", "head", "host", "password")
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
-A_SECOND = 30  # documents that are sent to all pages together
-QUIET_SECONDS = 15.0  # without news before a line that says nothing: whoever is gone is noticed
-REMEMBERED = 60 * LATEST  # predictions that were shown: those of a minute at least
-ANSWER_SECONDS = 3.0  # that an explanation may take; the loop turns five times a second or more
+A_SECOND = 30  # documents sent to all pages together
+QUIET_SECONDS = 15.0  # without news before an empty line, which detects closed pages
+REMEMBERED = 60 * LATEST  # shown predictions: those of at least one minute
+ANSWER_SECONDS = 3.0  # timeout of an explanation; the loop polls at least five times a second
 
 _ASSETS = Path(__file__).parent / "assets"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -63,7 +63,7 @@ _HEADERS = {
 }
 
 
-_UNBUFFERED = {"x-accel-buffering": "no"}  # a proxy that collects would hold the news back
+_UNBUFFERED = {"x-accel-buffering": "no"}  # a buffering proxy would delay the documents
 
 
 class Page:
@@ -74,18 +74,18 @@ class Page:
     name
         The service's name.
     health
-        Where it is in its life.
+        Returns the present health.
     status_feeds
-        Those of the shards this process runs, by number.
+        The status feeds of the shards of this process, by number.
     bytes_of_dead
-        Whether to show what came of a dead letter; a stranger is shown where it is and why.
+        Whether to show the bytes of a dead letter in addition to its position and reason.
 
     Attributes
     ----------
     open
-        Streams that are open now.
+        Open streams.
     refused
-        How many were refused, by `REFUSALS`.
+        Rejected requests, by `REFUSALS`.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Page:
         shell = (_ASSETS / "page.html").read_text(encoding="utf-8")
         self._template = Template(shell)
         everything = b"".join((shell.encode(), *self._files.values()))
-        # In every address: a new version is never an old file.
+        # In every URL, so that a new version never uses a cached old file.
         self._key = blake2b(everything, digest_size=6).hexdigest()
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, PublishedPrediction]] = {}
@@ -117,7 +117,7 @@ class Page:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def routes(self) -> list[BaseRoute]:
-        """What it answers."""
+        """The routes."""
         return [
             Route("/", self._shell),
             Route("/assets/{key}/{file}", self._asset),
@@ -127,12 +127,12 @@ class Page:
         ]
 
     def close(self) -> None:
-        """End the streams; from another thread than that of the server."""
+        """End the streams; called from another thread than the server's."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the server has ended, and all with it
+            with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(self._closed.set)
 
-    # What is asked for.
+    # Requests.
 
     async def _shell(self, _: Request) -> Response:
         state, detail = _told(self._health())
@@ -157,11 +157,11 @@ class Page:
         )
 
     async def _events(self, request: Request) -> Response:
-        # They keep their connections, so that half of all stays for everybody else.
+        # They keep their connections, so half of all connections stays free for other requests.
         if self.open >= (most := min(MAX_STREAMS, places() // 2)):
             self.refused["pages"] += 1
             return Response(
-                f"{most} pages are open; close one, or come back later\n",
+                f"{most} pages are open; close one, or try again later\n",
                 503,
                 headers=_HEADERS | {"retry-after": "30"},
                 media_type="text/plain",
@@ -176,12 +176,12 @@ class Page:
         place = request.query_params.get("place", "")
         said = None if shard not in self._shown else self._shown[shard].get(place)
         if status_feed is None or said is None:
-            return _refusal(404, "shown too long ago; headwater audit tells it all the same")
+            return _refusal(404, "shown too long ago; use headwater audit")
         document = told(said)
         if (why := published(document)) is not None:
             return _answer(why)
         if said.observation is None:
-            return _refusal(413, "the record is too large to be kept; see headwater audit")
+            return _refusal(413, "the record is too large to be kept; use headwater audit")
         waiting = status_feed.questions.ask(said)
         if waiting is None:
             self.refused["questions"] += 1
@@ -191,22 +191,22 @@ class Page:
                 found = await asyncio.wrap_future(waiting)
         except TimeoutError:
             return _refusal(503, "the loop is busy or does not run; ask again")
-        except Exception as error:  # told to whoever asked, and to nobody else
+        except Exception as error:  # reported to this client only
             return _refusal(500, f"the model could not explain it ({type(error).__name__})")
         if found is None:
-            return _refusal(404, "this model has no shares of features to tell")
+            return _refusal(404, "this model has no explanations")
         return _answer(explained(*found, document))
 
     # Documents.
 
     def _document(self, shard: int) -> bytes:
-        """The newest document, made once a second for all who look at the shard."""
+        """The newest document, made once per second for all pages of the shard."""
         status_feeds, health = self._status_feeds(), self._health()
         versions = tuple(
             (number, status_feed.version) for number, status_feed in sorted(status_feeds.items())
         )
         at, now = time.time(), time.monotonic()
-        # Throughput falls to zero by the clock: what is news, until it has been zero all along.
+        # Throughput falls to 0 by the clock alone, so documents change until all of it is 0.
         flowed = any(
             at - (status_feed.committed_at or 0) < SECONDS for status_feed in status_feeds.values()
         )
@@ -228,7 +228,7 @@ class Page:
         return text
 
     def _remember(self, shard: int, latest: Sequence[PublishedPrediction]) -> None:
-        """Keep what is being shown, so that it can be asked about for a while."""
+        """Remember the shown predictions, so that they can be explained for a while."""
         kept = self._shown.setdefault(shard, OrderedDict())
         for said in latest:
             place = observed(told(said))
@@ -238,7 +238,7 @@ class Page:
             kept.popitem(last=False)
 
     async def _texts(self, shard: int) -> AsyncIterator[bytes]:
-        """What one page is sent."""
+        """The stream of one page."""
         self._loop = asyncio.get_running_loop()
         yield b"retry: 3000\n\n"
         last, quiet = b"", 0.0
@@ -276,13 +276,13 @@ class _Stream(StreamingResponse):
 
 
 class PageCollector(Collector):
-    """Who looks at a page, who was refused, and lines left out, since the process started."""
+    """Open pages, rejected requests and omitted log lines, since the process started."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
 
     def collect(self) -> Iterator[Metric]:
-        """One family a metric."""
+        """One family per metric."""
         yield GaugeMetricFamily(
             "headwater_http_open_pages", _HELP["headwater_http_open_pages"], self._page.open
         )
@@ -302,14 +302,14 @@ _HELP = {spec.name: spec.help for spec in METRICS}
 
 
 def _files() -> dict[str, bytes]:
-    """What is served beside the shell, by name; the script learns which scores are in percent."""
+    """The files of the page, by name; the script gets the list of scores in percent."""
     files = {path.name: path.read_bytes() for path in _ASSETS.iterdir() if path.suffix in _TYPES}
     percent = json.dumps(PERCENT).encode()
     return files | {"page.js": files["page.js"].replace(b"$percent", percent)}
 
 
 def _told(health: Health) -> tuple[str, str]:
-    """State and detail, with nothing in it that must not be shown."""
+    """State and detail, without secrets."""
     return health.state, str(health).removeprefix(health.state).removeprefix(": ")
 
 

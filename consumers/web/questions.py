@@ -1,7 +1,7 @@
-"""What a person asks of the model: handed to the loop, answered by it between two commits.
+"""Questions of people to the model; the loop answers them between two commits.
 
-Rule: the web's thread never touches a learner. It leaves a question and waits; the loop answers one
-at a time and a few a second at most, so that no number of questions slows the learning down.
+Rule: the thread of the server never uses a learner. It queues a question and waits. The loop
+answers one at a time and at most four per second, so that questions cannot slow learning down.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Questions"]
 
-WAITING = 8  # questions that may wait; one more is refused
-PAUSE_SECONDS = 0.25  # between two answers: an explanation takes some 0.3 ms
+WAITING = 8  # questions in the queue; a further one is rejected
+PAUSE_SECONDS = 0.25  # between two answers; an explanation takes about 0.3 ms
 
 Answer = tuple["Explanation", int]
 
 
 class Questions:
-    """The questions of one shard, `WAITING` at most.
+    """The questions to one shard, at most `WAITING`.
 
     Examples
     --------
@@ -43,13 +43,13 @@ class Questions:
         self._next = 0.0
 
     def ask(self, said: PublishedPrediction) -> Future[Answer | None] | None:
-        """Why the model, as it is now, says what it says of an observation. For the web.
+        """Ask why the present model predicts as it does for an observation. For the server.
 
         Returns
         -------
         Future or None
-            Of the explanation and how many labels it had learned from by then; of None where it
-            has none to give. None itself: too many questions wait.
+            A future of the explanation and the number of labels learned by then, or of None for a
+            model without explanations. None if too many questions wait.
         """
         if len(self._waiting) >= WAITING:
             return None
@@ -71,12 +71,12 @@ class Questions:
             return
         self._next = now + PAUSE_SECONDS
         said, answer = self._waiting.popleft()
-        if not answer.set_running_or_notify_cancel():  # nobody waits for it any more
+        if not answer.set_running_or_notify_cancel():  # cancelled by the server
             return
         try:
             found = _explained(shard, said)
             answer.set_result(None if found is None else (found, shard.learned))
-        except Exception as error:  # somebody's click must not end a service that learns
+        except Exception as error:  # a click must not end the service
             answer.set_exception(error)
 
 

@@ -1,6 +1,6 @@
 """The table of scores, the calibration and the classes of the page, from a frozen view. Pure.
 
-Rule: nothing is computed here but what `stream.evaluate` computes when it is asked.
+Rule: this file computes no score; it calls `stream.evaluate`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ RISKS: tuple[tuple[str, bool, Callable[[RiskScores], float | None]], ...] = (
     ("risk of decisions", False, lambda r: r.risk),
     ("coverage of decisions", True, lambda r: r.coverage),
 )
-# Those that a baseline has too stand before the others of their kind.
+# Scores with a baseline come before the others of their kind.
 ORDER = tuple(sorted(SCORES, key=lambda s: (s.of == "probabilities", s.baselines is None)))
-# What the page shows in percent, by title.
+# Titles of the scores that the page shows in percent.
 PERCENT = (
     *(score.title for score in ORDER if score.unit != "number"),
     *(title for title, share, _ in RISKS if share),
@@ -29,7 +29,7 @@ PERCENT = (
 
 
 def scores_of(quality: QualityView) -> list[Score]:
-    """Every score that exists by now, over the last records with its baselines, and over all."""
+    """Every score with a value, over the last records with its baselines, and over all."""
     last, all_, fading = (quality.scores[w] for w in (quality.last, "all", "fading"))
     out = []
     for score in ORDER:
@@ -42,9 +42,9 @@ def scores_of(quality: QualityView) -> list[Score]:
 
 
 def decided_of(risk: RiskView | None, last: str) -> list[Score]:
-    """Risk and coverage of decisions, over the window `last` and the others; none before any.
+    """Risk and coverage of decisions, over the window `last` and the others; empty before any.
 
-    Both: a rule that abstains more lowers its risk by doing less.
+    Both are shown, because a rule that rejects more records lowers its risk by that alone.
     """
     if risk is None:
         return []
@@ -57,7 +57,7 @@ def decided_of(risk: RiskView | None, last: str) -> list[Score]:
 
 
 def calibration_of(quality: QualityView) -> list[CalibrationBin]:
-    """The bins over the last records; none before anything was scored."""
+    """The bins over the last records; empty before the first scored prediction."""
     return [
         CalibrationBin(b.low, b.high, round(b.weight), short(b.confidence), short(b.accuracy))
         for b in quality.scores[quality.last].calibration
@@ -67,7 +67,7 @@ def calibration_of(quality: QualityView) -> list[CalibrationBin]:
 def classes_of(
     quality: QualityView, order: Sequence[int], names: Sequence[str]
 ) -> list[ClassScore]:
-    """Each of these classes against the rest, over all time."""
+    """Each of the given classes against the rest, over all time."""
     found = quality.scores["all"].per_class
     return [
         ClassScore(
@@ -79,10 +79,10 @@ def classes_of(
             round(found[c].f1, 4),
         )
         for c, name in zip(order, names, strict=True)
-        if c < len(found)  # learned, but never scored
+        if c < len(found)  # learned, but not scored yet
     ]
 
 
 def short(value: float | None) -> float | None:
-    """As many digits as anybody looks at."""
+    """Rounded for display."""
     return None if value is None else round(value, 5)

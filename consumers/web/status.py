@@ -1,7 +1,7 @@
-"""The one document the page shows, made in one place from what the loop posted. Pure.
+"""Makes the status document of the page from the status feeds. Pure.
 
-Rule: a part whose facts are not there is None and its section hides. Every list is bounded, and
-all that comes from records is text, cut to a length.
+Rule: a part without data is None, and the page hides its section. Every list is bounded. Data of
+records is text of bounded length.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from stream.learner.explain import Explanation
 
 __all__ = ["CLASSES", "explained", "observed", "published", "status", "told", "without_bytes"]
 
-CLASSES = 10  # in the confusion matrix; a wider one fits no screen
-INPUTS = 20  # partitions listed: those furthest behind
+CLASSES = 10  # in the confusion matrix, so that it fits a screen
+INPUTS = 20  # listed partitions: those with the largest lag
 PROBABILITIES = 5  # of a prediction
 SHARES = 12  # of an explanation
-LARGEST = 1e12  # of an e-value: more says no more, and infinity is no JSON
+LARGEST = 1e12  # of an e-value: larger ones add nothing, and JSON has no infinity
 LONGEST = 200  # characters of any text from a record
-LATEST_DATE = 8.64e15  # ms: no browser's Date is further from 1970, and asking for one is an error
+LATEST_DATE = 8.64e15  # ms from 1970: the limit of a Date in a browser
 
 
 def status(
@@ -75,13 +75,13 @@ def status(
     service
         The service's name.
     page
-        Which version of the page draws it.
+        The version of the page's files.
     health
         State and detail.
     status_feeds
-        Of the shards this process runs, by number.
+        The status feeds of the shards of this process, by number.
     shown
-        The shard that is told in full; the first where it is not here.
+        The shard to show in full; the first one if this process does not run it.
     now
         Seconds since the epoch.
     """
@@ -95,7 +95,7 @@ def status(
 
 
 def without_bytes(document: Status) -> Status:
-    """The document without what came of dead letters: their details quote it."""
+    """The document without the details of dead letters, which quote the record."""
     shard = document.shard
     if shard is None:
         return document
@@ -104,19 +104,19 @@ def without_bytes(document: Status) -> Status:
 
 
 def told(said: PublishedPrediction) -> Mapping[str, Any]:
-    """A published prediction as its reader sees it."""
+    """A published prediction for the page."""
     document: Mapping[str, Any] = msgspec.json.decode(said.prediction)
     return document
 
 
 def observed(document: Mapping[str, Any]) -> str:
-    """TOPIC:PARTITION:OFFSET of the observation a prediction is of; `headwater audit` takes it."""
+    """TOPIC:PARTITION:OFFSET of a prediction's observation, as `headwater audit` takes it."""
     position = document["position"]
     return f"{position['topic']}:{position['partition']}:{position['offset']}"
 
 
 def published(document: Mapping[str, Any]) -> ExplanationStatus | None:
-    """The explanation that was written with a prediction; None where it has none."""
+    """The explanation in a prediction record; None without one."""
     why = document.get("explanation")
     if why is None:
         return None
@@ -208,7 +208,7 @@ def _curve(curve: Sequence[AccuracyPoint]) -> Curve | None:
 
 def _frequent(quality: QualityView) -> list[int]:
     """Codes of the classes that are shown: the most frequent, then the first learned."""
-    true = quality.confusion.sum(axis=1).tolist()  # integers, and only shown: any order will do
+    true = quality.confusion.sum(axis=1).tolist()  # integers: exact in any order
     return sorted(range(len(true)), key=lambda c: -true[c])[:CLASSES]
 
 
@@ -237,7 +237,7 @@ def _throughput(status_feed: StatusFeed, now: float) -> Throughput | None:
     first = max(min(seconds), last - SECONDS)
     out = Throughput([], [], [])
     before = seconds.get(first)
-    for at in range(first + 1, last):  # the present second is not over
+    for at in range(first + 1, last):  # without the present second, which is not over
         after = seconds.get(at, before)
         rate = after.observations - before.observations if after and before else 0
         out.at.append(at)
@@ -278,7 +278,7 @@ def _labelling(view: LabelView | None) -> Labelling | None:
 
 
 def _contenders(view: ShardView) -> list[ContenderStatus]:
-    """The champion and its challengers; nobody where it has none."""
+    """The champion and its challengers; empty without challengers."""
     if not view.challengers:
         return []
     last = view.quality.scores[view.quality.last]
@@ -361,12 +361,12 @@ def _dead_letter(out: Outgoing) -> DeadLetter:
 
 
 def _date(ms: int | None) -> int | None:
-    """A record's timestamp, which may be any number; None where it is no date."""
+    """A record's timestamp, which can be any number; None if it is not a valid date."""
     return ms if ms is not None and abs(ms) <= LATEST_DATE else None
 
 
 def _text(label: object) -> str:
-    """A label as it is read; "" for none."""
+    """A label as text; "" for None."""
     if label is None:
         return ""
     return (named(label) if isinstance(label, str | int) else str(label))[:LONGEST]

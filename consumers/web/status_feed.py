@@ -1,8 +1,8 @@
-"""What the loop posts after each commit and the page reads: bounded, and only what is committed.
+"""What the loop posts after each commit and the page reads: bounded, and committed data only.
 
-Rule: one thread posts, another reads. Each fact is one immutable value, swapped whole, so a reader
-never sees half of one and no lock is held. A post costs the loop microseconds, but for a point of
-the curve: its scores are computed then, some 0.3 ms, five times a second at most.
+Rule: one thread posts, another reads. Each value is immutable and replaced as a whole, so a reader
+never sees a partial update and needs no lock. A post costs the loop microseconds. Only a point of
+the curve costs about 0.3 ms, for its scores, at most five times a second.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from stream.evaluate.quality import QualityView
 
 __all__ = ["POINTS", "SECONDS", "AccuracyPoint", "SecondOfLoad", "StatusFeed"]
 
-POINTS = 400  # of the curve at most: as many as a screen shows apart
-SECONDS = 300  # of throughput and lag: five minutes; longer is what Prometheus is for
-LARGEST_KEPT = 8 * 1024  # bytes of a record that is kept; what is larger cannot be looked at
-LARGEST_SHOWN = 32 * 1024  # of a prediction and its key: a larger one is not shown
-FIRST = 20  # scored predictions before which an accuracy is mostly chance
-PACE_SECONDS = 0.2  # between two points of the curve at least
+POINTS = 400  # of the curve at most: a screen shows no more
+SECONDS = 300  # of throughput and lag: five minutes; Prometheus keeps longer
+LARGEST_KEPT = 8 * 1024  # bytes of a kept record; a larger one cannot be explained
+LARGEST_SHOWN = 32 * 1024  # bytes of a prediction and its key; a larger one is not shown
+FIRST = 20  # scored predictions; with fewer an accuracy is mostly chance
+PACE_SECONDS = 0.2  # minimum between two points of the curve
 
 
 class AccuracyPoint(NamedTuple):
-    """Accuracies over the last scored predictions, after so many of them."""
+    """Accuracies over the last scored predictions, after `scored` predictions in all."""
 
     scored: int
     model: float
@@ -36,7 +36,7 @@ class AccuracyPoint(NamedTuple):
 
 
 class SecondOfLoad(NamedTuple):
-    """Observations consumed up to the end of a second of the clock, and records behind then."""
+    """Observations consumed up to the end of a second of the clock, and the lag in records then."""
 
     at: int
     observations: int
@@ -51,17 +51,17 @@ class StatusFeed:
     clock
         Seconds since the epoch.
     health
-        Where the shard is in its life.
+        The present health of the shard.
 
     Attributes
     ----------
     view
         The newest committed view.
     curve
-        `POINTS` at most; when full every other one goes, so it always spans the process's life.
-        `newest_curve` has the point of now too.
+        At most `POINTS`. When it is full, every second point is removed, so it always spans the
+        time since the start. `newest_curve` also has the present point.
     seconds
-        Those with a commit among the last `SECONDS`.
+        The seconds with a commit, among the last `SECONDS`.
     latest, dead
         The last `LATEST` predictions and dead letters.
     committed_at, snapshot_at
@@ -69,11 +69,11 @@ class StatusFeed:
     snapshot_failures
         Snapshots and copies of them that failed since the process started.
     snapshot_failed
-        When the last of them did, and why; None when none has, or a newer one was written since.
+        Time and reason of the last failure; None without one, or after a newer snapshot.
     ends
         The newest known end of each input.
     version
-        Grows with each post: what has not changed need not be said again.
+        Grows with each post, so that an unchanged document is not sent again.
     """
 
     def __init__(self, clock: Callable[[], float], health: Callable[[], Health]) -> None:
@@ -93,10 +93,10 @@ class StatusFeed:
         self.ends: Mapping[Partition, int] = {}
         self.version = 0
         self._apart = 0  # scored predictions between two points
-        self._next = 0.0  # when a point is due
+        self._next = 0.0  # time of the next point
 
     def recovered(self, view: ShardView) -> None:
-        """Post what a start found: the state goes on where it was."""
+        """Post the state after a start, from which it continues."""
         self.view = view
         self._extend(view.quality)
         self._second(view)
@@ -125,7 +125,7 @@ class StatusFeed:
         """Post when the newest snapshot was written."""
         self.snapshot_at = at
         if self.snapshot_failed is not None and self.snapshot_failed[0] <= at:
-            self.snapshot_failed = None  # a start posts an old one, which mends nothing
+            self.snapshot_failed = None  # an old one, of a start, ends no failure
         self.version += 1
 
     def snapshot_not_written(self, why: str) -> None:
@@ -142,7 +142,7 @@ class StatusFeed:
         return sum(max(0, ends[p] - at) for p, at in view.positions.items() if p in ends)
 
     def newest_curve(self) -> tuple[AccuracyPoint, ...]:
-        """The curve up to now; for the reader, who computes the last point."""
+        """The curve up to now; for the reader, which computes the last point."""
         curve, view = self.curve, self.view
         point = None if view is None else _point(view.quality)
         new = point is not None and (not curve or point.scored > curve[-1].scored)
@@ -153,7 +153,7 @@ class StatusFeed:
             return
         self._next = now + PACE_SECONDS
         curve = self.curve
-        if curve and point.scored < curve[-1].scored:  # rolled back: the curve is cut there too
+        if curve and point.scored < curve[-1].scored:  # a rollback also truncates the curve
             curve, self._apart = tuple(p for p in curve if p.scored <= point.scored), 0
         if curve and point.scored - curve[-1].scored < max(self._apart, 1):
             return
@@ -172,7 +172,7 @@ class StatusFeed:
 
 
 def _point(quality: QualityView) -> AccuracyPoint | None:
-    """The accuracies of now; None while they are mostly chance."""
+    """The present accuracies; None while they are mostly chance."""
     scored = round(quality.scores["all"].scored)
     if scored < FIRST:
         return None
@@ -184,7 +184,7 @@ def _point(quality: QualityView) -> AccuracyPoint | None:
 
 
 def _thinned(curve: tuple[AccuracyPoint, ...], apart: int) -> tuple[AccuracyPoint, ...]:
-    """The first and the newest point, and between them those that lie `apart`."""
+    """The first and the newest point, and between them points at the distance `apart`."""
     kept = [curve[0]]
     for point in curve[1:-1]:
         if point.scored - kept[-1].scored >= apart:

@@ -128,7 +128,7 @@ def test_wrong_required_value_is_one_line(old: str, new: str, expected: str) -> 
 def test_key_of_another_section_is_told_its_place() -> None:
     """A key at the wrong place is not only unknown."""
     assert problem("port = 80\n" + SMALLEST) == (
-        "shop.toml: port: unknown key; it stands in [http]"
+        "shop.toml: port: unknown key; it belongs in [http]"
     )
 
 

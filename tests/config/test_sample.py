@@ -124,7 +124,7 @@ def test_numbers_written_as_strings_are_pointed_out() -> None:
     ("cells", "why"),
     [
         ([f"0{i % 7}" for i in range(N)], "kept as text because of leading zeros"),
-        (["7", "x"] * 100, "kept as text, for only 100 are plain numbers"),
+        (["7", "x"] * 100, "kept as text, because only 100 are plain numbers"),
     ],
 )
 def test_numbers_kept_as_text_in_a_csv_are_not_answered_with_json(
@@ -163,10 +163,10 @@ def test_field_that_looks_like_an_id_is_found(row: Any, expected: list[str]) -> 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ([0.5, 1.25] * 20, "expected text, integers or truth values, got such as 0.5"),
+        ([0.5, 1.25] * 20, "expected text, integers or truth values, got 0.5"),
         ([1.0, 0.0] * 20, "write 1 for 1.0"),
-        ([["a"]] * 30, "got such as ['a']"),
-        (list(range(30)), "each of 30 values is another one in here"),
+        ([["a"]] * 30, "got ['a']"),
+        (list(range(30)), "all 30 values are distinct in here"),
         ([i % 300 for i in range(600)], "300 classes in here, expected at most 256"),
     ],
 )

@@ -104,7 +104,7 @@ def test_promotion_by_the_rule_is_at_the_same_record_however_commits_fall(
         service = filled(make_service, 600)
         service.run(more=CATEGORIES + RULE, max_records=size)
         firsts.add((speakers(service).index("cat"), speakers(service)[-1]))
-        named.append([m for m in caplog.messages if "is champion behind" in m])
+        named.append([m for m in caplog.messages if "is champion after" in m])
         caplog.clear()
 
     assert len(firsts) == 1

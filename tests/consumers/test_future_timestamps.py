@@ -85,6 +85,6 @@ def test_a_timestamp_far_ahead_is_reported_with_its_place_once_a_minute(caplog) 
         event_logger.committed(event, view(dead_letters={}, labels={}))
 
     assert [line for line in caplog.messages if "timestamp" in line] == [
-        "obs[0] offset 5 has a timestamp 10800 s after the clock of its commit; its output carries "
-        "that clock instead; see to the clock of its producer"
+        "obs[0] offset 5 has a timestamp 10800 s after the clock of its commit; its output has "
+        "that clock instead; correct the clock of its producer"
     ]

@@ -357,12 +357,12 @@ def test_run_says_what_its_configuration_has_no_word_for(make_service, caplog) -
         runner.Runner(parsed, service.log, threading.Event(), drain=True).run()
 
     label = (
-        "label 'true' is not named in [decision] losses, so no choice between actions hangs on it: "
-        "say what it costs"
+        "label 'true' is not named in [decision] losses, so it does not affect the decision: "
+        "add its costs"
     )
     unused = "note features: GaussianNB does not use shape (categorical)"
     absent = [
-        f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
+        f"field {name!r} of [features] is in none of the first 1000 observations; check its name"
         for name in ("adress", "shape")
     ]
     assert caplog.messages == [unused, label, *absent, unused]

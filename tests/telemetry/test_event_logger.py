@@ -76,7 +76,7 @@ def test_drift_is_told_with_its_place_and_what_was_done(caplog) -> None:
     told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert told == [
         "drift: DDM on error from 0.1 to 0.3123 at pages[1] offset 17; "
-        "the model begins anew with the last records it learned, 1,500 at most",
+        "the model restarts with the last records it learned, at most 1,500",
         "drift: ADWIN on feature:a from 0.1 to 0.3123 at pages[1] offset 17",
     ]
 
@@ -87,7 +87,7 @@ def test_promotion_is_told_with_the_record_that_decided_it(caplog) -> None:
 
     EventLogger(lambda: 0.0).committed(commit(details={}, promoted=promoted), view())
 
-    assert caplog.messages == ["joint is champion behind paid[2] offset 1717: e-value 41.3"]
+    assert caplog.messages == ["joint is champion after paid[2] offset 1717: e-value 41.3"]
 
 
 def test_labels_that_came_to_nothing_are_told(caplog) -> None:
@@ -135,7 +135,8 @@ def test_end_tells_what_decisions_cost(caplog) -> None:
 
     costly, none = caplog.messages
     assert (
-        "mean loss 0.25 a decision (always 'refuse': 0.5), lend 60, refuse 30, rejected 10 (10.0%)"
+        "mean loss 0.25 per decision (always 'refuse': 0.5), lend 60, refuse 30, "
+        "rejected 10 (10.0%)"
     ) in costly
     assert "loss" not in none
 
@@ -163,10 +164,10 @@ def test_label_that_losses_do_not_name_is_told_once(caplog) -> None:
         event_logger.committed(commit(details={}), known(*labels))
 
     assert caplog.messages == [
-        "label 'pays' is not named in [decision] losses, so no choice between actions hangs on it: "
+        "label 'pays' is not named in [decision] losses, so it does not affect the decision: "
         "did you mean 'pay'?",
-        "label '7' is not named in [decision] losses, so no choice between actions hangs on it: "
-        "say what it costs",
+        "label '7' is not named in [decision] losses, so it does not affect the decision: "
+        "add its costs",
     ]
 
 
@@ -187,7 +188,7 @@ def test_absent_fields_are_told_by_name(caplog) -> None:
     EventLogger(lambda: 0.0).absent(["colur", "note"])
 
     assert caplog.messages == [
-        f"field {name!r} of [features] is in none of the first 1000 observations; is that its name?"
+        f"field {name!r} of [features] is in none of the first 1000 observations; check its name"
         for name in ("colur", "note")
     ]
 
@@ -215,8 +216,8 @@ def test_breaker_is_told_when_it_opens_and_when_it_closes(caplog) -> None:
 
     said = [r.getMessage() for r in caplog.records if "learning" in r.getMessage()]
     assert [line.split(" of the last")[0] for line in said] == [
-        "learning has stopped, predictions go on: 501",
-        "learning goes on: 249",
+        "learning has stopped, predictions continue: 501",
+        "learning resumes: 249",
     ]
 
 

@@ -237,7 +237,7 @@ def test_model_without_shares_says_so(tmp_path) -> None:
         shown = service.json("/status")["shard"]["latest"][0]
         answer = service.json(f"/explain?shard=0&place={shown['place']}")
 
-    assert answer == {"error": "this model has no shares of features to tell"}
+    assert answer == {"error": "this model has no explanations"}
 
 
 def test_too_many_questions_are_refused_and_an_idle_loop_is_not_waited_for(monkeypatch) -> None:

@@ -1,6 +1,6 @@
 // Charts as SVG: lines, points and bars over one axis, with a legend that reads the values.
 //
-// Rule: a chart is drawn whole from its data, colours are the style's variables, and no two labels
+// Rule: a chart is always drawn completely from its data, colours are the style's variables, and no two labels
 // of an axis touch, however narrow the page is.
 "use strict";
 const Chart = (() => {
@@ -17,7 +17,7 @@ const Chart = (() => {
     return made;
   }
   function colored(element, stroke, fill) {
-    element.style.stroke = stroke ? `var(${stroke})` : "none"; // by a style, so that it follows it
+    element.style.stroke = stroke ? `var(${stroke})` : "none"; // by a style, so that it follows the colour scheme
     element.style.fill = fill ? `var(${fill})` : "none";
     return element;
   }
@@ -36,7 +36,7 @@ const Chart = (() => {
     return found;
   }
 
-  // Labels of the lower axis with the places they take: as many as fit beside each other.
+  // Labels of the lower axis with the places they take: as many as fit.
   function labels(low, high, width, to, options) {
     for (let most = Math.max(1, Math.floor(width / 40)); ; most--) {
       const at = ticks(low, high, most, options.time);
@@ -58,7 +58,7 @@ const Chart = (() => {
       this.place = place;
       this.legend = document.createElement("ul");
       this.legend.className = "legend";
-      this.legend.setAttribute("aria-hidden", "true"); // its numbers stand in the table
+      this.legend.setAttribute("aria-hidden", "true"); // its numbers are in the table
       this.plot = make("svg", { class: "plot" });
       this.at = null;
       place.replaceChildren(this.legend, this.plot);

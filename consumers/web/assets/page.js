@@ -1,14 +1,14 @@
-// The live page: draws the document that the service sends, at most once a second.
+// The live page: draws the status document that the service sends, at most once per second.
 //
-// Rule: what comes from records becomes text (textContent), never markup. Tables are changed cell by
-// cell, so that focus, selection and a screen reader's place survive; charts have a table beside them.
+// Rule: data of records becomes text (textContent), never markup. Tables are changed cell by
+// cell, so that focus, selection and a screen reader's place survive; each chart also has a table.
 "use strict";
 (() => {
   const $ = (id) => document.getElementById(id);
   const count = new Intl.NumberFormat("en");
   const known = (value) => value !== undefined && value !== null;
 
-  // Numbers as people read them; nothing known is a dash.
+  // Numbers as text; an unknown number is a dash.
   const number = (value) => (known(value) ? count.format(value) : "–");
   const percent = (value) => (known(value) ? `${(100 * value).toFixed(1)} %` : "–");
   const decimal = (value, digits = 3) => (known(value) ? value.toFixed(digits).replace("-", "−") : "–");
@@ -71,15 +71,15 @@
     while (row.cells.length > cells.length) row.deleteCell(-1);
   }
   const right = (text) => ({ text, kind: "number" });
-  const minor = (cell) => ({ ...of(cell), kind: `${of(cell).kind ?? ""} minor` }); // not on a phone
+  const minor = (cell) => ({ ...of(cell), kind: `${of(cell).kind ?? ""} minor` }); // hidden on a phone
   const name = (text) => ({ text: text === "" ? "(empty)" : text, kind: "name", head: "row" });
 
-  // A list that moves is held still while somebody is in it.
+  // A list does not change while the pointer or focus is in it.
   const points = matchMedia("(hover: hover)");
   const held = (section) =>
     section.contains(document.activeElement) || (points.matches && section.querySelector(".scroll:hover"));
 
-  // Charts, each drawn again when it is wider or narrower than it was.
+  // Charts, each drawn again when its width changes.
   const charts = new Map();
   function draw(place, data, options) {
     if (!place.clientWidth) return;
@@ -96,7 +96,7 @@
   });
   for (const place of document.querySelectorAll(".chart")) fit.observe(place);
 
-  // Sections. Each is there while its facts are.
+  // Sections. Each is shown while it has data.
   function section(id, facts, put) {
     const element = $(id);
     element.hidden = !known(facts) || facts.length === 0;
@@ -142,7 +142,7 @@
   function state(now, detail = "", told = now) {
     const [said, more] = $("state").querySelectorAll("span > span");
     $("state").dataset.state = now;
-    write(said, told); // read aloud when it changes; the detail may change every second
+    write(said, told); // read aloud when it changes; the detail can change every second
     write(more, detail && `: ${detail}`);
   }
 
@@ -184,8 +184,8 @@
       [`Log loss, ${window_}`, decimal(of["log loss"]?.last), known(of["log loss"]?.prior) ? `${decimal(of["log loss"].prior)} by the prior alone` : "nats a prediction"],
       ["Observations", number(shard.observations), known(rate) ? `${number(Math.round(rate))} a second` : "no rate yet"],
       ["Learned", number(shard.learned), `${number(shard.pending)} wait for a label`],
-      ["Records behind", number(shard.lag), "not consumed yet"],
-      ["Dead letters", number(refused), shard.held_back ? "learning is held back" : "could not be used", shard.held_back],
+      ["Lag in records", number(shard.lag), "not consumed yet"],
+      ["Dead letters", number(refused), shard.held_back ? "learning has stopped" : "could not be used", shard.held_back],
       ["Last commit", known(shard.commit_seconds) ? `${Math.max(1, Math.round(1000 * shard.commit_seconds))} ms` : "–", shard.committed_at == null ? "none since the start" : ago(shard.committed_at)],
       ["Snapshot", known(shard.snapshot_at) ? span((Date.now() + offset) / 1000 - shard.snapshot_at) : "–", snapshot(shard), known(shard.snapshot_error)],
     ];
@@ -276,7 +276,7 @@
     const names = others ? [...classes, `${number(others)} others`] : classes;
     table(
       element,
-      ["true \\ said", ...names.map((text) => ({ text: text || "(empty)" }))],
+      ["true \\ predicted", ...names.map((text) => ({ text: text || "(empty)" }))],
       counts.map((row, i) => {
         const sum = row.reduce((a, b) => a + b, 0);
         return [
@@ -291,7 +291,7 @@
   function classes(element, list) {
     table(
       element,
-      ["Class", right("Precision"), right("Recall"), right("F1"), right("True"), right("Said")],
+      ["Class", right("Precision"), right("Recall"), right("F1"), right("True"), right("Predicted")],
       list.map((c) => [name(c.name), bar(c.precision), bar(c.recall), bar(c.f1), right(number(c.support)), right(number(c.predicted))]),
     );
   }
@@ -308,11 +308,11 @@
     });
     draw(first, [at, rate], options({ label: "observations a second", color: "--model", value: number }, 5));
     second.hidden = !lag.some(known);
-    if (!second.hidden) draw(second, [at, lag], options({ label: "records behind", color: "--majority", value: number }, 5));
+    if (!second.hidden) draw(second, [at, lag], options({ label: "lag in records", color: "--majority", value: number }, 5));
     const tens = at.map((_, i) => i).filter((i) => i % 10 === 0 || i === at.length - 1).reverse();
     table(
       element,
-      ["Time", right("Observations a second"), right("Records behind")],
+      ["Time", right("Observations a second"), right("Lag in records")],
       tens.map((i) => [name(clock(1000 * at[i])), right(number(rate[i])), right(number(lag[i]))]),
     );
   }
@@ -370,12 +370,12 @@
   }
 
   function drift(element, { monitors, alarms }) {
-    const told = monitors.map((m) => `${m.detector} on ${words(m.on)}: ${number(m.alarms)} ${m.alarms === 1 ? "alarm" : "alarms"}${m.detected ? ", just now" : ""}`);
-    write(element.querySelector(".quiet"), `${told.join("; ")}.${alarms.length ? " The newest first; each is a dashed line on the curve." : ""}`);
+    const texts = monitors.map((m) => `${m.detector} on ${words(m.on)}: ${number(m.alarms)} ${m.alarms === 1 ? "alarm" : "alarms"}${m.detected ? ", just now" : ""}`);
+    write(element.querySelector(".quiet"), `${texts.join("; ")}.${alarms.length ? " The newest first; each is a dashed line on the curve." : ""}`);
     element.querySelector(".scroll").hidden = alarms.length === 0;
     table(
       element,
-      ["Stream time", "Watched", "Detector", right("Before"), right("Behind"), "Action", minor(right("Scored by then")), minor("Record")],
+      ["Stream time", "Watched", "Detector", right("Before"), right("After"), "Action", minor(right("Scored by then")), minor("Record")],
       alarms.map((a) => [
         { text: moment(a.at), kind: "still", head: "row" }, { text: words(a.on), kind: "name" }, a.detector,
         right(decimal(a.before, 4)), right(decimal(a.after, 4)), a.action,
@@ -388,7 +388,7 @@
     if (held(element)) return;
     table(
       element,
-      ["Id", "Said", right("Probability"), minor("Runners-up"), minor("Time of the record"), minor(right("Labels learned")), "Explanation"],
+      ["Id", "Predicted", right("Probability"), minor("Runners-up"), minor("Time of the record"), minor(right("Labels learned")), "Explanation"],
       list.map((p) => [
         name(p.id), { text: p.said || "nothing yet", kind: "name" }, right(percent(p.probabilities[0]?.[1])),
         minor({ text: p.probabilities.slice(1, 3).map(([label, q]) => `${label} ${percent(q)}`).join(", "), kind: "long" }),
@@ -412,7 +412,7 @@
     try {
       found = await (await fetch(`explain?${asked}`)).json();
     } catch {
-      found = { error: "the service did not answer; is it still there?" };
+      found = { error: "the service did not answer; check that it runs" };
     }
     if (found.error) {
       write(note, `No explanation: ${found.error}.`);
@@ -421,8 +421,8 @@
     write(title, `${prediction.id}: why “${found.said}” rather than “${found.against}”`);
     const when = found.as_made
       ? "As it was published with the prediction"
-      : `By the model of now, ${number(found.learned - found.then)} labels after the prediction (headwater audit ${prediction.place} tells it as it was)`;
-    write(note, `${when}. Log-odds ${decimal(found.log_odds, 2)}: the sum of all shares, in nats.`);
+      : `By the model of now, ${number(found.learned - found.then)} labels after the prediction (headwater audit ${prediction.place} has the explanation of that time)`;
+    write(note, `${when}. Log-odds ${decimal(found.log_odds, 2)}: the sum of all contributions, in nats.`);
     const most = Math.max(...found.shares.map(([, share]) => Math.abs(share)), 1e-9);
     panel.querySelector(".scroll").hidden = false;
     table(
@@ -443,7 +443,7 @@
     if (held(element)) return;
     table(
       element,
-      ["Record", "Reason", "What was wrong", "As it came", "Time"],
+      ["Record", "Reason", "Detail", "First bytes", "Time"],
       list.map((d) => [
         name(d.place), { text: words(d.reason), kind: "still" }, { text: d.detail, kind: "long" },
         { text: d.value, kind: "long" }, { text: moment(d.at), kind: "still" },
@@ -454,7 +454,7 @@
   function inputs(element, list) {
     table(
       element,
-      ["Topic", right("Partition"), right("Next offset"), right("Behind")],
+      ["Topic", right("Partition"), right("Next offset"), right("Lag")],
       list.map((i) => [name(i.topic), right(number(i.partition)), right(number(i.offset)), right(number(i.lag))]),
     );
   }
@@ -474,7 +474,7 @@
     };
     source.onerror = () => {
       state("lost", "", "connection lost; trying again");
-      if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // refused: come back
+      if (source?.readyState === EventSource.CLOSED) setTimeout(connect, 5000); // rejected: try again later
     };
   }
   $("pause").onclick = () => {
