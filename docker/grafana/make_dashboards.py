@@ -1,7 +1,7 @@
-"""The two Grafana dashboards, written beside this file: `python docker/grafana/make_dashboards.py`.
+"""Writes the two Grafana dashboards next to this file: `python docker/grafana/make_dashboards.py`.
 
-Rule: a panel is a title, a unit and queries; where it stands and how it looks follows from its
-kind. A test asserts that the committed files are what this writes.
+Rule: a panel has a title, a unit and queries; its kind decides its place and style. A test asserts
+that the committed files are what this script writes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ FOLDER = Path(__file__).with_name("dashboards")
 SOURCE = {"type": "prometheus", "uid": "${source}"}
 OF = 'job=~"$job"'
 SHARD = f'{OF}, shard=~"$shard"'
-LAST = f'{SHARD}, window=~"last_.+"'  # [telemetry] window says how many, and names it
+LAST = f'{SHARD}, window=~"last_.+"'  # [telemetry] window sets the number and the name
 WINDOW = f'{OF}, window="$window"'
+OF_SHARD = "shard {{shard}}"  # legend
 
 Query = tuple[str, str]
 Panel = dict[str, Any]
 
 
 def panel(kind: str, title: str, unit: str, queries: Sequence[Query], **more: Any) -> Panel:
-    """A panel: its queries with their legends, a sentence on what it shows, the options of its
-    kind."""
+    """A panel: its queries with their legends, a description, and the options of its kind."""
     width, height, about = more.pop("width", 12), more.pop("height", 8), more.pop("about", "")
     instant = kind != "timeseries" and kind != "heatmap"
     defaults: dict[str, Any] = {"unit": unit, **more.pop("defaults", {})}
@@ -76,25 +76,56 @@ def number(title: str, unit: str, *queries: Query, **more: Any) -> Panel:
 
 
 def table(title: str, unit: str, *queries: Query, keep: Sequence[str], **more: Any) -> Panel:
-    """The newest values, a row a series; `keep` are its labels that are shown."""
+    """The newest values, one row per series; `keep` are the labels to show."""
     organize = {"includeByName": dict.fromkeys(keep, True)}
     merged = [{"id": "merge", "options": {}}, {"id": "organize", "options": organize}]
     changes = more.pop("transformations", merged)
     return panel("table", title, unit, queries, format="table", transformations=changes, **more)
 
 
-def heatmap(title: str, unit: str, query: str, **more: Any) -> Panel:
+def heatmap(title: str, unit: str, buckets: str) -> Panel:
     """A histogram over time."""
+    query = f"sum by (le) (increase({buckets}{{{SHARD}}}[$__rate_interval]))"
     options = {"calculate": False, "yAxis": {"unit": unit}, "legend": {"show": True}}
-    shown = panel("heatmap", title, unit, [(query, "{{le}}")], options=options, **more)
+    shown = panel("heatmap", title, unit, [(query, "{{le}}")], options=options)
     shown["targets"][0]["format"] = "heatmap"
     return shown
 
 
+def of_shard(metric: str, legend: str = "") -> Query:
+    """A metric of each shard."""
+    return f"{metric}{{{SHARD}}}", named(legend, OF_SHARD)
+
+
+def by_topic(function: str, metric: str, legend: str) -> Query:
+    """The sum or the maximum of a metric by topic."""
+    return f"{function} by (topic) ({metric}{{{SHARD}}})", legend
+
+
+def decision(score: str, window: str) -> Query:
+    """A score of decisions in a window."""
+    return f'headwater_decision_{score}{{{SHARD}, window="{window}"}}', named(window, OF_SHARD)
+
+
+def rates(counter: str, by: str, legend: str) -> Query:
+    """The rate of a counter per second, by a label."""
+    return f"sum by ({by}) (rate({counter}{{{SHARD}}}[$__rate_interval]))", legend
+
+
+def in_an_hour(counter: str, by: str, legend: str) -> Query:
+    """The increase of a counter in an hour, by labels."""
+    return f"sum by ({by}) (increase({counter}{{{SHARD}}}[1h]))", legend
+
+
+def a_minute(counter: str, legend: str) -> Query:
+    """The rate per minute of a counter of the process."""
+    return f"60 * rate({counter}{{{OF}}}[$__rate_interval])", f"{legend} a minute, {{{{instance}}}}"
+
+
+MATRIX = {"columnField": "predicted", "rowField": "true", "valueField": "Value"}
 RATIO: dict[str, Any] = {"min": 0, "max": 1}
 CLASSES = "{{class}}"
 NAMED = "{{model}}, shard {{shard}}"
-
 BASELINE = "{{baseline}}, shard {{shard}}"
 SCORE = {score.id: score for score in SCORES}
 ACCURACY = SCORE["accuracy"].metric
@@ -138,25 +169,25 @@ PANELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 
 
 def scores_of(panel: str) -> list[Query]:
-    """The queries of a panel of scores: what a baseline has too, the baselines, then the others."""
+    """The queries of a panel of scores: scores with a baseline, the baselines, then the others."""
     here = [score for score in SCORES if score.panel == panel]
-    beside = [score for score in here if score.baselines and score.baselines.metric]
+    compared = [score for score in here if score.baselines and score.baselines.metric]
 
     def model(score: ScoreSpec) -> Query:
         return f"{score.metric}{{{LAST}}}", named(score.legend, NAMED)
 
     return [
-        *map(model, beside),
+        *map(model, compared),
         *(
             (f"max by (baseline, shard) ({b.metric}{{{LAST}}})", named(b.legend, BASELINE))
-            for b in (score.baselines for score in beside)
+            for b in (score.baselines for score in compared)
         ),
-        *(model(score) for score in here if score not in beside),
+        *(model(score) for score in here if score not in compared),
     ]
 
 
 def named(legend: str, series: str) -> str:
-    """A legend before what tells its series apart."""
+    """A legend with the labels of its series."""
     return f"{legend}, {series}" if legend else series
 
 
@@ -189,22 +220,19 @@ QUALITY: dict[str, list[Panel]] = {
         number(
             "Predictions with a label",
             "percentunit",
-            (f"headwater_label_coverage_ratio{{{SHARD}}}", "shard {{shard}}"),
+            of_shard("headwater_label_coverage_ratio"),
             about="Of those that wait for one no longer; the scores are of these only.",
         ),
         number(
             "Estimate for what waits",
             "percentunit",
-            (f"headwater_pending_accuracy_estimate_ratio{{{SHARD}}}", "shard {{shard}}"),
+            of_shard("headwater_pending_accuracy_estimate_ratio"),
             about="An ESTIMATE: the model's own mean confidence in predictions without a label.",
         ),
         number(
             "Error of that estimate",
             "percentunit",
-            (
-                f"headwater_pending_accuracy_estimate_error_ratio{{{LAST}}}",
-                "shard {{shard}}",
-            ),
+            (f"headwater_pending_accuracy_estimate_error_ratio{{{LAST}}}", "shard {{shard}}"),
             about="Estimate minus truth, on predictions that waited and were labelled since.",
         ),
     ],
@@ -223,11 +251,7 @@ QUALITY: dict[str, list[Panel]] = {
             about="By recording rules, from headwater_confusion_total.",
             defaults=RATIO,
         ),
-        lines(
-            "Kappa over $window",
-            "none",
-            (f"headwater:cohen_kappa{{{WINDOW}}}", "{{model}}"),
-        ),
+        lines("Kappa over $window", "none", (f"headwater:cohen_kappa{{{WINDOW}}}", "{{model}}")),
     ],
     "Classes": [
         lines(
@@ -254,57 +278,34 @@ QUALITY: dict[str, list[Panel]] = {
         table(
             "Confusion over $window",
             "short",
-            (
-                f"sum by (true, predicted) (headwater:confusion:increase{{{WINDOW}}})",
-                "",
-            ),
+            (f"sum by (true, predicted) (headwater:confusion:increase{{{WINDOW}}})", ""),
             keep=[],
             about="Rows are true classes, columns predicted ones.",
             defaults={"decimals": 0},
-            transformations=[
-                {
-                    "id": "groupingToMatrix",
-                    "options": {
-                        "columnField": "predicted",
-                        "rowField": "true",
-                        "valueField": "Value",
-                    },
-                }
-            ],
+            transformations=[{"id": "groupingToMatrix", "options": MATRIX}],
         ),
     ],
     "Labels": [
-        heatmap(
-            "Label delay, in stream time",
-            "s",
-            "sum by (le) (increase(headwater_label_delay_seconds_bucket"
-            f"{{{SHARD}}}[$__rate_interval]))",
-        ),
+        heatmap("Label delay, in stream time", "s", "headwater_label_delay_seconds_bucket"),
         lines(
             "Label delay, quantiles of an hour",
             "s",
             (f"headwater:label_delay_seconds:quantile{{{OF}}}", "{{quantile}}"),
-            (f"headwater_pending_oldest_seconds{{{SHARD}}}", "oldest that waits, shard {{shard}}"),
+            of_shard("headwater_pending_oldest_seconds", "oldest that waits"),
         ),
         lines(
             "Predictions with a label",
             "percentunit",
-            (f"headwater_label_coverage_ratio{{{SHARD}}}", "all, shard {{shard}}"),
+            of_shard("headwater_label_coverage_ratio", "all"),
             (f"headwater:label_coverage:ratio{{{OF}}}", "settled within an hour"),
             defaults=RATIO,
         ),
         lines(
             "What is not labelled yet: an estimate",
             "percentunit",
-            (f"headwater_pending_accuracy_estimate_ratio{{{SHARD}}}", "estimate, shard {{shard}}"),
-            (
-                f"headwater:pending_accuracy_estimate_corrected:ratio{{{SHARD}}}",
-                "less its own error, shard {{shard}}",
-            ),
-            (
-                f"{ACCURACY}{{{LAST}}}",
-                "measured on the labelled, " + NAMED,
-            ),
+            of_shard("headwater_pending_accuracy_estimate_ratio", "estimate"),
+            of_shard("headwater:pending_accuracy_estimate_corrected:ratio", "less its own error"),
+            (f"{ACCURACY}{{{LAST}}}", "measured on the labelled, " + NAMED),
             about="Mean confidence of the predictions that wait. Not a measurement: where features "
             "go with classes otherwise than before it does not notice.",
             defaults=RATIO,
@@ -312,24 +313,18 @@ QUALITY: dict[str, list[Panel]] = {
         lines(
             "Labels and observations by what became of them",
             "cps",
-            (
-                f"sum by (outcome) (rate(headwater_labels_total{{{SHARD}}}[$__rate_interval]))",
-                "{{outcome}}",
-            ),
+            rates("headwater_labels_total", "outcome", "{{outcome}}"),
         ),
         lines(
             "Waiting",
             "short",
-            (f"headwater_pending_labels{{{SHARD}}}", "observations, shard {{shard}}"),
-            (f"headwater_early_labels{{{SHARD}}}", "early labels, shard {{shard}}"),
+            of_shard("headwater_pending_labels", "observations"),
+            of_shard("headwater_early_labels", "early labels"),
         ),
         lines(
             "Labelled but not scored",
             "cps",
-            (
-                f"sum by (shard) (rate(headwater_unscored_total{{{SHARD}}}[$__rate_interval]))",
-                "shard {{shard}}",
-            ),
+            rates("headwater_unscored_total", "shard", "shard {{shard}}"),
             about="Predictions that named no class, for none was known yet.",
         ),
     ],
@@ -337,20 +332,14 @@ QUALITY: dict[str, list[Panel]] = {
         lines(
             "Alarms of drift, in an hour",
             "short",
-            (
-                f"sum by (detector, on) (increase(headwater_drift_alarms_total{{{SHARD}}}[1h]))",
-                "{{detector}} on {{on}}",
-            ),
+            in_an_hour("headwater_drift_alarms_total", "detector, on", "{{detector}} on {{on}}"),
             about="What each detector watches has changed.",
         ),
         lines(
             "Drift, now",
             "short",
-            (f"headwater_drift_detected{{{SHARD}}}", "{{detector}} on {{on}}, shard {{shard}}"),
-            (
-                f"headwater_drift_actions_total{{{SHARD}}}",
-                "{{action}}, how often, shard {{shard}}",
-            ),
+            of_shard("headwater_drift_detected", "{{detector}} on {{on}}"),
+            of_shard("headwater_drift_actions_total", "{{action}}, how often"),
             about="1 for the thousand values after an alarm.",
         ),
     ],
@@ -377,43 +366,29 @@ QUALITY: dict[str, list[Panel]] = {
             "Champion and promotions",
             "short",
             (f"headwater_champion{{{SHARD}}}", NAMED),
-            (f"headwater_promotions_total{{{SHARD}}}", "promotions, shard {{shard}}"),
-            (
-                f"sum by (what) (headwater_challenger_skipped_total{{{SHARD}}})",
-                "skipped: {{what}}",
-            ),
+            of_shard("headwater_promotions_total", "promotions"),
+            (f"sum by (what) (headwater_challenger_skipped_total{{{SHARD}}})", "skipped: {{what}}"),
         ),
     ],
     "Decisions": [
         lines(
             "Overall risk",
             "none",
-            (f'headwater_decision_risk{{{SHARD}, window="all"}}', "all, shard {{shard}}"),
-            (f'headwater_decision_risk{{{SHARD}, window="fading"}}', "fading, shard {{shard}}"),
+            decision("risk", "all"),
+            decision("risk", "fading"),
             about="Mean loss of the decisions whose true class came; where [decision] is set.",
         ),
         lines(
             "Coverage",
             "percentunit",
-            (
-                f'headwater_decision_coverage_ratio{{{SHARD}, window="fading"}}',
-                "fading, shard {{shard}}",
-            ),
+            decision("coverage_ratio", "fading"),
             about="Share of decisions that were not left to somebody else.",
         ),
         lines(
             "Decisions",
             "cps",
-            (
-                f"sum by (shard) (rate(headwater_decision_scored_total{{{SHARD}}}"
-                "[$__rate_interval]))",
-                "scored, shard {{shard}}",
-            ),
-            (
-                f"sum by (shard) (rate(headwater_decision_rejected_total{{{SHARD}}}"
-                "[$__rate_interval]))",
-                "rejected, shard {{shard}}",
-            ),
+            rates("headwater_decision_scored_total", "shard", "scored, shard {{shard}}"),
+            rates("headwater_decision_rejected_total", "shard", "rejected, shard {{shard}}"),
         ),
     ],
 }
@@ -424,51 +399,29 @@ OPERATIONS: dict[str, list[Panel]] = {
         number(
             "Last turn of the loop",
             "s",
-            (f"headwater_poll_age_seconds{{{SHARD}}}", "shard {{shard}}"),
+            of_shard("headwater_poll_age_seconds"),
             about="/healthz fails once this is longer than [http] max_idle.",
         ),
-        number("Last commit", "s", (f"headwater_commit_age_seconds{{{SHARD}}}", "shard {{shard}}")),
-        number("Last label", "s", (f"headwater_label_age_seconds{{{SHARD}}}", "shard {{shard}}")),
-        number(
-            "Last snapshot", "s", (f"headwater_snapshot_age_seconds{{{SHARD}}}", "shard {{shard}}")
-        ),
-        number(
-            "Replay remaining",
-            "short",
-            (f"headwater_replay_remaining_records{{{SHARD}}}", "shard {{shard}}"),
-        ),
+        number("Last commit", "s", of_shard("headwater_commit_age_seconds")),
+        number("Last label", "s", of_shard("headwater_label_age_seconds")),
+        number("Last snapshot", "s", of_shard("headwater_snapshot_age_seconds")),
+        number("Replay remaining", "short", of_shard("headwater_replay_remaining_records")),
     ],
     "Throughput": [
         lines(
             "Records a second",
             "rps",
-            (
-                f"sum by (shard) (rate(headwater_records_total{{{SHARD}}}[$__rate_interval]))",
-                "records, shard {{shard}}",
-            ),
-            (
-                f"sum by (shard) (rate(headwater_observations_total{{{SHARD}}}[$__rate_interval]))",
-                "observations, shard {{shard}}",
-            ),
-            (
-                f"sum by (shard) (rate(headwater_predictions_total{{{SHARD}}}[$__rate_interval]))",
-                "predictions, shard {{shard}}",
-            ),
-            (
-                f"sum by (shard) (rate(headwater_learned_total{{{SHARD}}}[$__rate_interval]))",
-                "learned, shard {{shard}}",
-            ),
+            rates("headwater_records_total", "shard", "records, shard {{shard}}"),
+            rates("headwater_observations_total", "shard", "observations, shard {{shard}}"),
+            rates("headwater_predictions_total", "shard", "predictions, shard {{shard}}"),
+            rates("headwater_learned_total", "shard", "learned, shard {{shard}}"),
         ),
         lines(
             "Behind",
             "short",
-            (
-                f"sum by (topic) (headwater_input_lag_records{{{SHARD}}})",
-                "{{topic}}",
-            ),
-            (
-                f"sum by (topic) (headwater_input_uncommitted_records{{{SHARD}}})",
-                "{{topic}}, in open transactions",
+            by_topic("sum", "headwater_input_lag_records", "{{topic}}"),
+            by_topic(
+                "sum", "headwater_input_uncommitted_records", "{{topic}}, in open transactions"
             ),
             about="Records between what is committed and the end of the topic; apart from them, "
             "those that wait for the end of a transaction.",
@@ -476,20 +429,16 @@ OPERATIONS: dict[str, list[Panel]] = {
         lines(
             "Behind, in seconds",
             "s",
-            (f"headwater:input_lag:seconds{{{SHARD}}}", "shard {{shard}}"),
-            (
-                f"time() - headwater_last_record_timestamp_seconds{{{SHARD}}}",
-                "age of the newest record, shard {{shard}}",
+            of_shard("headwater:input_lag:seconds"),
+            of_shard(
+                "time() - headwater_last_record_timestamp_seconds", "age of the newest record"
             ),
-            (
-                f"max by (topic) (headwater_input_uncommitted_seconds{{{SHARD}}})",
-                "open transaction, {{topic}}",
-            ),
+            by_topic("max", "headwater_input_uncommitted_seconds", "open transaction, {{topic}}"),
         ),
         lines(
             "Commit, 99th percentile and mean",
             "s",
-            (f"headwater:commit_seconds:p99_5m{{{SHARD}}}", "p99, shard {{shard}}"),
+            of_shard("headwater:commit_seconds:p99_5m", "p99"),
             (
                 f"sum by (shard) (rate(headwater_commit_seconds_sum{{{SHARD}}}[$__rate_interval]))"
                 " / (sum by (shard) (rate(headwater_commit_seconds_count"
@@ -497,45 +446,31 @@ OPERATIONS: dict[str, list[Panel]] = {
                 "mean, shard {{shard}}",
             ),
         ),
-        heatmap(
-            "Commit",
-            "s",
-            f"sum by (le) (increase(headwater_commit_seconds_bucket{{{SHARD}}}[$__rate_interval]))",
-        ),
+        heatmap("Commit", "s", "headwater_commit_seconds_bucket"),
         lines(
             "Committed offset",
             "short",
-            (
-                f"headwater_committed_offset{{{SHARD}}}",
-                "{{topic}} {{partition}}",
-            ),
+            (f"headwater_committed_offset{{{SHARD}}}", "{{topic}} {{partition}}"),
         ),
     ],
     "Trouble": [
         lines(
             "Dead letters by reason",
             "cps",
-            (
-                "sum by (reason) (rate(headwater_dead_letters_total"
-                f"{{{SHARD}}}[$__rate_interval]))",
-                "{{reason}}",
-            ),
+            rates("headwater_dead_letters_total", "reason", "{{reason}}"),
             about="Exemplars name topic, partition and offset of the newest one.",
         ),
         lines(
             "Dead letters among the last 1,000 records",
             "short",
-            (f"headwater_recent_dead_letters{{{SHARD}}}", "shard {{shard}}"),
-            (f"1000 * headwater_breaker_open{{{SHARD}}}", "learning is stopped, shard {{shard}}"),
+            of_shard("headwater_recent_dead_letters"),
+            of_shard("1000 * headwater_breaker_open", "learning is stopped"),
         ),
         lines(
             "Bounds reached",
             "cps",
-            (
-                f"sum by (bound) (rate(headwater_overflow_total{{{SHARD}}}[$__rate_interval]))",
-                "{{bound}}",
-            ),
-            (f"headwater_unread_partitions{{{SHARD}}}", "unread partitions, shard {{shard}}"),
+            rates("headwater_overflow_total", "bound", "{{bound}}"),
+            of_shard("headwater_unread_partitions", "unread partitions"),
             (
                 f"rate(headwater_future_timestamps_total{{{SHARD}}}[$__rate_interval])",
                 "timestamps of the future a second, shard {{shard}}",
@@ -544,23 +479,14 @@ OPERATIONS: dict[str, list[Panel]] = {
         lines(
             "Snapshots that failed, in an hour",
             "short",
-            (
-                f"sum by (place) (increase(headwater_snapshot_failures_total{{{SHARD}}}[1h]))",
-                "{{place}}",
-            ),
+            in_an_hour("headwater_snapshot_failures_total", "place", "{{place}}"),
         ),
         lines(
             "The HTTP server and the log",
             "short",
             (f"headwater_http_open_pages{{{OF}}}", "open pages, {{instance}}"),
-            (
-                f"60 * rate(headwater_http_refused_total{{{OF}}}[$__rate_interval])",
-                "{{reason}} refused a minute, {{instance}}",
-            ),
-            (
-                f"60 * rate(headwater_log_lines_left_out_total{{{OF}}}[$__rate_interval])",
-                "log lines left out a minute, {{instance}}",
-            ),
+            a_minute("headwater_http_refused_total", "{{reason}} refused"),
+            a_minute("headwater_log_lines_left_out_total", "log lines left out"),
         ),
         table(
             "Running",
@@ -573,20 +499,13 @@ OPERATIONS: dict[str, list[Panel]] = {
 
 
 def placed(rows: dict[str, list[Panel]]) -> list[Panel]:
-    """The panels from left to right, a titled row each group."""
+    """The panels from left to right; each group has a titled row."""
     out: list[Panel] = []
     y = 0
     for title, panels in rows.items():
-        out.append(
-            {
-                "type": "row",
-                "title": title,
-                "collapsed": False,
-                "gridPos": {"x": 0, "y": y, "w": 24, "h": 1},
-                "panels": [],
-                "id": len(out) + 1,
-            }
-        )
+        grid = {"x": 0, "y": y, "w": 24, "h": 1}
+        row = {"type": "row", "title": title, "collapsed": False, "gridPos": grid, "panels": []}
+        out.append({**row, "id": len(out) + 1})
         x, y, height = 0, y + 1, 0
         for each in panels:
             at = each["gridPos"]
@@ -599,7 +518,7 @@ def placed(rows: dict[str, list[Panel]]) -> list[Panel]:
 
 
 def variable(name: str, label: str, query: str) -> dict[str, Any]:
-    """A choice among the values of a label; all of them at first."""
+    """A variable with the values of a label; all by default."""
     return {
         "type": "query",
         "name": name,
@@ -616,7 +535,7 @@ def variable(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def window() -> dict[str, Any]:
-    """The window of the scores that recording rules make."""
+    """The window of the scores from recording rules."""
     choices = ["5m", "1h", "1d"]
     return {
         "type": "custom",
@@ -630,13 +549,10 @@ def window() -> dict[str, Any]:
 
 def dashboard(uid: str, title: str, about: str, rows: dict[str, list[Panel]]) -> dict[str, Any]:
     """A whole dashboard."""
-    source = {
-        "type": "datasource",
-        "name": "source",
-        "label": "Data source",
-        "query": "prometheus",
-        "current": {"selected": True, "text": "Prometheus", "value": "prometheus"},
-    }
+    source = {"type": "datasource", "name": "source", "label": "Data source", "query": "prometheus"}
+    first = {"selected": True, "text": "Prometheus", "value": "prometheus"}
+    link: dict[str, Any] = {"type": "dashboards", "title": "headwater", "tags": ["headwater"]}
+    link |= {"asDropdown": False, "includeVars": True, "keepTime": True, "targetBlank": False}
     jobs = variable("job", "Job", "label_values(headwater_build_info, job)")
     shards = variable("shard", "Shard", 'label_values(headwater_records_total{job=~"$job"}, shard)')
     windows = [window()] if rows is QUALITY else []
@@ -651,22 +567,9 @@ def dashboard(uid: str, title: str, about: str, rows: dict[str, list[Panel]]) ->
         "refresh": "10s",
         "schemaVersion": 39,
         "time": {"from": "now-30m", "to": "now"},
-        "templating": {"list": [source, jobs, shards, *windows]},
+        "templating": {"list": [{**source, "current": first}, jobs, shards, *windows]},
         "annotations": {"list": []},
-        "links": [
-            {
-                "type": "dashboards",
-                "title": "headwater",
-                "tags": ["headwater"],
-                "asDropdown": False,
-                "includeVars": True,
-                "keepTime": True,
-                "targetBlank": False,
-                "icon": "external link",
-                "tooltip": "",
-                "url": "",
-            }
-        ],
+        "links": [{**link, "icon": "external link", "tooltip": "", "url": ""}],
         "panels": placed(rows),
     }
 
