@@ -158,10 +158,7 @@ def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
         do = "write 1 for 1.0"
     shown = repr(wrong[0])
     shown = shown if len(shown) <= 40 else shown[:39] + "…"
-    return (
-        f"label {label!r}: expected text, integers or truth values, got {shown} in {where};"
-        f" {do}"
-    )
+    return f"label {label!r}: expected text, integers or truth values, got {shown} in {where}; {do}"
 
 
 def _may_be_id(value: object) -> bool:
@@ -218,9 +215,7 @@ def infer(
             continue
         values = [v for v in columns[name] if v is not None and v == v]
         if len(values) < RAREST * len(records):
-            why = (
-                f"in {len(values)} of {len(records)} records: too rare to be inferred"
-            )
+            why = f"in {len(values)} of {len(records)} records: too rare to be inferred"
             inferred.append(InferredField(name, None, why))
             continue
         kind, why = _kind(name, values, len(records), text=text, csv=csv)
