@@ -1,6 +1,6 @@
 """Replay a file through a shard, with one model or several: `headwater replay FILE`.
 
-Rule: errors of the requested plot or report are found before any work is done.
+Rule: errors of the requested report are found before any work is done.
 """
 
 from __future__ import annotations
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from consumers.offline.plot import CurvePoint
     from consumers.shard.challengers import ChallengerSet
     from consumers.shard.shard import Outcome, Shard
-    from consumers.shard.views import ShardView
 
 __all__ = ["ReplayOptions", "mark", "replay_file", "say"]
 
-LOOKED_AT = 500  # records whose fields count as those of the file
-LONGEST_NAME = 60  # of a file, in the title of a picture
+LOOKED_AT = 500  # records whose fields are those of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class ReplayOptions:
     ----------
     file, label, delay, time_field, types, limit
         The options.
-    picture, report
-        Where to write them; None: not.
+    report
+        Where to write the report; None without one.
     """
 
     file: Path
@@ -52,7 +50,6 @@ class ReplayOptions:
     time_field: str | None = None
     types: Sequence[str] = ()
     limit: int | None = None
-    picture: Path | None = None
     report: Path | None = None
 
 
@@ -92,7 +89,7 @@ def replay_file(
     found = survey(feed.records(), asked.file, inside, asked.time_field, id_field)
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
-        # Everything is in memory then.
+        # This needs all records in memory.
         ordered = sorted(read(), key=lambda record: timestamp_ms(field_of(record, time_field)))
         read = partial(iter, ordered)
 
@@ -100,7 +97,7 @@ def replay_file(
     if others is not None:
         shard.set_challengers(others)
     total = found.records + (found.labels if late is not None else 0)
-    run = _Run(config, shard, total, asked.picture is not None or asked.report is not None)
+    run = _Run(config, shard, total, asked.report is not None)
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.file), "label": inside.field, "delay": lateness if late else None}
     told = {"source": source, **run.through(feed.outgoing(read()))}
@@ -113,10 +110,6 @@ def replay_file(
 
 
 def _check_outputs(asked: ReplayOptions) -> None:
-    if asked.picture is not None:
-        from consumers.offline.plot import check
-
-        check(asked.picture)
     if asked.report is not None:
         from consumers.report import check_report
 
@@ -124,10 +117,6 @@ def _check_outputs(asked: ReplayOptions) -> None:
 
 
 def _write_outputs(asked: ReplayOptions, told: dict[str, Any], run: _Run) -> None:
-    if asked.picture is not None:
-        from consumers.offline.plot import draw
-
-        draw(asked.picture, run.points, _title(run.shard.view(), asked.file.name))
     if asked.report is not None:
         from consumers.report import LACKING, drawn, write_report
 
@@ -156,7 +145,7 @@ class _Feed:
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
         from consumers.offline.feed import timed
 
-        # From 0 on, not from now: the same file gives the same bits at any time.
+        # From 0, not from now, so that the same file always gives the same bits.
         return timed(
             records,
             self.topic,
@@ -168,7 +157,7 @@ class _Feed:
 
 
 def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]]) -> Shard:
-    """The empty shard, its features inferred from the first observations where not declared."""
+    """The empty shard; undeclared features are inferred from the first observations."""
     from consumers.config.sample import SAMPLE_SIZE
     from consumers.offline.evaluate import file_shard
     from consumers.service.recovery import schema_from
@@ -182,7 +171,7 @@ def _shard(config: Config, feed: _Feed, records: Iterable[Mapping[str, object]])
 
 @dataclass(slots=True)
 class _Run:
-    """A shard on its way through a feed, looked at now and then where a curve is asked for."""
+    """A shard during a replay; it collects the points of a curve if `drawn`."""
 
     config: Config
     shard: Shard
@@ -191,7 +180,7 @@ class _Run:
     points: list[CurvePoint] = field(default_factory=list)
 
     def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
-        """Process all of it; what there is to tell."""
+        """Process the whole feed; returns the results."""
         from consumers.offline import plot
         from consumers.offline.evaluate import batches, report
         from consumers.service.warm_up import compile_kernels
@@ -215,7 +204,7 @@ class _Run:
             )
             for batch in cut:
                 # The clock of a file is its newest record, as in consumers.offline.evaluate.
-                drift = shard.drift_change  # only of the first is there anything to say
+                drift = shard.drift_change  # empty after the first batch
                 outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
                 _note(details, outcome)
                 records += len(batch)
@@ -228,7 +217,7 @@ class _Run:
         return {**told, "dead_letter_details": details}
 
     def rename(self, names: Sequence[str]) -> None:
-        """Call the models so, the champion first."""
+        """Rename the models, the champion first."""
         self.points = [
             p._replace(challengers=dict(zip(names[1:], p.challengers.values(), strict=True)))
             for p in self.points
@@ -236,24 +225,18 @@ class _Run:
 
 
 def _note(details: dict[str, dict[str, Any]], outcome: Outcome) -> None:
-    """Keep the first dead letter of each reason: what was wrong, and where it came from."""
+    """Keep the detail and the position of the first dead letter of each reason."""
     for record, error in outcome.bad():
         if error.reason not in details:
             place = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
             details[error.reason] = {"detail": error.detail, **place}
 
 
-def _title(view: ShardView, data: str) -> str:
-    accuracy = view.quality.scores["all"].accuracy
-    right = "nothing scored" if accuracy is None else f"accuracy {100 * accuracy:.2f} %"
-    return f"{view.name} ({view.model}) on {data[-LONGEST_NAME:]}: {right}"
-
-
 def mark(shard: Shard) -> str | None:
-    """None for a model whose state may not be saved, so that there is nothing to compare with."""
+    """The fingerprint of the state; None for a model whose state cannot be saved."""
     return None if shard.unsaved else shard.fingerprint()
 
 
 def say(line: str) -> None:
-    """To the user, beside what is printed."""
+    """Print a line for the user on stderr."""
     typer.echo(line, err=True)

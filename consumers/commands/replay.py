@@ -1,6 +1,6 @@
 """`headwater replay`: progressive validation over a file, or a service's state from its journal.
 
-Rule: nothing is written except the output on stdout and the requested plot and report.
+Rule: nothing is written except the output on stdout and the requested report.
 """
 
 from __future__ import annotations
@@ -44,10 +44,6 @@ Limit = Annotated[
     int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N records.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
-Plot = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="PNG", help="Draw accuracy and log loss over the file."),
-]
 Report = Annotated[
     Path | None,
     typer.Option(
@@ -79,7 +75,6 @@ def replay(
     types: Types = None,
     limit: Limit = None,
     as_json: Json = False,
-    plot: Plot = None,
     report: Report = None,
     compare: Compare = False,
     from_journal: Journal = False,
@@ -112,11 +107,11 @@ def replay(
     from consumers.config import load
 
     if from_journal:
-        given = (files, label, delay, time_field, types, limit, plot, report, compare or None)
+        given = (files, label, delay, time_field, types, limit, report, compare or None)
         if any(value is not None for value in given if value != []):
             raise ConfigError(
                 "--journal replays what the service consumed; remove FILE and its options, "
-                "--plot, --report and --compare"
+                "--report and --compare"
             )
         told = _from_journal(config, load(config), at, shard)
     else:
@@ -126,7 +121,7 @@ def replay(
             )
         *others, file = files
         settings, challenger_set, names = _models(config, others, compare)
-        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, plot, report)
+        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, report)
         told = replay_file(settings, asked, challenger_set, names)
     if as_json:
         import json
@@ -141,7 +136,7 @@ def replay(
 def _models(
     config: Path, others: list[Path], compare: bool
 ) -> tuple[Config, ChallengerSet | None, list[str]]:
-    """The configuration, and what challenges its model where several are compared."""
+    """The configuration, and with --compare the challengers and their names."""
     from consumers.base.errors import ConfigError
     from consumers.config import load
 
@@ -155,7 +150,7 @@ def _models(
 
 
 def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict[str, Any]:
-    """The same of a service that ran: its first dead letter of each reason, from their topic."""
+    """The first dead letter of each reason, read from the service's topic."""
     from consumers.base.records import Partition
     from consumers.commands.tail import up_to_now
 

@@ -112,9 +112,9 @@ def test_every_observation_has_one_prediction_in_order(own: Own) -> None:
 
 def test_replay_of_the_file_scores_what_the_run_predicted(own: Own, tmp_path: Path) -> None:
     """The same accuracy from the file, from the journal, and counted by hand."""
-    plot = tmp_path / "curve.png"
+    page = tmp_path / "report.html"
     replay = ["replay", "pages.toml"]
-    file = own.shell(*replay, "pages.csv", *LABELS, "--json", "--plot", plot).stdout
+    file = own.shell(*replay, "pages.csv", *LABELS, "--json", "--report", page).stdout
     journal = own.shell(*replay, "--journal", "--json").stdout
     of_file, of_journal = json.loads(file), json.loads(journal)
 
@@ -122,7 +122,7 @@ def test_replay_of_the_file_scores_what_the_run_predicted(own: Own, tmp_path: Pa
     assert of_file["confusion"] == of_journal["confusion"]
     assert of_file["scores"]["all"]["accuracy"] == own.accuracy
     assert of_file["observations"] == of_file["learned"] == PAGES
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in page.read_text()
 
 
 def test_replay_is_progressive_validation_at_other_delays_too(own: Own) -> None:

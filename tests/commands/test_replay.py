@@ -16,7 +16,8 @@ from consumers.cli import main
 from consumers.commands.run import make_own_topics
 from consumers.config import load
 from consumers.offline.files import read_records
-from consumers.offline.plot import CurvePoint, draw
+from consumers.offline.plot import CurvePoint
+from consumers.report import charts
 from consumers.service.recovery import rebuild, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.store import SnapshotStore
@@ -287,7 +288,7 @@ def test_what_was_never_scored_has_a_dash(pages, config, capsys) -> None:
     assert ["true", "-", "-", "-", "0"] in [line.split() for line in shown.splitlines()]
 
 
-def test_a_spike_does_not_flatten_the_log_loss(tmp_path) -> None:
+def test_a_spike_does_not_flatten_the_log_loss() -> None:
     """The axis ends near the 99th percentile, and says so; without a spike it says nothing."""
     pictures = {}
     for name, worst in (("spike", 30.0), ("calm", 0.6)):
@@ -296,10 +297,9 @@ def test_a_spike_does_not_flatten_the_log_loss(tmp_path) -> None:
             loss = worst if i == 5 else 0.5
             scores = Scores(float(i), 0.9, loss, {"majority": 0.5, "no_change": 0.5})
             points.append(CurvePoint(i, {"all": scores, "last_1000": scores}))
-        draw(tmp_path / f"{name}.svg", points, name)
-        pictures[name] = (tmp_path / f"{name}.svg").read_text()
+        pictures[name] = charts.log_loss(points)
 
-    assert "<!-- 20 -->" not in pictures["spike"]
+    assert ">20</text>" not in pictures["spike"]
     assert "without the highest 1 %" in pictures["spike"]
     assert "without the highest" not in pictures["calm"]
 
@@ -359,34 +359,23 @@ def test_a_model_that_cannot_be_saved_has_no_fingerprint(pages, config, told) ->
 
 
 def test_the_curve_is_drawn_and_changes_no_score(pages, config, told, tmp_path) -> None:
-    """A picture, whose finer steps leave every bit as it was."""
-    picture = tmp_path / "curve.png"
+    """The smaller batches of a report with curves change no bit."""
+    page = tmp_path / "report.html"
     asked = (config(size=5_000), pages, "--label", "y")
-    with_curve = told(*asked, "--plot", picture)
+    with_curve = told(*asked, "--report", page)
 
-    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in page.read_text()
     assert without_times(with_curve) == without_times(told(*asked))
 
 
-def test_curves_have_axes_named_and_a_title(pages, config, told, tmp_path) -> None:
-    """In an SVG the words can be read."""
-    picture = tmp_path / "curve.svg"
-    told(config(), pages, "--label", "y", "--limit", 30, "--plot", picture)
-    drawn = picture.read_text()
+def test_curves_name_their_axes_and_lines(pages, config, told, tmp_path) -> None:
+    """The text of the charts stays text."""
+    page = tmp_path / "report.html"
+    told(config(), pages, "--label", "y", "--limit", 30, "--report", page)
+    drawn = page.read_text()
 
     for words in ("accuracy", "log loss (nats)", "observations", "majority, last 1,000"):
-        assert f"<!-- {words} -->" in drawn
-    assert "<!-- pages (GaussianNB) on pages.jsonl: accuracy " in drawn
-
-
-def test_a_curve_without_matplotlib_says_what_to_install(
-    pages, config, monkeypatch, capsys
-) -> None:
-    """Before any work is done."""
-    monkeypatch.setattr("consumers.offline.plot.find_spec", lambda _: None)
-
-    assert main(["replay", config(), str(pages), "--label", "y", "--plot", "x.png"]) == 2
-    assert capsys.readouterr().err.count("pip install matplotlib\n") == 1
+        assert f">{words}</text>" in drawn
 
 
 @pytest.mark.parametrize(
@@ -402,8 +391,8 @@ def test_a_curve_without_matplotlib_says_what_to_install(
         (["FILE", "--label", "y", "--delay", "soon"], "expected --delay as a number of records"),
         (["FILE", "--label", "y", "--time-field", "id"], "expected a time since 1970"),
         (["FILE", "--label", "y", "--types", "id=text"], "--types is for CSV"),
-        (["FILE", "--label", "y", "--plot", "no/such.png"], "no directory 'no'"),
-        (["FILE", "--label", "y", "--plot", "curve.bmp"], "ending in .pdf, .png, .svg"),
+        (["FILE", "--label", "y", "--report", "no/such.html"], "no directory 'no'"),
+        (["FILE", "--label", "y", "--report", "curve.png"], "ending in .html"),
         (["gone.csv", "--label", "y"], "gone.csv: no such file"),
     ],
 )
