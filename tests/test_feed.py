@@ -187,7 +187,7 @@ def test_times_that_go_back_and_bad_ids_are_refused_by_record() -> None:
         fed([{"t": 5}, {}], 0, time_field="t")
     for bad in (1.5, True, "", ["a"]):
         with pytest.raises(
-            ConfigError, match=r"record 1: field 'id' is .* an id is text or an int"
+            ConfigError, match=r"record 1: field 'id' is .* expected text or an int"
         ):
             fed([{"id": bad}], 0)
 

@@ -162,7 +162,7 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON (Expecting value at character 8)"),
         ("app.log", '{"a": 1}\n', "(or these with .gz); its lines are JSON: rename it"),
         ("app.log", "a,b\n1,2\n", "(or these with .gz); convert it"),
-        ("a.jsonl", "[1, 2]\n", "line 1 is JSON but no object, got [1, 2]"),
+        ("a.jsonl", "[1, 2]\n", "line 1 is JSON but not an object, got [1, 2]"),
         ("a.jsonl", b'{"a": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
         ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
         ("a.csv", b"x\n\xe9t\xe9\n", "line 2: byte 0xe9 is not UTF-8"),

@@ -1,1 +1,1 @@
-"""What a user can do, one file a command; nothing heavy is imported before it runs."""
+"""The commands, one file each; a large library is imported only when its command runs."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-MOST_OTHERS = 5  # predictions of the same id that are listed
+MOST_OTHERS = 5  # listed predictions of the same id
 
 
 def audit(
@@ -80,7 +80,7 @@ def _show(told: dict[str, Any], file: Path) -> None:
     made = told["prediction"]
     at, model = made["position"], made["model"]
     typer.echo(
-        f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}, in journal entry "
+        f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}, in journal record "
         f"{told['entry']} ({clock(told['clock'])})"
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
@@ -106,7 +106,7 @@ def _show(told: dict[str, Any], file: Path) -> None:
 
 
 def _show_others(others: list[str], file: Path) -> None:
-    """That the id was sent more than once, and how to audit the other predictions."""
+    """Report that the id was sent more than once, and how to audit the other predictions."""
     if not others:
         return
     predictions = "prediction has" if len(others) == 1 else "predictions have"

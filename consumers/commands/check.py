@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
-PROBED = 10  # newest records of each input partition: the very last may be a marker
+PROBED = 10  # newest records of each input partition; the last offset can be a marker
 
 
 @dataclass(slots=True)
 class CheckReport:
-    """Lines as they are found; problems are counted."""
+    """Prints the results and counts the problems."""
 
     problems: int = 0
 
@@ -242,14 +242,14 @@ def _check_snapshots(config: Config, report: CheckReport) -> None:
         )
     directory = config.snapshots.directory
     there = directory
-    while not os.path.exists(there) and there != there.parent:  # which never raises
+    while not os.path.exists(there) and there != there.parent:  # os.path.exists never raises
         there = there.parent
     if not there.is_dir():
         report.wrong("snapshots", f"{there} is not a directory; change [snapshots] directory")
     elif not os.access(there, os.W_OK | os.X_OK):
         report.wrong("snapshots", f"{there} is not writable; change [snapshots] directory")
     else:
-        report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be made)'}")
+        report.fine("snapshots", f"{directory}{'' if there == directory else ' (will be created)'}")
 
 
 def _check_http(config: Config, report: CheckReport) -> None:
@@ -272,7 +272,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: CheckReport)
 
     url = config.input.transport
     if not create and is_absent(url) and os.path.isdir(Path(url[7:]).parent):
-        # Opening would leave an empty log behind, which a check must not.
+        # A check must not create an empty log, which opening it would do.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)
         _check_left(config, range(config.scale.shards), report)
@@ -302,10 +302,10 @@ def _check_topics(config: Config, path: Path, create: bool, report: CheckReport)
 def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
     """Show the missing topics, create them, and list the topics again."""
     shards = config.scale.shards
-    # A shard needs a partition of every input, and labels go where their observations are.
+    # A shard needs a partition of every input, and labels the partition of their observations.
     inputs = [topics[topic] for topic in config.input_topics if topic in topics]
     like_inputs = max(inputs, default=shards) if shards > 1 else 1
-    # Predictions keep the spread of the observations; the order of the others is one partition's.
+    # Predictions have the partitions of the observations; the others need one partition's order.
     spread = dict.fromkeys(config.input_topics, like_inputs) | {
         config.predictions_topic: topics.get(config.input.observations, like_inputs),
         config.journal_topic: shards,
@@ -324,9 +324,9 @@ def _report_topics(config: Config, path: Path, topics: dict[str, int], report: C
         if topic in topics:
             report.fine(role, f"{topic}, {_partitions(topics[topic])}")
         elif embedded and topic not in config.input_topics:
-            report.note(role, f"no topic {topic} yet; `headwater run` makes it")
+            report.note(role, f"no topic {topic} yet; `headwater run` creates it")
         else:
-            report.wrong(role, f"no topic {topic}; `headwater check {path} --create` makes it")
+            report.wrong(role, f"no topic {topic}; `headwater check {path} --create` creates it")
 
 
 def _partitions(n: int) -> str:

@@ -1,7 +1,7 @@
 """`headwater demo`: real records through the real service, shown while it learns.
 
-Rule: nothing is staged. The feed is written to the embedded log in small chunks, as a sender
-would; the service is the one of `headwater run`; what is shown was committed.
+Rule: everything is real. The feed is written to the embedded log in small chunks, as by a producer.
+The service is that of `headwater run`. The view shows committed data only.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DemoPlan", "demo", "perform", "prepare"]
 
-SECONDS = 20.0  # long enough to watch it learn, short enough to watch to the end
-CHUNKS_A_SECOND = 10  # a chunk is one transaction: smooth to look at, and light
+SECONDS = 20.0  # long enough to see it learn, short enough to see the end
+CHUNKS_A_SECOND = 10  # a chunk is one transaction: a smooth view at a low cost
 FRAMES_A_SECOND = 8
-LINES = 10  # of progress where there is no terminal
+LINES = 10  # of progress without a terminal
 PORT = 8321
 
 Tell = Callable[["Picture"], None]
@@ -55,7 +55,7 @@ def demo(
     delay: Annotated[
         int, typer.Option(metavar="N", min=0, help="Delay of the labels, in records.")
     ] = 50,
-    fast: Annotated[bool, typer.Option("--fast", help="All at once instead of over 20 s.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="Send all at once, not over 20 s.")] = False,
     port: Annotated[
         int | None,
         typer.Option(metavar="N", min=0, max=65535, help="HTTP port; default 8321, or a free one."),
@@ -102,7 +102,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True)
 class DemoPlan:
-    """A feed, its service, and how much there is to send."""
+    """A feed, its service, and the number of records to send."""
 
     feed: DemoStream
     path: Path
@@ -110,7 +110,7 @@ class DemoPlan:
     delay: int
     observations: int
     labels: int
-    any_port: bool = False  # where another program has the port, any free one will do
+    any_port: bool = False  # if another program has the port, take any free one
 
 
 def prepare(
@@ -121,7 +121,7 @@ def prepare(
     Raises
     ------
     ConfigError
-        The feed cannot be learned from, the port is taken, or the directory not be made.
+        The feed cannot be learned, the port is in use, or the directory cannot be created.
     """
     from consumers.commands.produce import survey
     from consumers.config import load, parse
@@ -131,7 +131,7 @@ def prepare(
     late = LateLabels(f"{feed.name}-labels", feed.label, delay)
     found = survey(feed.records(), origin, late, None)
     text = settings(feed, found.records + found.labels)
-    host = parse(text, source=feed.origin).http.host  # nothing is written that would not run
+    host = parse(text, source=feed.origin).http.host  # checks it before anything is written
     if port:
         _check_port(host, port)
     directory = fresh_directory(directory)
@@ -159,13 +159,13 @@ def perform(
     Parameters
     ----------
     seconds
-        How long the feed takes; 0 sends everything before the service starts.
+        Duration of the feed; 0 sends everything before the service starts.
     live
-        Whether to draw.
+        Whether to draw the live view.
     tell
         Called with the newest picture after each commit.
     show
-        Called with the address of the live page, which then stays until the service is stopped.
+        Called with the address of the live page, which then stays until the service stops.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def _outgoing(plan: DemoPlan, start: int, step_ms: float) -> Iterator[Outgoing]:
 
 
 def _send_all(plan: DemoPlan, log: Log, stop: threading.Event) -> None:
-    """Write the whole feed at once, as if it had just ended."""
+    """Write the whole feed at once, with timestamps that end now."""
     from consumers.commands.meter import Meter
     from consumers.commands.produce import send
 
@@ -234,7 +234,7 @@ def _send_all(plan: DemoPlan, log: Log, stop: threading.Event) -> None:
 
 @contextmanager
 def _feeding(plan: DemoPlan, stop: threading.Event, seconds: float) -> Iterator[None]:
-    """A thread writes the feed over so many seconds; none if it was written before."""
+    """Write the feed in a thread over so many seconds; no thread if it was written before."""
     if not seconds:
         yield
         return
@@ -255,11 +255,11 @@ def _feeding(plan: DemoPlan, stop: threading.Event, seconds: float) -> Iterator[
 def _send_slowly(
     plan: DemoPlan, stop: threading.Event, seconds: float, failures: list[Exception]
 ) -> None:
-    """The thread that feeds; with a log of its own, because a log is for one thread."""
+    """The thread that writes the feed, with its own log, because a log belongs to one thread."""
     from consumers.commands.produce import send
     from consumers.transports import open_log
 
-    # Timestamps are at least 1 ms apart; those of a long feed therefore begin in the past.
+    # Timestamps are at least 1 ms apart, so those of a long feed start in the past.
     step = max(1.0, 1000 * seconds / plan.observations)
     span = step * plan.observations
     start = _now() + round(1000 * seconds - span)
@@ -281,7 +281,7 @@ def _send_slowly(
 
 @contextmanager
 def _drawn(watch: PictureListener, *, live: bool) -> Iterator[None]:
-    """The live view: the newest picture, drawn by a thread of its own."""
+    """The live view: the newest picture, drawn by its own thread."""
     if not live:
         yield
         return
@@ -291,7 +291,7 @@ def _drawn(watch: PictureListener, *, live: bool) -> Iterator[None]:
     from consumers.demo.view import frame
 
     console = Console()
-    # One row less than the terminal has: the cursor stands below the last one.
+    # One row less than the terminal, because the cursor is below the last one.
     view = Live(
         get_renderable=lambda: frame(watch.picture, console.width, console.height - 1),
         console=console,
@@ -302,7 +302,7 @@ def _drawn(watch: PictureListener, *, live: bool) -> Iterator[None]:
 
 
 def _line_by_line(total: int) -> Tell:
-    """Says a line each time another tenth is done, but for the last: labels are still to come."""
+    """Prints a line after each tenth except the last, whose labels have not arrived."""
     from consumers.demo.summary import progress
 
     said = 0
@@ -318,7 +318,7 @@ def _line_by_line(total: int) -> Tell:
 
 
 def _say_last(picture: Picture) -> None:
-    """The line of the end, with the figures of the table that follows."""
+    """The last line, with the numbers of the table that follows."""
     from consumers.demo.summary import progress
 
     if picture.view is not None:
@@ -326,17 +326,17 @@ def _say_last(picture: Picture) -> None:
 
 
 def _open(address: str) -> None:
-    """The live page in whatever browser there is."""
+    """Open the live page in the default browser."""
     import webbrowser
 
     if webbrowser.open(address):
         typer.echo("the live page stays until Ctrl-C")
     else:
-        typer.echo("no browser was found; open the address above yourself. It stays until Ctrl-C")
+        typer.echo("no browser was found; open the address above. The page stays until Ctrl-C")
 
 
 def _nothing(_: Picture) -> None:
-    """The live view draws by itself."""
+    """Does nothing, because the live view draws itself."""
 
 
 def _introduce(plan: DemoPlan) -> None:
@@ -344,7 +344,7 @@ def _introduce(plan: DemoPlan) -> None:
     origin = plan.feed.origin
     if plan.observations == 1:
         origin = origin.replace("records of", "record of", 1)
-    typer.echo(f"{plan.observations:,} {origin}; labels come {late}")
+    typer.echo(f"{plan.observations:,} {origin}; labels arrive {late}")
     for warning in plan.feed.warnings:
         typer.echo(f"warning: {warning}")
 
@@ -362,7 +362,7 @@ def _conclude(plan: DemoPlan, watch: PictureListener, *, live: bool) -> None:
 
 
 def _program() -> str:
-    """What to type for `headwater`: the path it was started by, unless the shell finds it."""
+    """The command for `headwater`: its name if the shell finds it, else its path."""
     from shlex import quote
     from shutil import which
 
@@ -376,7 +376,7 @@ def _program() -> str:
 
 @contextmanager
 def _served(plan: DemoPlan, runner: Runner) -> Iterator[str | None]:
-    """The page at the port of the plan; or at any free one, if that will do."""
+    """The server at the port of the plan, or at any free port if allowed."""
     from consumers.base.errors import ConfigError
     from consumers.commands.run import served
 
@@ -391,7 +391,7 @@ def _served(plan: DemoPlan, runner: Runner) -> Iterator[str | None]:
 
 
 def _check_port(host: str, port: int) -> None:
-    """Say that a port that was asked for is taken before anything is written."""
+    """Report that a requested port is in use, before anything is written."""
     from consumers.base.errors import ConfigError
 
     try:
@@ -404,7 +404,7 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _can_draw() -> bool:
-    """Whether the terminal moves its cursor and shows the characters of the view."""
+    """Whether the terminal can move its cursor and show the characters of the view."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     return os.environ.get("TERM", "dumb") != "dumb" and encoding.startswith("utf")
 

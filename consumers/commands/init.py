@@ -25,8 +25,8 @@ Records = Sequence[Mapping[str, Any]]
 
 LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
 ID = "id"
-FIRST_TIME_MS = 315_532_800_000  # 1980: what is smaller and named like a time counts something
-DELAY = 50  # records: in the first commands, a label comes so much later; the README says the same
+FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
+DELAY = 50  # records: the label delay in the printed commands, as in the README
 
 
 def init(
@@ -106,7 +106,7 @@ def _file(source: str, transport: str | None) -> Path | None:
         raise ConfigError(f"expected a file or a topic, got the directory {source}; name a file")
     if transport is None:
         raise ConfigError(
-            f"no file {source}; if it is a topic, say where: --transport sqlite:FILE.db or "
+            f"no file {source}; if it is a topic, name its log: --transport sqlite:FILE.db or "
             "--transport kafka://HOST:PORT"
         )
     return None
@@ -131,11 +131,11 @@ def _write(output: Path, text: str) -> None:
 
 
 def _check_directory(transport: str) -> None:
-    """Refuse a log that the next command could not create."""
+    """Reject a log that the next command could not create."""
     scheme, _, path = transport.partition(":")
     directory = Path(path).parent
     if scheme == "sqlite" and not directory.is_dir():
-        raise ConfigError(f"--transport {transport}: no directory {directory}; make it first")
+        raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
 
 
 def _stem(file: Path) -> str:
@@ -148,7 +148,7 @@ def _of_file(file: Path) -> Records:
 
     records = list(islice(read_records(file), SAMPLE_SIZE))
     if not records:
-        raise ConfigError(f"{file} holds no records; give a file with at least one")
+        raise ConfigError(f"{file} has no records; give a file with at least one")
     return records
 
 
@@ -184,7 +184,7 @@ def _of_topic(topic: str, labels: str | None, transport: str) -> tuple[Records, 
     records = records[:SAMPLE_SIZE]
     if not records:
         raise ConfigError(
-            f"topic {topic!r} holds no JSON objects ({bad} other records); feed it first or give "
+            f"topic {topic!r} has no JSON objects ({bad} other records); write some to it or give "
             "a file"
         )
     if bad:
@@ -236,7 +236,7 @@ def _id(
     wrong = [v for v in there if isinstance(v, bool) or not isinstance(v, str | int) or v == ""]
     if wrong:
         raise ConfigError(
-            f"--id-field {wanted}: expected text or integers, got such as {str(wrong[0])[:40]!r}; "
+            f"--id-field {wanted}: expected text or integers, got {str(wrong[0])[:40]!r}; "
             "name another field"
         )
     distinct = len(set(map(str, there)))
@@ -246,9 +246,9 @@ def _id(
 
 
 def _time(records: Records, label: str | None, origin: Source) -> str | None:
-    """The field with the time of the records, None where none can be used; it says what it found.
+    """The field with the time of the records, or None; prints what it found.
 
-    On a broker none is: its retention goes by time, and old records may be gone once written.
+    None on a broker, because retention uses the time: it could delete old records at once.
     """
     from consumers.config.sample import named_like_a_time
     from consumers.config.sections import LabelsConfig
@@ -292,14 +292,14 @@ def _times(records: Records, name: str) -> list[int] | None:
 
 
 def _dated(records: Records, but: set[str | None]) -> list[str]:
-    """Fields whose every value is a date as text, whatever they are called."""
+    """Fields whose values are all dates as text, whatever their names."""
     texts = [n for n in records[0] if n not in but and isinstance(records[0][n], str)]
     dated = [n for n in texts if not any(str(r.get(n)).isdecimal() for r in records)]
     return [n for n in dated if "." not in n and _times(records, n) is not None]
 
 
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
-    """What happens to records without an id, None where each has one."""
+    """A line on records without an id; None if each has one."""
     n = sum(1 for record in records if _at(record, name) is None)
     if keyed or not n:
         return None
@@ -332,14 +332,14 @@ def _origin(
     if file is None:
         url = _relative(transport or "", output.parent)
         return Source(name, url, source, labels, label, sample, id_field)
-    # `produce` sends the file's labels to a topic of their own, later: as they come in life.
+    # `produce` sends the file's labels later, to their own topic, as in production.
     topic = labels or (f"{name}-labels" if label else None)
     url = _relative(transport, output.parent) if transport else f"sqlite:{name}.db"
     return Source(name, url, name, topic, None, sample, id_field)
 
 
 def _relative(url: str, directory: Path) -> str:
-    """A sqlite path of the command line as the configuration in `directory` has to name it."""
+    """A sqlite path of the command line, relative to the configuration in `directory`."""
     scheme, _, path = url.partition(":")
     if scheme != "sqlite" or Path(path).is_absolute():
         return url
@@ -367,7 +367,7 @@ def _explain(
         typer.echo("no label: nothing will be learned; give --label FIELD or --labels TOPIC")
         likely = [f.name for f in fields if f.name.lower() in LIKELY_LABELS]
         if likely:
-            typer.echo(f"is {likely[0]!r} the label? then give --label {likely[0]}")
+            typer.echo(f"if {likely[0]!r} is the label, give --label {likely[0]}")
     typer.echo(f"model {choice.model}: {choice.why}")
 
 
@@ -407,8 +407,8 @@ def _next_steps(
         produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay {DELAY}"
     stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
     return [
-        f"{check}    # makes the topics",
+        f"{check}    # creates the topics",
         f"{produce}{stamped}    # all at once",
-        f"{run}    # learns, and waits for more",
-        f"{produce} --rate 50    # or this instead, in another terminal, to watch it learn",
+        f"{run}    # learns, and waits for more records",
+        f"{produce} --rate 50    # or this, in another terminal, to see it learn",
     ]

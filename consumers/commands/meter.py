@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter", "metered"]
 
 SILENT_SECONDS = 1.0
-SECONDS_A_LINE = 5.0  # of a log file; often enough to see that it goes on
+SECONDS_A_LINE = 5.0  # per line of a log file; often enough to see progress
 
 
 class Meter:
@@ -30,7 +30,7 @@ class Meter:
     total
         The expected number, if known.
     clock
-        Seconds, from any zero.
+        Seconds from any start.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Meter:
 
 @contextmanager
 def metered(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A meter for work that tells how much is done, and of how much, as it goes."""
+    """A meter for work that reports how much is done, and of how much."""
     meter: Meter | None = None
     done = 0
     with ExitStack() as stack:

@@ -107,9 +107,9 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
 
 
 def write_snapshot(of: Past, live: LiveShard) -> str:
-    """Where a snapshot of the shard was written, or why there is none; only time is lost then.
+    """Write a snapshot of the shard; returns its path, or why there is none.
 
-    Whoever calls this has fenced the service.
+    The caller has fenced the service. Without a snapshot the next start is slower, nothing is lost.
     """
     from consumers.base.errors import SnapshotError, SnapshotsHeldError
     from consumers.service.recovery import about_of

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["make_topics", "produce", "send", "survey"]
 
-CHUNK = 5000  # records an append: a commit costs milliseconds, so few a second are enough
-CHUNK_BYTES = 16 * 2**20  # and bytes, but for one record that is larger
-AHEAD_SECONDS = 0.01  # a paced feed may run ahead so far, rather than write each record by itself
+CHUNK = 5000  # records per append; a commit takes milliseconds, so few per second are enough
+CHUNK_BYTES = 16 * 2**20  # bytes per append, except for one larger record
+AHEAD_SECONDS = 0.01  # that a paced feed can run ahead, so that records are written together
 
 Rate = Annotated[
-    float | None, typer.Option("--rate", metavar="R", help="Observations a second, in real time.")
+    float | None, typer.Option("--rate", metavar="R", help="Observations per second, in real time.")
 ]
 LabelTopic = Annotated[
     str | None, typer.Option("--label-topic", metavar="T", help="Send the labels here, later.")
@@ -67,7 +67,7 @@ Create = Annotated[bool, typer.Option("--create", help="Create missing topics on
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the observations go.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the observations.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")],
     transport: TransportOption = None,
     config: ConfigOption = None,
@@ -111,7 +111,7 @@ def produce(
         raise ConfigError(f"{file}: --types is for CSV only, because JSON has types; remove it")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     read = _read_by(config) if transport is None else None
-    if id_field is None:  # labels under another id than the service reads would meet nothing
+    if id_field is None:  # labels with another id than the service reads would find no observation
         id_field = read.id if read is not None and read.observations == topic else "id"
     feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field)
     if read is not None and not any_topic:
@@ -225,7 +225,7 @@ def write(
 
     records: Iterable[Mapping[str, object]] = feed.records()
     if not found.in_order and feed.time_field is not None:
-        name = feed.time_field  # everything is in memory then
+        name = feed.time_field  # this needs all records in memory
         records = sorted(records, key=lambda record: timestamp_ms(field_of(record, name)))
     first = _held(log, feed.topic) if found.without_id else 0
     start = time.time_ns() // 1_000_000
@@ -344,7 +344,7 @@ def parse_types(pairs: list[str]) -> dict[str, str]:
     for pair in ",".join(pairs).split(",") if pairs else []:
         name, equals, kind = pair.rpartition("=")
         if not (name and equals and kind):
-            raise ConfigError(f"expected --types FIELD=KIND, got {pair!r}; such as zip=categorical")
+            raise ConfigError(f"expected --types FIELD=KIND, got {pair!r}; as in zip=categorical")
         kinds[name.strip()] = kind.strip()
     return kinds
 
@@ -384,14 +384,14 @@ def send(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Write records in chunks, as they come or each when it is due.
+    """Write records in chunks, at once or each at its time.
 
     Parameters
     ----------
     pace
-        From a timestamp to the seconds after the start at which it is due; None: at once.
+        Maps a timestamp to the seconds after the start at which it is due; None writes at once.
     wrote
-        Called with every chunk that was acknowledged.
+        Called with every acknowledged chunk.
     """
     for chunk in _chunks(outgoing, pace, clock, sleep):
         log.append(chunk)

@@ -74,7 +74,7 @@ def promote(
 
     show_standings(told["models"])
     if name is not None and yes:
-        typer.echo(f"journaled   entry {told['journal_entry']}: {name} is champion from here on")
+        typer.echo(f"journaled   record {told['journal_entry']}: {name} is champion from here on")
         typer.echo(f"snapshot    {told['snapshot']}")
     elif name is not None:
         typer.echo("nothing was changed; add --yes to do it")
@@ -93,7 +93,7 @@ def _promote(of: Past, live: LiveShard, name: str, reason: str) -> tuple[int, st
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         ahead = course(of.log, of.found.journal, live.position, end)
         replay(of.log, of.found, live, end, ahead)
-        say_again(of.log, live)  # the snapshot written here would hide that it is to be done
+        say_again(of.log, live)  # before the snapshot, after which no start would do it
         entry = journaled(of.config, owner, of.found, live, name, now=now, reason=reason)
     finally:
         owner.close()

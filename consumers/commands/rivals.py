@@ -23,7 +23,7 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, ChallengerSet, list[str]]:
     Raises
     ------
     ConfigError
-        They differ in more than [model], or are too many.
+        They differ in more than [model], or there are too many.
     """
     from consumers.base.errors import ConfigError
     from consumers.config import identity_difference, load
@@ -47,6 +47,6 @@ def rivals(paths: Sequence[Path]) -> tuple[Config, ChallengerSet, list[str]]:
 
 
 def _short(paths: Sequence[Path]) -> list[str]:
-    """Their names without the ending where those differ, else all of the path."""
+    """Their names without the suffix if those differ, else their paths."""
     stems = [path.stem for path in paths]
     return stems if len(set(stems)) == len(stems) else [str(path) for path in paths]

@@ -79,7 +79,7 @@ def run(
 
 
 def _decision(new: bool, same: bool) -> Decision | None:
-    """What the options say of inputs that are not what was consumed."""
+    """The options for inputs that differ from the consumed ones."""
     from consumers.base.errors import ConfigError
 
     if new and same:
@@ -108,7 +108,7 @@ def _serve(
     configure(config.telemetry.log, config.telemetry.level)
     numbers = _numbers(shards, config)
     for model in (config.model, *config.challenger):
-        build(model)  # a wrong parameter is told before anything is opened
+        build(model)  # report a wrong parameter before anything is opened
 
     def opened() -> Log:
         return open_log(config.input.transport, kafka=config.kafka)
@@ -119,7 +119,7 @@ def _serve(
 
     _check_file(file, config, numbers, new_journal)
     serving = StartingFleet()
-    # Listens before anything that takes its time, so that a probe finds a living process.
+    # Listen before any slow step, so that a probe finds a live process.
     with served(config, serving) as address, closing(opened()) as transport:
         _check_topics(file, config, transport, numbers, new_journal)
         make_own_topics(config, transport)
@@ -134,7 +134,7 @@ def _serve(
             log.info("stopped while compiling kernels, before anything was consumed")
             return
         serving.detail = ""
-        # To drain is a task with an end: nobody stands by for it.
+        # Draining ends, so it needs no standby.
         ours = shards is not None or drain
         member = None if ours else transport.member(config.name, config.journal_topic)
         fleet: Fleet | ShardGroup
@@ -173,17 +173,17 @@ def _numbers(text: str | None, config: Config) -> list[int]:
 
 
 def _check_file(file: Path, config: Config, numbers: Sequence[int], new_journal: bool) -> None:
-    """Whether the embedded log is there: to open it would make an empty one.
+    """Check that the embedded log exists, because opening it would create an empty one.
 
     Raises
     ------
     ConfigError
-        It is not, so that no input is; or the service has run before, and its log is gone.
+        It does not exist; or the service has run before and its log is missing.
     """
     from consumers.commands.transport import check_topics, is_absent
 
     url = config.input.transport
-    if is_absent(url) and os.path.isdir(Path(url[7:]).parent):  # else to open it tells
+    if is_absent(url) and os.path.isdir(Path(url[7:]).parent):  # else opening it reports the error
         if not new_journal:
             _check_snapshots(config, numbers)
         check_topics(config, file, config.input_topics, ())
@@ -192,12 +192,12 @@ def _check_file(file: Path, config: Config, numbers: Sequence[int], new_journal:
 def _check_topics(
     file: Path, config: Config, transport: Log, numbers: Sequence[int], new_journal: bool
 ) -> None:
-    """Whether the inputs are there, before anything is made; on Kafka all topics.
+    """Check that the inputs exist, before anything is created; on Kafka all topics.
 
     Raises
     ------
     ConfigError
-        Some are not; or the service has run before, and its journal is gone with them.
+        Some do not exist; or the service has run before and its journal is missing too.
     """
     from consumers.commands.transport import check_topics
 
@@ -218,13 +218,13 @@ def _check_snapshots(config: Config, numbers: Sequence[int]) -> None:
 
 
 def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool) -> None:
-    """Whether the journal is this service's, and empty only if it has never run; before an owner
-    is fenced for it.
+    """Check that the journal belongs to this service, and is empty only if it has never run;
+    before an owner is fenced.
 
     Raises
     ------
     ConfigError
-        It is of another configuration, or lost.
+        It belongs to another configuration, or is lost.
     """
     from consumers.service.first_start import check_first_start
     from consumers.service.recovery import identity_in, sources
@@ -237,7 +237,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     end = transport.end_offsets([journal])[journal]
     known = identity_in(config, transport, journal, end, store) is not None
     if known and new_journal:
-        log.warning("--new-journal has no effect, because %s has begun already; remove it", journal)
+        log.warning("--new-journal has no effect, because %s already exists; remove it", journal)
     elif not known and not new_journal:
         check_first_start(config, transport, shard, found.inputs, store)
 
@@ -264,7 +264,7 @@ def stopping(stop: threading.Event) -> Iterator[None]:
 
 
 def make_own_topics(config: Config, transport: Log) -> None:
-    """Make the topics this service writes, on the embedded log; on Kafka an operator does."""
+    """Create the output topics on the embedded log; on Kafka an operator creates them."""
     if config.input.transport.startswith("kafka:"):
         return
     have = transport.topics()
@@ -280,7 +280,7 @@ def make_own_topics(config: Config, transport: Log) -> None:
 
 @contextmanager
 def served(config: Config, runner: Serving) -> Iterator[str | None]:
-    """The HTTP server beside the loop; yields its URL, None where it is switched off."""
+    """The HTTP server; yields its URL, or None if it is disabled."""
     from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
 
@@ -301,8 +301,8 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     host, port = server.start()
     if open_to_all:
         log.warning(
-            "ANYBODY WHO REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND PREDICTIONS "
-            "ON ITS PAGE: [http] host is not loopback, and there is no password; set [http] "
+            "EVERY CLIENT THAT REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND "
+            "PREDICTIONS ON ITS PAGE: [http] host is not loopback, and there is no password; set [http] "
             "web_config, or host 127.0.0.1",
             host,
             port,

@@ -1,8 +1,8 @@
-"""`headwater snapshots`: look at a service's snapshots, without touching them.
+"""`headwater snapshots`: list, verify, export and sign the snapshots of a service.
 
-Rule: files are only read, but by `sign`, so that it may run beside the service; what is shown of
-one has been verified as a start would verify it. `list` and `verify` also compare it with
-the journal, as a start would; where the log cannot be reached they report that they did not.
+Rule: only `sign` changes a file, so the others can run while the service runs. A snapshot is
+verified as at a start before it is shown. `list` and `verify` also compare it with the journal, as
+a start does; if the log cannot be reached, they report that they did not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["Action", "snapshots"]
 
 
 class Action(StrEnum):
-    """What to do with them."""
+    """The actions."""
 
     LIST = "list"
     SHOW = "show"
@@ -47,11 +47,10 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, and what is in it.
+    """A file and its content.
 
-    `bad` says what is wrong with it; `unused` why a start would pass it over although it is whole;
-    `positions` are those of the inputs, once it was loaded; `compared` whether the journal was
-    asked.
+    `bad` is its fault; `unused` the reason why a start skips it although it is valid; `positions`
+    are those of the inputs, after loading; `compared` is whether it was compared with the journal.
     """
 
     path: Path
@@ -65,12 +64,12 @@ class Found:
 
     @property
     def refused(self) -> str | None:
-        """Why a start would pass it over; None where it would use it."""
+        """Why a start skips it; None if a start would use it."""
         return self.bad or self.unused
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """Its state as a word."""
         return "bad" if self.bad else "unused" if self.unused else "ok"
 
 
@@ -81,7 +80,7 @@ def snapshots(
         int | None,
         typer.Argument(help="Journal position, for show and export; show: by default the newest."),
     ] = None,
-    file: Annotated[Path | None, typer.Argument(help="Where to export to.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="The file to export to.")] = None,
     shard: ShardOption = 0,
     as_json: Annotated[
         bool,
@@ -90,11 +89,11 @@ def snapshots(
 ) -> None:
     """List, show, verify, export or sign the snapshots on this host.
 
-    list says of each whether a start would load it: ok, bad, or whole and not used, and why. For
-    that they are compared with the journal; where the log cannot be reached, one line reports that
-    only the files were checked. show tells what is in one; verify loads every one into the
-    configured model and ends with 1 where one is bad; export copies one to FILE; sign signs those
-    that are not signed with [snapshots] key: trust them first.
+    list shows for each snapshot whether a start would load it: ok, bad, or unused, with the reason.
+    For this it compares them with the journal. If the log cannot be reached, one line reports that
+    only the files were checked. show prints the content of one. verify loads each one into the
+    configured model and ends with 1 if one is bad. export copies one to FILE. sign signs those
+    without a signature by [snapshots] key; check first that you trust them.
 
     \b
     Examples:
@@ -156,7 +155,7 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
 
 
 def _compared(config: Config, shard: int) -> list[Found]:
-    """Every snapshot, loaded, and compared with the journal; a line where that was not possible."""
+    """Every snapshot, loaded and compared with the journal; a line if that was not possible."""
     found = _found(config, shard, loaded=True)
     if not found:
         return found
@@ -168,7 +167,7 @@ def _compared(config: Config, shard: int) -> list[Found]:
 
 
 def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[Found], str | None]:
-    """The snapshots, asked what a start asks; and why they could not be, None where they were."""
+    """The snapshots after the checks of a start, and why these were not possible, or None."""
     from consumers.base.errors import HeadwaterError
     from consumers.commands.transport import is_absent
     from consumers.service.recovery import refusals
@@ -177,7 +176,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
 
     url = config.input.transport
     if url.startswith("memory:"):
-        return found, f"{url} is seen by its own process only"
+        return found, f"{url} is visible in its own process only"
     if is_absent(url):
         return found, f"{url} does not exist"
     out = []
@@ -196,7 +195,7 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
 
 
 def _sign(config: Config, shard: int) -> None:
-    """Sign what is whole and not signed."""
+    """Sign valid snapshots without a signature."""
     from consumers.base.errors import ConfigError, SnapshotError
     from consumers.snapshots.format import to_bytes
     from consumers.snapshots.store import SnapshotStore, home, read
@@ -207,7 +206,7 @@ def _sign(config: Config, shard: int) -> None:
     base, signed = SnapshotStore(home(config, shard)), 0
     with contextlib.ExitStack() as held:
         for store in [base, *base.parts()]:
-            held.enter_context(store.locked())  # a service writes here, and has the same key
+            held.enter_context(store.locked())  # a running service writes here too
             for path in store.paths():
                 with contextlib.suppress(SnapshotError):  # damaged, or signed already
                     about, state = read(store.local, path.name)
@@ -217,7 +216,7 @@ def _sign(config: Config, shard: int) -> None:
 
 
 def _belongs(config: Config, about: SnapshotInfo, path: Path) -> None:
-    """Whether it is of this service; SnapshotError where it is not."""
+    """Check that it belongs to this service; else SnapshotError."""
     from consumers.base.errors import SnapshotError
     from consumers.config import identity_difference
     from consumers.journal.records import mark_of
@@ -234,7 +233,7 @@ def _belongs(config: Config, about: SnapshotInfo, path: Path) -> None:
 
 
 def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
-    """The configured shard with this state; SnapshotError or StateError where it does not fit."""
+    """The configured shard with this state; SnapshotError or StateError if it does not fit."""
     from consumers.base.errors import SnapshotError
     from consumers.shard.assembly import shard_of
     from stream.data.schema import Field, Schema
@@ -244,7 +243,7 @@ def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
         fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
         schema = Schema(tuple(fields))
     if schema is None:
-        raise SnapshotError("it does not name its fields; declare [features] to load it")
+        raise SnapshotError("it has no field names; declare [features] to load it")
     topics = frozenset(config.input_topics[1:])
     shard = shard_of(config, schema, label_field=config.input.label, label_topics=topics)
     shard.load_state(state)
@@ -255,7 +254,7 @@ def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
 
 
 def _none(config: Config, shard: int) -> str:
-    """That there is none, and where: another directory is the likely reason."""
+    """The error without snapshots; it names the directory, which is probably another one."""
     from consumers.snapshots.store import home
 
     return f"no snapshots in {home(config, shard)}; `headwater run` writes them"
@@ -277,7 +276,7 @@ def _chosen(config: Config, shard: int, position: int | None) -> Found:
         raise ConfigError(
             f"no snapshot at position {position} in {home(config, shard)}; positions are {have}"
         )
-    # Where journals of one name have met at a position, the one that can be used.
+    # If journals of one name have snapshots at the same position, the usable one.
     chosen = min(of_it, key=lambda one: one.refused is not None)
     if chosen.about is None:
         raise SnapshotError(f"{chosen.path}: {chosen.refused}; choose an older one")
@@ -357,7 +356,7 @@ def _verify(found: list[Found], as_json: bool) -> None:
 
 
 def _show(config: Config, found: Found, as_json: bool) -> None:
-    """The header, and of what the model knows as much as the configuration can load."""
+    """The header, and the content that the configured model can load."""
     from consumers.base.errors import HeadwaterError
     from consumers.snapshots.places import Directory
     from consumers.snapshots.store import read
@@ -421,7 +420,7 @@ def _export(found: Found, file: Path, as_json: bool) -> None:
             raise ConfigError(f"{path} exists; choose another name, or remove it first")
     if found.refused is not None:
         raise SnapshotError(f"{found.path}: {found.refused}; choose another one")
-    # The bytes, not what was made of them; the place reads them again and compares.
+    # Copy the bytes; the target is read again and compared.
     data = Directory(found.path.parent).read(found.path.name)
     target = Directory(file.parent)
     target.write(file.name, data)
@@ -449,7 +448,7 @@ def _utc(ms: int) -> str:
 
 
 def _age(seconds: int) -> str:
-    """How long ago, in the two largest units.
+    """An age in the two largest units.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """The report of a replay for people: tables that fit 80 columns.
 
-Rule: what came from records (labels, names) is shown as data: no markup, no control codes.
+Rule: data of records (labels, names) is shown as data, without markup and control codes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stream.evaluate.table import KINDS, Column, columns
 __all__ = ["renderable", "show", "show_standings", "standings"]
 
 MOST_CLASSES = 20  # rows of a table, and columns of the confusion matrix
-MOST_COLUMNS = 6  # of scores beside the window
+MOST_COLUMNS = 6  # of scores, in addition to the window
 MOST_ALARMS = 5
 LONGEST_LABEL = 24
 
@@ -33,18 +33,18 @@ def show(told: Mapping[str, Any]) -> None:
 
 
 def show_standings(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print how champion and challengers stand on stdout."""
+    """Print champion and challengers on stdout."""
     _print(standings(rows))
 
 
 def _print(what: RenderableType) -> None:
-    # rich's own guess where there is no terminal, 80 columns, would fold a confusion matrix.
+    # Without a terminal rich assumes 80 columns, which would wrap a confusion matrix.
     width = None if sys.stdout.isatty() else 200
     Console(file=sys.stdout, width=width, highlight=False).print(what)
 
 
 def renderable(told: Mapping[str, Any]) -> RenderableType:
-    """The report of `consumers.offline.evaluate.report`, as rich can print it."""
+    """The results of `consumers.offline.evaluate.report`, for rich."""
     scores = told["scores"]
     parts: list[RenderableType] = [_head(told)]
     if scores["all"]["scored"] > 0:
@@ -85,7 +85,7 @@ def _head(told: Mapping[str, Any]) -> Text:
 
 
 def _without(cut: Mapping[str, int] | None) -> str:
-    """What rollbacks cut out of a journal: its records are not among those counted.
+    """The records that rollbacks removed; they are not in the other counts.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def _without(cut: Mapping[str, int] | None) -> str:
 
 
 def _when(delay: int | str | None) -> str:
-    """When the labels come.
+    """The delay of the labels as text.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def _when(delay: int | str | None) -> str:
 
 
 def _scores(scores: Mapping[str, Any]) -> Group:
-    """Of said classes, beside the baselines; then of probabilities, beside the prior."""
+    """Scores of predicted classes with their baselines; then of probabilities with the prior."""
     table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
     for window, row in scores.items():
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
@@ -134,7 +134,7 @@ def _further(scores: Mapping[str, Any], shown: Sequence[Column]) -> Table:
 
 
 def _parts(shown: Sequence[Column]) -> list[Sequence[Column]]:
-    """As many to a table as 80 characters hold, all tables about as wide.
+    """Split the columns into tables of at most 80 characters and similar width.
 
     Examples
     --------
@@ -147,7 +147,8 @@ def _parts(shown: Sequence[Column]) -> list[Sequence[Column]]:
 
 
 def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int]]) -> Table:
-    """What has no case to be measured on is no 0 %: a class never said has no precision."""
+    """Precision, recall and F1 by class; a dash without a case, such as the precision of a class
+    that was never predicted."""
     table = _table("class", "precision", "recall", "F1", "support")
     predicted = [sum(column) for column in zip(*counts, strict=True)]
     predicted += [0] * (len(classes) - len(predicted))
@@ -173,7 +174,7 @@ def _confusion(confusion: Mapping[str, Any]) -> Table:
 
 
 def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Champion and challengers, and how each of these stands against it."""
+    """Champion and challengers, with the comparison of each challenger."""
     others = ("accuracy", "log loss", "won", "lost", "e-value", "Brier less", "95 % interval")
     table = _table("model", *others)
     for row in rows:
@@ -192,7 +193,7 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _decision(made: Mapping[str, Any]) -> Text:
-    """What was done how often; what it cost, beside what doing always the same would have."""
+    """The number of each action; the mean loss, and that of the best constant action."""
     most = sorted(made["actions"].items(), key=lambda done: -done[1])
     counts = [f"{_plain(action)} {n:,}" for action, n in most[:MOST_CLASSES]]
     if len(most) > MOST_CLASSES:
@@ -203,7 +204,7 @@ def _decision(made: Mapping[str, Any]) -> Text:
     if best is not None:
         always = "rejecting" if best["action"] is None else repr(str(_plain(best["action"])))
         lines.append(
-            f"mean loss of a decision: {made['risk']:.4f} over {made['scored']:,} scored; "
+            f"mean loss per decision: {made['risk']:.4f} over {made['scored']:,} scored; "
             f"always {always}: {best['risk']:.4f}"
         )
     return Text("\n".join(lines) + "\n")
@@ -232,7 +233,7 @@ def _counts(told: Mapping[str, Any]) -> list[Text]:
 
 
 def _drift(told: Mapping[str, Any] | None) -> list[Text]:
-    """Alarms by detector, what was done, and the last of them."""
+    """Alarms by detector, the actions, and the last alarm."""
     if told is None:
         return []
     counts = {f"{m['detector']} on {m['on']}": m["alarms"] for m in told["detectors"]}

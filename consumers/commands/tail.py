@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["envelope", "tail", "text", "up_to_now"]
 
-POLL_SECONDS = 0.1  # a person does not see a shorter delay
-# What moves the cursor, colours or clears; not tabs and ends of lines, which JSON may have.
+POLL_SECONDS = 0.1  # shorter delays are not visible
+# Codes that move the cursor, colour or clear; not tabs and line ends, which JSON can have.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 
 
@@ -74,7 +74,7 @@ def tail(
 
 
 def text(value: bytes | None) -> str:
-    """Bytes as text, escaped what is not UTF-8 or controls a terminal; `null` for nothing.
+    """Bytes as text, with other bytes than UTF-8 and terminal codes escaped; `null` for None.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def text(value: bytes | None) -> str:
 
 
 def envelope(record: Record) -> str:
-    """A record with all that belongs to it, as one line of JSON.
+    """A record with its metadata, as one line of JSON.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def envelope(record: Record) -> str:
         "key": None if record.key is None else text(record.key),
         "headers": [[name, text(header)] for name, header in record.headers],
     }
-    del shown["value"]  # it comes last
+    del shown["value"]  # added last
     line = json.dumps({**shown, "value": value}, ensure_ascii=False, separators=(",", ":"))
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)  # only strings have them
 
@@ -125,10 +125,10 @@ def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Par
 
 
 def up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:
-    """The records that are there now.
+    """The records up to the present end.
 
-    A first reading finds the last record of each partition, because ends count what nobody sees
-    (marks of transactions); only following gives headers, but it has no end of its own.
+    A first pass finds the last record of each partition, because ends also count transaction
+    markers. The second pass follows the topic, which gives headers but has no end.
     """
     from consumers.base.records import Partition, Record
 

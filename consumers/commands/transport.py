@@ -1,4 +1,4 @@
-"""Which log a command works on: `--transport URL` or the one of `--config CONFIG`."""
+"""The log of a command: `--transport URL` or that of `--config CONFIG`."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ TransportOption = Annotated[
 ]
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="CONFIG", help="Take the log of this configuration."),
+    typer.Option("--config", metavar="CONFIG", help="Use the log of this configuration."),
 ]
 
 
 def is_absent(url: str) -> bool:
-    """Whether it names an embedded log whose file is not there, or not to be seen."""
-    # Not Path.exists, which raises for a name that is too long, or behind what may not be read.
+    """Whether it names an embedded log whose file does not exist or is not accessible."""
+    # Not Path.exists, which raises if a name is too long or a directory is not readable.
     return url.startswith("sqlite:") and not os.path.exists(Path(url[7:]))
 
 
 def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Collection[str]) -> None:
-    """Whether the topics that a command needs are there.
+    """Check that the topics of a command exist.
 
     Raises
     ------
     ConfigError
-        Some are not; names all of them, and what makes them.
+        Some do not exist; names all of them, and the command that creates them.
     """
     from consumers.base.errors import ConfigError
 
@@ -47,24 +47,24 @@ def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Colle
     if missing:
         raise ConfigError(
             f"no topic {', '.join(missing)} on {config.input.transport}; "
-            f"`headwater check {file} --create` makes missing topics"
+            f"`headwater check {file} --create` creates missing topics"
         )
 
 
 def open_chosen(
     transport: str | None, config: Path | None, *, existing: bool = False
 ) -> tuple[str, Log]:
-    """The URL that was chosen and its log, opened.
+    """The chosen URL and its log, opened.
 
     Parameters
     ----------
     existing
-        Refuse a file that is not there, rather than make an empty one.
+        Reject a file that does not exist, instead of creating an empty one.
 
     Raises
     ------
     ConfigError
-        None was chosen, or two; or no such file.
+        None or two are given, or the file does not exist.
     TransportError
         The log cannot be reached or opened.
     """
@@ -85,5 +85,5 @@ def open_chosen(
         transport, kafka = settings.input.transport, settings.kafka
     url = str(transport)
     if existing and is_absent(url):
-        raise ConfigError(f"{url}: no such file; `headwater produce` makes one")
+        raise ConfigError(f"{url}: no such file; `headwater produce` creates one")
     return url, open_log(url, kafka=kafka)

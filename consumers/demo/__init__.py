@@ -1,1 +1,1 @@
-"""The demo: its feeds, what it watches, and how that looks. The command is in `commands/demo`."""
+"""The demo: its feeds, its pictures and its view. The command is in `commands/demo`."""

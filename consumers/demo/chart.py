@@ -1,7 +1,6 @@
-"""The learning curve in braille: 2 x 4 dots a character. Pure.
+"""The learning curve in braille characters of 2 x 4 dots. Pure.
 
-Rule: no line needs its colour to be told from the others: the model is a solid line, majority is
-dashed, no-change is dotted.
+Rule: the lines differ without colours: the model is solid, majority is dashed, no-change is dotted.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # [column][row] of
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How one of the lines looks; `period` and `on` are dot columns, 1 and 1 is solid."""
+    """The style of a line; `period` and `on` are in dot columns, 1 and 1 is solid."""
 
     name: str
     sample: str
@@ -32,8 +31,8 @@ class Line:
     on: int = 1
 
 
-# Colours from Okabe and Ito's palette, which those who see red and green alike can tell apart.
-# In a character that several lines cross the first one gives the colour.
+# Colours of Okabe and Ito's palette, which colour-blind readers can distinguish. In a character
+# with several lines the first line has the colour.
 LINES = (
     Line("model", "━", "bold #56b4e9", lambda p: p.model),
     Line("majority", "╌", "#e69f00", lambda p: p.majority, 6, 3),
@@ -42,7 +41,7 @@ LINES = (
 
 
 def lowest(points: Sequence[DemoPoint]) -> float:
-    """Where the axis begins: the lowest accuracy, down to the next ten per cent."""
+    """The start of the axis: the lowest accuracy, rounded down to 10 %."""
     values = [line.of(p) for p in points for line in LINES]
     return max(floor(min(values, default=0.5) * 10) / 10, 0.0) if values else 0.5
 
@@ -79,7 +78,7 @@ def curve(points: Sequence[DemoPoint], total: int, width: int, height: int) -> l
 def _columns(
     points: Sequence[DemoPoint], of: Callable[[DemoPoint], float], total: int, columns: int
 ) -> list[tuple[int, float]]:
-    """(dot column, value) from the first point to the last, straight in between."""
+    """(dot column, value) from the first point to the last, linear in between."""
     out = []
     after = 0
     for x in range(columns):
@@ -87,7 +86,7 @@ def _columns(
         while after < len(points) and points[after].scored < at:
             after += 1
         if after == len(points):
-            # The last column is reached by the last point, not passed by it.
+            # The last point is in the last column, not after it.
             if points and after and at - points[-1].scored < total / columns:
                 out.append((x, of(points[-1])))
             break

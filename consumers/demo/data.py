@@ -1,6 +1,6 @@
 """The feeds of the demo: data sets that ship with river, or a file. Real records, in their order.
 
-Rule: nothing is made up, renamed or left out.
+Rule: no record is invented, renamed or left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FEEDS", "DemoStream", "bundled", "fresh_directory", "from_file", "settings"]
 
-# Name to the class in river.datasets, what its records are, and what to call the label.
+# Name -> class in river.datasets, description of its records, and name of the label.
 FEEDS = {
     "phishing": ("Phishing", "web pages, phishing or not (Phishing)", "is_phishing"),
     "bananas": ("Bananas", "points of two shapes like bananas (Bananas)", "banana"),
@@ -32,7 +32,7 @@ FEEDS = {
 }
 ID = "id"
 
-_COMMITS = 50  # so many points the curve has at least, also where everything comes at once
+_COMMITS = 50  # minimum number of points of the curve, also with --fast
 _FEWEST_RECORDS, _MOST_RECORDS = 50, 5_000
 
 
@@ -43,15 +43,15 @@ class DemoStream:
     Parameters
     ----------
     name
-        Of the topic and the service.
+        Name of the topic and the service.
     origin
-        What they are, for a person.
+        A description of the records.
     label
         The field that holds the label.
     records
-        All of them, from the first one on; may be called again.
+        Returns all records from the first one; can be called again.
     warnings
-        What is doubtful about the labels, one a line.
+        Warnings about the labels, each one line.
     """
 
     name: str
@@ -72,7 +72,7 @@ def bundled(name: str) -> DemoStream:
     """
     if name not in FEEDS:
         raise ConfigError(f"expected --feed as one of {', '.join(FEEDS)}, got {name!r}")
-    from river import datasets  # loads every data set's module: only for those who want one
+    from river import datasets  # imports the modules of all data sets, so only on demand
 
     dataset, origin, label = FEEDS[name]
     return DemoStream(name, origin, label, _records(getattr(datasets, dataset)(), label))
@@ -84,15 +84,15 @@ def from_file(path: Path, label: str | None) -> DemoStream:
     Raises
     ------
     ConfigError
-        It cannot be read or is empty; no label was named, or one that the first records lack or
-        that cannot be learned.
+        The file cannot be read or is empty; or the label is not named, not in the first records,
+        or cannot be learned.
     """
     from consumers.offline.feed import field_of
     from consumers.offline.files import read_records
 
     sample = list(islice(read_records(path), SAMPLE_SIZE))
     if not sample:
-        raise ConfigError(f"{path}: expected records, got none; give a file that has some")
+        raise ConfigError(f"{path}: expected records, got none; give a file with records")
     names = list(dict.fromkeys(name for record in sample for name in record))
     shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     if label is None:
@@ -111,12 +111,12 @@ def from_file(path: Path, label: str | None) -> DemoStream:
 
 
 def settings(feed: DemoStream, records: int) -> str:
-    """The configuration of the service for a feed, TOML, for a file beside its log.
+    """The configuration of the service for a feed, as TOML, for a file next to its log.
 
     Parameters
     ----------
     records
-        Observations and labels together.
+        Number of observations and labels.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def settings(feed: DemoStream, records: int) -> str:
         f"# Written by `headwater demo`: {feed.origin}.\n"
         f"{body}\n"
         "[commit]\n"
-        f"max_records = {commit}  # few, for a lively picture; the default, 5,000, is faster\n"
+        f"max_records = {commit}  # few, to see each step; the default, 5,000, is faster\n"
         "\n"
         "[snapshots]\n"
         'directory = "state"\n'
@@ -142,12 +142,12 @@ def settings(feed: DemoStream, records: int) -> str:
 
 
 def fresh_directory(wanted: Path) -> Path:
-    """Make `wanted`, or `wanted`-2, -3 … where there is something already.
+    """Create the directory `wanted`, or `wanted`-2, -3 … if it exists and is not empty.
 
     Raises
     ------
     ConfigError
-        It cannot be made.
+        It cannot be created.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def fresh_directory(wanted: Path) -> Path:
                 "give another place with --directory DIR"
             ) from None
         return directory
-    raise AssertionError("numbers do not end")
+    raise AssertionError("count() does not end")
 
 
 def _records(dataset: Dataset, label: str) -> Callable[[], Iterator[Mapping[str, Any]]]:

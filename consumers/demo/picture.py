@@ -1,7 +1,7 @@
-"""What the demo knows after a commit: one frozen picture, made from the committed facts only.
+"""The data of the demo after a commit: one immutable picture, made from committed data only.
 
-Rule: the figures are those of the shard's view, which the metrics show too; the records are read
-back from the topics. The clock is an argument.
+Rule: the numbers are those of the shard's view, as in the metrics; the records are read from the
+topics. The clock is an argument.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from consumers.transports.protocol import Log
 
 __all__ = ["DemoPoint", "Picture", "PictureListener"]
 
-WINDOW = "last_1000"  # all of them before there are so many
-RATE_SECONDS = 2.0  # what records/s are measured over: steady, and still up to date
-FIRST = 20  # scored predictions before which an accuracy is mostly chance
-POINTS = 400  # of the curve at most: more than any terminal has columns
+WINDOW = "last_1000"  # all of them while there are fewer
+RATE_SECONDS = 2.0  # time over which records/s are measured
+FIRST = 20  # scored predictions; with fewer an accuracy is mostly chance
+POINTS = 400  # of the curve at most: a terminal has fewer columns
 
 
 @dataclass(frozen=True, slots=True)
 class DemoPoint:
-    """Accuracies after so many scored predictions."""
+    """Accuracies after `scored` scored predictions."""
 
     scored: int
     model: float
@@ -45,19 +45,19 @@ class Picture:
     Parameters
     ----------
     name, model, label
-        The feed, what learns, and the field it learns to predict.
+        The feed, the learner, and the field that it predicts.
     total
-        How many observations there will be.
+        Number of observations of the feed.
     rate
-        Observations a second, now.
+        Present observations per second.
     seconds
-        Since the first record was sent.
+        Seconds since the first record was sent.
     points
         The learning curve.
     view
-        The shard, None before the first commit.
+        The view of the shard; None before the first commit.
     turn
-        One record it got wrong and a similar one it got right.
+        A wrongly predicted record and a similar, rightly predicted one.
     """
 
     name: str
@@ -72,17 +72,17 @@ class Picture:
 
     @property
     def observations(self) -> int:
-        """How many have been predicted or refused."""
+        """Number of observations predicted or rejected."""
         return 0 if self.view is None else self.view.observations
 
     @property
     def scored(self) -> int:
-        """How many of them have been compared with their label."""
+        """Number of scored predictions."""
         return 0 if self.view is None else round(self.view.quality.scores["all"].scored)
 
     @property
     def window(self) -> str:
-        """What the accuracies of the points are measured over."""
+        """The window of the accuracies."""
         return "last 1,000" if self.scored > 1000 else "so far"
 
 
@@ -93,15 +93,15 @@ class PictureListener:
     Parameters
     ----------
     config
-        Of the service that is watched.
+        Configuration of the service.
     log
-        Its log, to be read in the runner's thread.
+        Its log; it is read in the runner's thread.
     label
         The field that holds the label in the feed.
     total
-        How many observations there will be.
+        Number of observations of the feed.
     clock
-        Seconds, from any zero.
+        Seconds from any start.
     """
 
     config: Config
@@ -122,13 +122,13 @@ class PictureListener:
         self.begin()
 
     def begin(self) -> None:
-        """The first record is sent now."""
+        """Note that the first record is sent now."""
         self._began = self.clock()
         self._rates.clear()
         self._rates.append((self._began, 0))
 
     def committed(self, _: Committed, view: ShardView) -> None:
-        """A commit is done: take its picture."""
+        """Make the picture of a commit."""
         now = self.clock()
         self._read_back(view)
         self._extend(view)
@@ -150,7 +150,7 @@ class PictureListener:
         return (observations - before) / (now - then) if now > then else 0.0
 
     def _extend(self, view: ShardView) -> None:
-        """The newest point of the curve; points that lie too close give way to it."""
+        """Add the newest point to the curve; it replaces points that are too close."""
         scores = view.quality.scores[WINDOW]
         model, baselines = scores.accuracy, scores.baselines
         majority, no_change = baselines["majority"], baselines["no_change"]
@@ -194,7 +194,7 @@ class PictureListener:
 
 
 def _objects(fetched: Fetched) -> list[tuple[str, dict[str, Any]]]:
-    """Key and JSON object of each record that is one; the feed's file may hold others."""
+    """Key and JSON object of each record; records that are not JSON objects are left out."""
     found = []
     for key, value in zip(fetched.keys, fetched.values, strict=True):
         try:

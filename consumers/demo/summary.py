@@ -1,4 +1,4 @@
-"""What the demo says in plain lines: while it goes on without a terminal, and at its end. Pure."""
+"""The plain lines of the demo: progress without a terminal, and the summary. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WINDOWS = dict(zip(WINDOWS, ("all", "last 1,000", "fading"), strict=True))
 
 
 def progress(picture: Picture) -> str:
-    """One line for now."""
+    """One line of progress."""
     line = f"{picture.observations:>7,} of {picture.total:,} observations"
     if not picture.points:
         return f"{line}   too few labels yet"
@@ -40,12 +40,12 @@ def progress(picture: Picture) -> str:
 
 
 def outcome(picture: Picture, *, seen: bool) -> Iterator[str]:
-    """What came of it, line by line.
+    """The summary, line by line.
 
     Parameters
     ----------
     seen
-        Whether confusion and the pair of records stand on the terminal already.
+        Whether the terminal already shows the confusion matrix and the pair of records.
     """
     view = picture.view
     if view is None:
@@ -71,7 +71,7 @@ def outcome(picture: Picture, *, seen: bool) -> Iterator[str]:
     shown = ("-" if loss is None else f"{loss:.3f}" for loss in losses)
     yield f"{'log loss':<{width}}" + "".join(f"{loss:>12}" for loss in shown)
     if view.quality.unscored:
-        yield f"not scored: {view.quality.unscored:,} asked before any label was known"
+        yield f"not scored: {view.quality.unscored:,} predicted before any label was known"
     for reason, count in sorted(view.dead_letters.items()):
         yield f"dead letters: {count:,} {reason}"
     if not seen:
@@ -92,7 +92,7 @@ def _details(picture: Picture) -> Iterator[str]:
         yield TITLE if turn.alike else TITLE_UNLIKE
         for word, said in (("wrong", turn.wrong), ("right", turn.right)):
             named = ", ".join(f"{label_text(y)} {likely(p)}" for y, p in said.probabilities[:3])
-            yield f"  #{said.number:<6,} {word}: said {label_text(said.label)} ({named})"
+            yield f"  #{said.number:<6,} {word}: predicted {label_text(said.label)} ({named})"
         alike = f", {alikeness(turn)}" if turn.alike else ""
         yield f"  both {picture.label} = {label_text(turn.truth)}{alike}"
 
@@ -103,18 +103,18 @@ def files(config: Config, path: Path, program: str = "headwater") -> Iterator[st
     Parameters
     ----------
     config
-        Of the service.
+        Configuration of the service.
     path
-        Of its file.
+        Path of its file.
     program
-        How this program is called.
+        The command that starts this program.
     """
     directory, quoted = path.parent, shlex.quote(str(path))
     log = config.input.transport.removeprefix("sqlite:")
     yield f"files in {directory}"
-    yield f"  {path.name:<16} the configuration, to change and run"
-    yield f"  {Path(log).name:<16} the log: what came in, predictions, the journal"
-    yield f"  {config.snapshots.directory.name + '/':<16} the model, saved"
+    yield f"  {path.name:<16} the configuration, which you can change and run"
+    yield f"  {Path(log).name:<16} the log: inputs, predictions, the journal"
+    yield f"  {config.snapshots.directory.name + '/':<16} snapshots of the model"
     yield ""
     yield "next"
     yield (

@@ -1,9 +1,8 @@
-"""Finds one record the model got wrong and a later, very similar one that it got right.
+"""Finds a wrongly predicted record and a later, very similar, rightly predicted one.
 
-Rule: everything comes from the topics: the observation, the prediction as it was published, the
-label. The later one was predicted after the label of the first was learned, has the same true
-class, and is the most similar of those; nothing says that the first one alone made the
-difference.
+Rule: observation, published prediction and label are read from the topics. The later record was
+predicted after the label of the first was learned, has the same true class, and is the most similar
+one. This does not prove that the first record alone made the difference.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from stream.data.schema import Label
 
 __all__ = ["PredictedRecord", "Turn", "TurnSearch", "distance"]
 
-MAX_WAITING = 100_000  # observations whose label may still come; beyond it the oldest go
-MAX_WRONG = 24  # wrong ones that are kept for comparison: the first ones
+MAX_WAITING = 100_000  # observations without a label; above it the oldest are evicted
+MAX_WRONG = 24  # wrongly predicted records to compare with: the first ones
 MAX_COMPARED = 20_000  # labels after which the search ends
 _TEXT_WORDS = 4
-CLOSE = 0.1  # of a number's range: so near that a person calls two values alike
-_CLEARER = 0.05  # an equally similar pair is shown instead only if it is clearer by so much
+CLOSE = 0.1  # of a number's range, within which two values count as close
+_CLEARER = 0.05  # gain of probability by which an equally similar pair replaces the present one
 
 Features = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PredictedRecord:
-    """An observation and what was said of it; `number` counts observations from 1."""
+    """An observation and its prediction; `number` counts observations from 1."""
 
     number: int
     features: Features
@@ -37,7 +36,7 @@ class PredictedRecord:
     learned: int
 
     def probability(self, label: Label) -> float:
-        """What it gave to a label; 0 where the label is not among the most probable."""
+        """The probability of a label; 0 if it is not among the most probable ones."""
         return dict(self.probabilities).get(label, 0.0)
 
 
@@ -56,27 +55,27 @@ class Turn:
 
     @property
     def alike(self) -> bool:
-        """Whether the two may be called similar: in half of their fields at least."""
+        """Whether the two are similar: in at least half of their fields."""
         return 2 * self.near >= self.fields
 
     @property
     def gain(self) -> float:
-        """By how much the probability of the truth rose."""
+        """The increase of the true label's probability."""
         return self.right.probability(self.truth) - self.wrong.probability(self.truth)
 
     @property
     def fields(self) -> int:
-        """How many fields the two have."""
+        """The number of their fields."""
         return len(self.wrong.features.keys() | self.right.features.keys())
 
 
 class TurnSearch:
-    """The search, fed record by record as the topics have them.
+    """The search, record by record in the order of the topics.
 
     Attributes
     ----------
     best : Turn or None
-        The most similar pair so far; of equally similar ones a clear one.
+        The most similar pair so far; among equally similar ones, a clear one.
     """
 
     def __init__(self) -> None:
@@ -125,7 +124,7 @@ class TurnSearch:
                 if label == truth and said.learned >= told:
                     self._consider(truth, wrong, said)
         elif len(self._wrong) < MAX_WRONG and truth in dict(said.probabilities):
-            # A class it had never heard of would be no fair example.
+            # A class that was not learned yet is not a fair example.
             self._wrong.append((self._told, truth, said))
 
     def _consider(self, truth: Label, wrong: PredictedRecord, right: PredictedRecord) -> None:

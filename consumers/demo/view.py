@@ -1,7 +1,7 @@
-"""How the demo looks: a picture and a size in, something rich can print out. Pure.
+"""The view of the demo: a picture and a size -> an object that rich prints. Pure.
 
-Rule: it fits into 80 x 24, needs no colour to be understood, and narrower terminals lose parts,
-never lines that wrap.
+Rule: it fits into 80 x 24 and is clear without colours. Narrower terminals show fewer parts; no
+line wraps.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 TITLE = "wrong, then right"
 TITLE_UNLIKE = "wrong, later right: same class"
 
-WIDEST = 110  # beyond it lines are hard to follow
+WIDEST = 110  # columns; longer lines are hard to read
 MOST_ROWS = 15
 LEAST_CURVE = 42  # columns, so that the legend fits
-LEAST_MATRIX = 23  # so that its title fits, and that it does not grow with its first digits
-BESIDE = 66  # columns from which the confusion matrix fits beside the curve
-ABOVE = 3  # rows left to what was printed before, the address of the metrics above all
-AROUND = 6  # rows of the frame beside those of the curve itself
+LEAST_MATRIX = 23  # so that its title fits and its width stays constant
+BESIDE = 66  # columns at which the confusion matrix fits next to the curve
+ABOVE = 3  # rows left for the lines above, such as the address of the metrics
+AROUND = 6  # rows of the frame in addition to those of the curve
 TURN_ROWS = 5
-SHORT = 4  # letters of a class that tell it from the others well enough
+SHORT = 4  # letters of a class name
 GOOD, BAD, QUIET = "bold #56b4e9", "#e69f00", "dim"
 
 
@@ -65,7 +65,7 @@ def frame(picture: Picture, width: int, height: int) -> RenderableType:
 
 
 def percent(value: float | None) -> str:
-    """A share for a person.
+    """A share as text.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def percent(value: float | None) -> str:
 
 
 def likely(p: float) -> str:
-    """A probability for a person; only certainty is called 0 or 100 %.
+    """A probability as text; only 0 and 1 become 0 % and 100 %.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def likely(p: float) -> str:
 
 
 def label_text(label: Label | None) -> str:
-    """A label as its record has it.
+    """A label as in its record.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _header(picture: Picture, width: int) -> RenderableType:
 
 
 def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
-    """The curve, and beside it the confusion matrix where there is room."""
+    """The curve, with the confusion matrix next to it if there is room."""
     quality = None if picture.view is None else picture.view.quality
     matrix = None
     if quality is not None and quality.classes and width >= BESIDE:
@@ -166,7 +166,7 @@ def _scores(picture: Picture, width: int, rows: int) -> RenderableType:
 
 
 def _losses(picture: Picture, room: int) -> list[RenderableType]:
-    """The log loss below the matrix, where there is room."""
+    """The log loss below the matrix, if there is room."""
     if picture.view is None or room < 3:
         return []
     scores = picture.view.quality.scores
@@ -197,7 +197,7 @@ def _curve(picture: Picture, width: int, rows: int) -> RenderableType:
 
 
 def _legend(picture: Picture, width: int) -> list[Text]:
-    """The name and value of each line, in two rows where they do not fit into one."""
+    """The name and value of each line, in two rows if one is too short."""
     point = picture.points[-1] if picture.points else None
     words = [
         Text(f"{line.sample} {line.name} {percent(line.of(point) if point else None)}", line.style)
@@ -208,7 +208,7 @@ def _legend(picture: Picture, width: int) -> list[Text]:
 
 
 def _figures(picture: Picture) -> RenderableType:
-    """What is left where there is no room for a curve."""
+    """The view without room for a curve."""
     point = picture.points[-1] if picture.points else None
     table = Table.grid(padding=(0, 2))
     for line in LINES:
@@ -217,16 +217,16 @@ def _figures(picture: Picture) -> RenderableType:
 
 
 def confusion(quality: QualityView, label: str, width: int, rows: int) -> Table:
-    """True classes down, predicted classes across; what does not fit becomes "rest".
+    """Rows are true classes, columns predicted classes; those without room become "rest".
 
     Parameters
     ----------
     label
-        What the classes are of, for the corner.
+        The field of the classes, for the corner.
     width
-        Columns it may take.
+        Its maximum width in columns.
     rows
-        Classes it may list.
+        Maximum number of classes.
     """
     longest = max((len(label_text(label)) for label in quality.classes), default=1)
     first = min(max(longest, min(len(label), 14), 5), 14)
@@ -281,7 +281,7 @@ def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]
 def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     body: RenderableType
     if turn is None:
-        body = Text("waiting for a record it gets wrong, and a similar one it gets right", QUIET)
+        body = Text("waiting for a wrong prediction, and a right one of a similar record", QUIET)
     else:
         inside = width - 4
         lines = [
@@ -302,7 +302,7 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
 
 
 def _said(word: str, style: str, said: PredictedRecord, truth: Label, width: int) -> Text:
-    """One record: the probability it gave to the truth, and what it said."""
+    """One record: the probability of its true label, and its prediction."""
     p = said.probability(truth)
     line = Text(f"#{said.number:<7,} ")
     line.append(f"{word}  ", style)
@@ -315,7 +315,7 @@ def _said(word: str, style: str, said: PredictedRecord, truth: Label, width: int
 
 
 def _bar(share: float, width: int) -> str:
-    """A bar in eighths of a character on a ground of dots."""
+    """A bar in eighths of a character, on a background of dots."""
     eighths = round(share * width * 8)
     full, rest = divmod(eighths, 8)
     return ("█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")).ljust(width, "·")
@@ -329,14 +329,14 @@ def _likeness(turn: Turn, label: str, width: int) -> str:
 
 
 def alikeness(turn: Turn) -> str:
-    """How similar the two records are."""
+    """The similarity of the two records."""
     if not turn.distance:
         return "the same field" if turn.fields == 1 else f"the same {turn.fields} fields"
     return f"similar: {turn.near} of {turn.fields} fields equal or close"
 
 
 def _shown(turn: Turn, width: int) -> str:
-    """As many fields of the later record as fit, those that are equal first."""
+    """The fields of the later record that fit, equal ones first."""
     a, b = turn.wrong.features, turn.right.features
     names: Sequence[str] = sorted(b, key=lambda name: a.get(name) != b[name])
     out = ""

@@ -1,1 +1,1 @@
-"""A file instead of a broker: its records, a shard fed with them, the curve of its scores."""
+"""Replay of a file without a broker: its records, a shard that processes them, its curves."""

@@ -1,8 +1,8 @@
 """Progressive validation of a feed through a shard, without a log. No I/O, no clock.
 
-Rule: the shard sees just what it would see of one partition of each input: the same bytes and
-timestamps, ordered by the same merge, cut at the same size. Its wall clock is the newest record
-of each batch, so the same feed gives the same bits whenever it is replayed.
+Rule: the shard gets what it would get from one partition of each input: the same bytes and
+timestamps, in the order of the same merge, in batches of the same size. Its wall clock is the
+newest record of each batch, so the same feed always gives the same bits.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["batches", "file_shard", "late_labels", "report", "standings"]
 def late_labels(
     config: Config, *, label: str | None, delay: int | timedelta | None, fields: Collection[str]
 ) -> LateLabels | None:
-    """How the labels come; None: inside their observations, as the configuration says.
+    """How the labels arrive; None if the configuration has them inside the observations.
 
     Parameters
     ----------
     label, delay
-        What the user asked for, if anything: either makes labels records of their own.
+        The options of the user; with either of them, labels are separate records.
     fields
-        The feed's; `label` is taken where none is named.
+        The fields of the feed.
 
     Raises
     ------
     ConfigError
-        Nobody says which field holds the label.
+        No field is named for the label.
     """
     inside = config.input.label
     if inside is not None and delay is None and label in (None, inside):
@@ -51,10 +51,10 @@ def late_labels(
     field = label or inside or ("label" if "label" in fields else None)
     if field is None:
         raise ConfigError(
-            "expected --label FIELD, for [input] label names none; fields are "
+            "expected --label FIELD, because [input] label is not set; fields are "
             f"{', '.join(sorted(fields)[:20])}"
         )
-    # Without a topic of its own in the configuration: any name that is not the observations'.
+    # Without a topic in the configuration: any name except that of the observations.
     topic = config.input.labels or f"{config.input.observations}-labels"
     return LateLabels(topic, field, delay or 0)
 
@@ -78,7 +78,7 @@ def batches(
     size: int,
     max_bytes: int = UNBOUNDED,
 ) -> Iterator[Batch]:
-    """The feed as one partition a topic, merged and cut as a service does.
+    """The feed as one partition per topic, merged and cut into batches as in a service.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def batches(
 
 
 def _first(merge: Merge, size: int, max_bytes: int) -> Batch:
-    # Nothing that is still to come sorts before what is buffered: no need to hold back.
+    # No later record sorts before the buffered ones, so none must be held back.
     batch = merge.take(size, {}, wait=False, max_bytes=max_bytes)
     assert batch is not None  # noqa: S101  it was not empty
     return batch
@@ -131,10 +131,10 @@ def _moments(
 def report(
     view: ShardView, *, replayed: int, seconds: float, fingerprint: str | None
 ) -> dict[str, Any]:
-    """Everything there is to report of a replay, as JSON values.
+    """The results of a replay, as JSON values.
 
-    `records` is what the model rests on; `replayed` how many of them were read for it, which are
-    fewer where a snapshot held the others.
+    `records` is the number of records of the model; `replayed` is the number that was read for
+    it, which is lower after a start from a snapshot.
     """
     quality = view.quality
     return {
@@ -165,7 +165,7 @@ def report(
 
 
 def standings(view: ShardView) -> list[dict[str, Any]]:
-    """How champion and challengers stand, the champion first."""
+    """Champion and challengers with their scores, the champion first."""
     name, kind = view.champion
     out = [{"name": name, "type": kind, **_scores(view.quality.scores["all"]), "against": None}]
     for challenger in view.challengers:
@@ -188,12 +188,12 @@ def _scores(scores: Scores) -> dict[str, Any]:
 
 
 def _calibration(quality: QualityView) -> list[dict[str, Any]]:
-    """Of predictions of about the same confidence: how many, how sure, and how many were right."""
+    """Predictions by confidence: their number, mean confidence and share of right ones."""
     return [asdict(found) for found in quality.scores["all"].calibration]
 
 
 def _drift(drift: DriftView) -> dict[str, Any]:
-    """What was watched, the last alarms, the newest at the end, and what was done."""
+    """The detectors, the last alarms with the newest at the end, and the actions."""
     last = [
         {**alarm._asdict(), "topic": alarm.partition.topic, "partition": alarm.partition.number}
         for alarm in drift.last
@@ -203,7 +203,7 @@ def _drift(drift: DriftView) -> dict[str, Any]:
 
 
 def _decision(risk: RiskView) -> dict[str, Any]:
-    """What was decided, what it cost, and what doing always the same would have."""
+    """The decisions, their cost, and the cost of each constant action."""
     decided = risk.rejected + sum(risk.actions.values())
     best = risk.constant
     return {

@@ -1,9 +1,9 @@
-"""Records of a file or data set -> records to be written, each with its moment. Pure.
+"""Records of a file or data set -> records to write, each with its timestamp. Pure.
 
-Rule: the timestamps alone tell a service when a label became known. A service takes records by
+Rule: the timestamps alone define when a label became known. A service orders records by
 (timestamp, observation before label), so a label that is N records late has the timestamp of
 observation i+N-1: after that one, before observation i+N. Ids are compared as text and are the
-keys, so that an observation and its label are found in partitions of the same number.
+keys, so that an observation and its label are in partitions of the same number.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 # Epoch seconds reach this in the year 5138, epoch milliseconds did in March 1973.
 _FIRST_MS: Final = 1e11
-_END_OF_TIME: Final = 1 << 62  # sums of a timestamp and a delay still fit 64 bits
+_END_OF_TIME: Final = 1 << 62  # the sum of a timestamp and a delay fits 64 bits
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ascii_encoder = json.JSONEncoder(separators=(",", ":"))
@@ -42,16 +42,16 @@ _ascii_encoder = json.JSONEncoder(separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class LateLabels:
-    """Labels that are taken out of the observations and written later.
+    """Labels that are removed from the observations and written later.
 
     Parameters
     ----------
     topic
-        Where they go, as `{"id": …, "label": …}`.
+        Their topic; a label record is `{"id": …, "label": …}`.
     field
         The field of the observation that holds the label; a dotted name is a path.
     delay
-        How late: a number of records, or a duration in the time of the timestamps.
+        The delay: a number of records, or a duration in the time of the timestamps.
     """
 
     topic: str
@@ -78,28 +78,28 @@ def timed(
     first_id: int = 0,
     labels: LateLabels | None = None,
 ) -> Iterator[Outgoing]:
-    """Observations and their labels as they are to be written, in the order of time.
+    """Observations and their labels to write, in time order.
 
     Parameters
     ----------
     records
-        The observations, in time order; those without an id get their running number.
+        The observations, in time order; those without an id get their number.
     topic
-        Where the observations go.
+        The topic of the observations.
     start, step_ms
         Timestamp (ms) of the first one, and from one to the next: at least 1, so that all differ.
     time_field
-        Field with the time of each observation; `start` and `step_ms` count for nothing then.
+        Field with the time of each observation; then `start` and `step_ms` are ignored.
     id_field, first_id
-        Field with the id (a dotted name is a path); number of the first record for want of one.
+        Field with the id (a dotted name is a path); number of the first record without an id.
     labels
-        None leaves labels where they are; absent and null are none. Labels left at the end
-        follow: those delayed by records 1 ms apart, the others when they are due.
+        None leaves labels inside the observations; an absent or null field is no label. The
+        remaining labels come last: 1 ms apart if the delay is in records, else at their time.
 
     Raises
     ------
     ConfigError
-        A time that is none, or earlier than the one before; an id that is none.
+        A time or an id is invalid, or a time is earlier than the one before.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def timed(
 
 
 def trailing_labels(records: int, labels: LateLabels | None) -> int:
-    """How many ms after the last of so many observations, all labelled, the last label comes.
+    """Milliseconds from the last of so many labelled observations to the last label.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def trailing_labels(records: int, labels: LateLabels | None) -> int:
 
 
 def step_ms(rate: float | None) -> float:
-    """From one timestamp to the next: real time, but never below 1 ms, which keeps the order.
+    """The step between timestamps: real time, but at least 1 ms, which keeps the order.
 
     Examples
     --------
@@ -165,22 +165,22 @@ def step_ms(rate: float | None) -> float:
 
 
 def due_seconds(start: int, rate: float) -> Callable[[int], float]:
-    """From a timestamp to the seconds after the start at which the record is to be written.
+    """Maps a timestamp to the seconds after the start at which the record is due.
 
-    Timestamps are those of the plan, not of the writing: a feed that falls behind then shows as
-    delay, as it would with a real sender.
+    Timestamps are those of the plan, not of the write. So a feed that cannot keep up shows as a
+    delay, as with a real producer.
 
     Examples
     --------
     >>> due_seconds(1000, rate=50)(1020), due_seconds(1000, rate=5000)(1001)
     (0.02, 0.0002)
     """
-    # Above 1,000 a second timestamps run ahead of the clock: step i is `rate` a second, not 1 ms.
+    # Above 1,000 per second the timestamps run ahead of the clock, so use the rate, not 1 ms.
     return lambda timestamp: (timestamp - start) / max(1000.0, rate)
 
 
 def parse_delay(text: str) -> int | timedelta:
-    """A delay as it is typed: a number of records, or a duration.
+    """Parse a delay: a number of records, or a duration.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def parse_delay(text: str) -> int | timedelta:
 
 
 def field_of(record: Mapping[str, object], name: str) -> object:
-    """The value of a field, None where it is absent; a dotted name is a path.
+    """The value of a field, None if absent; a dotted name is a path.
 
     Examples
     --------
@@ -210,19 +210,19 @@ def field_of(record: Mapping[str, object], name: str) -> object:
 
 
 def id_of(index: int, record: Mapping[str, object], name: str, first: int = 0) -> str | int:
-    """The id in field `name`, the record's running number from `first` as text where it has none.
+    """The id in field `name`; without one, the record's number from `first` as text.
 
     Raises
     ------
     ConfigError
-        What is there is no id: that is text or an integer.
+        The value is neither text nor an integer.
     """
     found = field_of(record, name)
     if found is None:
         return str(first + index)
     if isinstance(found, bool) or not isinstance(found, str | int) or found == "":
         raise ConfigError(
-            f"record {index + 1}: field {name!r} is {found!r}, an id is text or an integer; "
+            f"record {index + 1}: field {name!r} is {found!r}, expected text or an integer; "
             "name another field with --id-field"
         )
     return found
@@ -234,7 +234,7 @@ def timestamp_ms(value: object) -> int:
     Raises
     ------
     ValueError
-        It is none, or before 1970.
+        It is not a time, or before 1970.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def _moments(
         if timestamp < latest:
             raise ConfigError(
                 f"record {index + 1}, field {time_field!r}: expected times in order, got an "
-                "earlier one than before; sort the records by it"
+                "earlier time than before; sort the records by it"
             )
         latest = timestamp
         return timestamp
@@ -293,7 +293,7 @@ def _split(
 ) -> tuple[Outgoing, Outgoing | None]:
     """The observation with its id and without its label, and the label if it has one."""
     if field_of(record, id_field) is None and "." not in id_field:
-        # A field in a nested object is not invented: the key, where a service looks too, has it.
+        # No nested field is added; the key, which a service also reads, has the id.
         record = {**record, id_field: id_}
     key = str(id_).encode("utf-8", "replace")
     label = None
@@ -306,7 +306,7 @@ def _split(
 
 
 def _parent(record: Mapping[str, object], name: str) -> tuple[Mapping[str, Any], str] | None:
-    """The object that holds a field, and the field's name in it."""
+    """The object with a field, and the name of the field in it."""
     if name in record:
         return record, name
     *path, last = name.split(".")
@@ -326,11 +326,11 @@ def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _json(value: Mapping[str, object]) -> bytes:
-    # The standard library's, because it keeps an Infinity for the service to reject: others turn
+    # The standard library keeps an Infinity, which the service then rejects. Others turn
     # it into null, which would be taken for a missing value.
     try:
         return _encoder.encode(value).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can hold
+    except UnicodeEncodeError:  # half of a surrogate pair, which needs an escape
         return _ascii_encoder.encode(value).encode()
 
 

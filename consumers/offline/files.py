@@ -1,7 +1,7 @@
 """Files of records: JSONL and CSV, plain or .gz, read line by line as dicts of JSON values.
 
-Rule: whatever is wrong with a file is one `ConfigError` that names the file and the line; a record
-that was yielded is as the file has it. Absent, empty and NaN cells of a CSV are left out.
+Rule: every fault of a file is one `ConfigError` with the file and the line. Records are unchanged,
+except that absent, empty and NaN cells of a CSV are left out.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from consumers.base.errors import ConfigError
 
 __all__ = ["FORMATS", "count_records", "format_of", "read_records"]
 
-FIRST_LINE = 2**20  # bytes of it that are looked at
+FIRST_LINE = 2**20  # bytes of it that are read
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 SAMPLED_ROWS = 1000  # rows that decide whether a column of a CSV is numeric
-LONGEST_CELL = 1 << 24  # csv's own bound, 128 KiB, is below the 1 MiB a record may have
-LONGEST_INTEGER = 18  # digits; more do not fit 64 bits and are read as a float
+LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
+LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
@@ -44,24 +44,24 @@ Convert = Callable[[str], object]
 def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator[Record]:
     """The records of a file, one after the other; empty lines are skipped.
 
-    A CSV column is numeric only if every one of its first 1,000 cells is a number and none has a
-    leading zero; it is of truth values if each of them is true or false, in any case. A later
-    cell that is none stays a string.
+    A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero. It
+    is binary if each of them is true or false, in upper or lower case. A later cell of another
+    kind stays a string.
 
     Parameters
     ----------
     path
         `.jsonl`, `.ndjson` or `.csv`, each also with `.gz`; UTF-8.
     types
-        Column of a CSV to kind (numeric, binary, categorical, text), for those that are not to be
-        guessed. JSON has types of its own.
+        Column of a CSV to kind (numeric, binary, categorical, text), for columns that are not
+        inferred. JSON has types.
 
     Raises
     ------
     ConfigError
-        Missing, unreadable, not UTF-8, a line that is no JSON object, a row with more or
-        fewer cells than the header, other separators than commas, a column in `types` that is not
-        there.
+        Missing, unreadable, not UTF-8, a line that is not a JSON object, a row with more or
+        fewer cells than the header, separators other than commas, or an unknown column in
+        `types`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator
 
 
 def count_records(path: Path) -> int:
-    """How many records a file has; faster than reading them, and less strict."""
+    """The number of records of a file; faster than reading them, and less strict."""
     if format_of(path) == "jsonl":
         with _bytes(path) as lines:
             return sum(1 for line in lines if line.strip())
@@ -108,7 +108,7 @@ def format_of(path: Path) -> str:
 
 
 def _json_lines(path: Path) -> bool:
-    """Whether a file of another name begins with an object of JSON on a line."""
+    """Whether the first line of a file is a JSON object, whatever its name."""
     try:
         with path.open("rb") as file:
             return isinstance(json.loads(file.readline(FIRST_LINE)), dict)
@@ -131,7 +131,7 @@ def _read_jsonl(path: Path) -> Iterator[Record]:
 
 
 def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
-    """What the fast decoder refused (NaN is one such thing), or the error that says why."""
+    """Decode a line that the fast decoder rejects (NaN, for example), or raise the error."""
     try:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
@@ -140,14 +140,14 @@ def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
         raise ConfigError(f"{path}: line {number} is nested too deeply; flatten it") from None
     except ValueError as error:
         why = str(error)
-        if isinstance(error, json.JSONDecodeError):  # whose line number is that within this line
+        if isinstance(error, json.JSONDecodeError):  # its line number is within this line
             why = f"{error.msg} at character {error.pos + 1}"
         raise ConfigError(
             f"{path}: line {number} is not JSON ({why}); every line must be one JSON object"
         ) from None
     if not isinstance(record, dict):
         raise ConfigError(
-            f"{path}: line {number} is JSON but no object, got {_shortened(line)}; "
+            f"{path}: line {number} is JSON but not an object, got {_shortened(line)}; "
             "every line must be one JSON object"
         )
     return record
@@ -174,7 +174,7 @@ def _read_csv(path: Path, types: Mapping[str, str]) -> Iterator[Record]:
 
 
 def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> list[str]:
-    """The names of the columns, each once, those in `types` among them."""
+    """The column names; they must be distinct and include those in `types`."""
     header = next((row for row in rows if row), None)
     if header is None:
         raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
@@ -187,7 +187,7 @@ def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> 
     for name in header:
         if not name or header.count(name) > 1:
             what = f"column {name!r} twice" if name else "a column without a name"
-            raise ConfigError(f"{path}: the header has {what}; give each a name of its own")
+            raise ConfigError(f"{path}: the header has {what}; give each column its own name")
     for name, kind in types.items():
         if name not in header:
             raise ConfigError(f"{path}: no column {name!r}; it has {_shortened(', '.join(header))}")
@@ -199,7 +199,7 @@ def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> 
 
 
 def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterator[list[str]]:
-    """The rows that are not empty, each as long as the header."""
+    """The rows that are not empty; each must be as long as the header."""
     width = len(header)
     for number, row in enumerate((row for row in rows if row), 1):
         if len(row) != width:
@@ -212,7 +212,7 @@ def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterat
 
 
 def _guessed(cells: Iterator[str]) -> Convert:
-    """How to read a column whose first cells are these; without any, every cell for itself."""
+    """The converter of a column, by its first cells; without any, each cell is converted alone."""
     first = list(cells)
     if first and all(cell.lower() in _TRUTH for cell in first):
         return _truth
@@ -220,12 +220,12 @@ def _guessed(cells: Iterator[str]) -> Convert:
 
 
 def _plain_number(cell: str) -> object:
-    """The number in a cell, unless it has a leading zero: that is a code, such as a post code."""
+    """The number in a cell, unless it has a leading zero, as codes such as post codes do."""
     return cell if _LEADING_ZERO.match(cell) else _number(cell)
 
 
 def _number(cell: str) -> object:
-    """An int or a float, None for NaN, or the cell itself where it is no finite number."""
+    """An int or a float, None for NaN, or the cell itself if it is not a finite number."""
     if not _NUMBER.fullmatch(cell):
         return None if cell.lower() == "nan" else cell
     if len(cell) <= LONGEST_INTEGER and cell.lstrip("+-").isdigit():
@@ -256,7 +256,7 @@ _CONVERTS: dict[str, Convert] = {
 
 @contextmanager
 def _bytes(path: Path) -> Iterator[BinaryIO]:
-    """The file, decompressed; whatever its device says becomes one line."""
+    """The file, decompressed; an error of the device becomes one line."""
     try:
         zipped = path.suffix.lower() == ".gz"
         with cast(BinaryIO, gzip.open(path)) if zipped else path.open("rb") as file:
@@ -271,7 +271,7 @@ def _bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
-    """The rows of a CSV, its header among them."""
+    """The rows of a CSV, with its header."""
     csv.field_size_limit(LONGEST_CELL)
     with _bytes(path) as file:
         text: TextIO = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
@@ -285,7 +285,7 @@ def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def _undecodable(path: Path) -> int:
-    """The first line that is not UTF-8: the reader decodes many lines at once."""
+    """The first line that is not UTF-8, because the reader decodes many lines at once."""
     with _bytes(path) as lines:
         for number, line in enumerate(lines, 1):
             try:

@@ -1,4 +1,4 @@
-"""The report of a replay as one page that needs nothing else: tables, and charts as SVG."""
+"""The report of a replay as one self-contained page: tables, and charts as SVG."""
 
 from consumers.report.page import LACKING, check_report, drawn, report_page, write_report
 

@@ -1,7 +1,7 @@
-"""The charts of a report, as SVG that takes its ink from the page, so that it fits light and dark.
+"""The charts of a report, as SVG with the colours of the page, for light and dark mode.
 
-matplotlib draws in stand-in colours, which are then replaced by those of the page. Every id is made
-the chart's own, for several stand in one document.
+matplotlib draws with placeholder colours, which are then replaced by those of the page. Every id
+gets the prefix of its chart, because one document has several charts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from consumers.offline.plot import CurvePoint
 
 __all__ = ["accuracies", "accuracy", "calibration", "differences", "evidence", "log_loss"]
 
-INK = "#010203"  # stands in for that of the page
-SIZE = (6.4, 3.2)  # inches at which the text is 9 points: legible on a phone's width too
-# Of Okabe and Ito, and what is left of it on black as on white; line styles tell them apart too.
+INK = "#010203"  # placeholder for the text colour of the page
+SIZE = (6.4, 3.2)  # inches; the text of 9 points is legible on a phone
+# Those of Okabe and Ito that are visible on black and on white; line styles differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 STYLES = ("-", "--", ":", "-.")
-ENOUGH = 20.0  # the e-value that is usually asked for
-LARGEST = 1e12  # e-value that is drawn: beyond it one cannot be more convinced
+ENOUGH = 20.0  # the usual threshold of the e-value
+LARGEST = 1e12  # drawn e-value; larger ones add nothing
 
 
 def accuracy(points: Sequence[CurvePoint]) -> str:
@@ -81,7 +81,7 @@ def evidence(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
 
 
 def differences(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
-    """How much lower each challenger's Brier score is, and between which bounds."""
+    """The difference of each challenger's Brier score, with its interval."""
 
     def draw(axes: Any) -> None:
         for i, name in enumerate(names[1:], 1):
@@ -151,9 +151,9 @@ def _line(
 ) -> None:
     found = [(p.observations, y) for p in points if (y := value(p)) is not None]
     xs, ys = zip(*found, strict=True) if found else ((), ())
-    marker = "." if len(found) == 1 else ""  # a line of one point would not be seen
+    marker = "." if len(found) == 1 else ""  # a line of one point is invisible
     style = STYLES[i % len(STYLES)]
-    shown = name.replace("$", r"\$").lstrip("_")  # which would begin mathematics, or hide it
+    shown = name.replace("$", r"\$").lstrip("_")  # $ starts mathematics, _ hides a line
     axes.plot(xs, ys, label=shown, color=_colour(i), linestyle=style, linewidth=1.6, marker=marker)
 
 
@@ -162,13 +162,13 @@ def _legend(axes: Any) -> None:
 
 
 def _svg(key: str, label: str, draw: Callable[[Any], None]) -> str:
-    """A chart as one element, as wide as what it stands in."""
+    """A chart as one element, as wide as its container."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     style = dict.fromkeys(ink, INK) | {
-        "svg.fonttype": "none",  # text stays text: it can be read aloud and found
+        "svg.fonttype": "none",  # text stays text, for search and screen readers
         "svg.hashsalt": key,
         "font.size": 9,
         "font.family": "sans-serif",
@@ -177,7 +177,7 @@ def _svg(key: str, label: str, draw: Callable[[Any], None]) -> str:
     with mpl.rc_context(style):
         figure = Figure(figsize=SIZE, layout="constrained")
         draw(figure.subplots())
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # the same again is the same
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))  # reproducible
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     return _inlined(out.getvalue(), key, label)
 

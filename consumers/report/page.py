@@ -1,7 +1,7 @@
-"""The page of a report: one HTML file without script, font or link to anywhere.
+"""The page of a report: one HTML file without scripts, fonts or links.
 
-Rule: what came from records or files (labels, names, reasons) goes through `_text`, never into the
-markup as it is.
+Rule: data of records and files (labels, names, reasons) is escaped by `_text`, never written into
+the markup directly.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FURTHER = {
 
 
 def drawn() -> bool:
-    """Whether a report has charts: matplotlib is no part of every installation."""
+    """Whether a report has charts; matplotlib is an optional dependency."""
     return find_spec("matplotlib") is not None
 
 
 def check_report(path: Path) -> None:
-    """Whether a report can be written there.
+    """Check that a report can be written there.
 
     Raises
     ------
@@ -72,9 +72,9 @@ def report_page(told: Mapping[str, Any], points: Sequence[CurvePoint]) -> str:
     Parameters
     ----------
     told
-        Of `consumers.offline.evaluate.report`, and the source.
+        The results of `consumers.offline.evaluate.report`, with the source.
     points
-        Of the curves, in order, one at least.
+        The points of the curves, in order, at least one.
     """
     scored = told["scores"]["all"]["scored"] > 0
     parts = [_head(told), _figures(told)]
@@ -110,7 +110,7 @@ def _head(told: Mapping[str, Any]) -> str:
 
 
 def _figures(told: Mapping[str, Any]) -> str:
-    """What one looks for first."""
+    """The most important numbers."""
     rows = [
         [
             spoken(window),
@@ -123,7 +123,7 @@ def _figures(told: Mapping[str, Any]) -> str:
         for window, found in told["scores"].items()
     ]
     head = ("window", "scored", "accuracy", "log loss", "majority", "no-change")
-    note = "Majority and no-change are what saying the commonest, and the last, label would give."
+    note = "Majority predicts the most frequent label, no-change the last label."
     more = [
         [words, *(_number(found[key]) for found in told["scores"].values())]
         for key, words in FURTHER.items()
@@ -151,9 +151,9 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) 
         rows.append([*row, *counts, f"{against['e_value']:.3g}", saved])
     head = ("model", "type", "accuracy", "log loss", "won", "lost", "e-value", "Brier saved (95 %)")
     note = (
-        "Won and lost are the records on which only the challenger was right, or only the "
-        "champion. Where the challenger is no better, an e-value of 20 is reached in one of twenty "
-        "such comparisons at most, however often one looks; the interval holds at all times."
+        "Won and lost count the records on which only the challenger, or only the champion, was "
+        "right. If the challenger is no better, at most one in twenty such comparisons reaches an "
+        "e-value of 20, however often you check. The interval is valid at all times."
     )
     return [
         _section("Models compared", note, _table("Models", head, rows)),
@@ -180,12 +180,12 @@ def _classes(told: Mapping[str, Any]) -> str:
     ]
     head = ("class", "precision", "recall", "F1", "support")
     more = len(most) - MOST_CLASSES
-    note = f"The {MOST_CLASSES} commonest; {more:,} more." if more > 0 else ""
+    note = f"The {MOST_CLASSES} most frequent; {more:,} more." if more > 0 else ""
     return _section("Classes", note, _table("Scores by class", head, rows))
 
 
 def _confusion(confusion: Mapping[str, Any]) -> str:
-    """Counts of the commonest classes, each shaded by its share of its row."""
+    """Counts of the most frequent classes, each shaded by its share of its row."""
     counts, labels = confusion["counts"], confusion["labels"]
     order = sorted(range(len(counts)), key=lambda c: -sum(counts[c]))[:MOST_CLASSES]
     head = "".join(f"<th scope=col>{_text(named(labels[c]))}</th>" for c in order)
@@ -203,11 +203,11 @@ def _confusion(confusion: Mapping[str, Any]) -> str:
         f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
     more = len(counts) - len(order)
-    return _section("Confusion", f"{more:,} classes more." if more > 0 else "", table)
+    return _section("Confusion", f"{more:,} more classes." if more > 0 else "", table)
 
 
 def _calibration(bins: Sequence[Mapping[str, Any]]) -> str:
-    note = "On the dotted line, of predictions said with 80 % four of five were right."
+    note = "On the dotted line, four of five predictions with a confidence of 80 % were right."
     return _chart("Calibration", note, lambda: charts.calibration(bins))
 
 
@@ -231,7 +231,7 @@ def _records(told: Mapping[str, Any]) -> str:
     rows = [[kind, what, f"{n:,}"] for kind, of in counts.items() for what, n in of.items()]
     if told["unscored"]:
         rows.append(["unscored", "no class was known yet", f"{told['unscored']:,}"])
-    table = _table("What became of the records", ("", "what", "how many"), rows)
+    table = _table("Records by outcome", ("", "what", "how many"), rows)
     first = [
         f"<li>{_text(reason)}: {_text(found['detail'], 300)}</li>"
         for reason, found in told["dead_letter_details"].items()
@@ -256,7 +256,7 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def _chart(title: str, note: str, draw: Callable[[], str]) -> str:
-    """A section with a chart; nothing where charts cannot be drawn."""
+    """A section with a chart; empty without matplotlib."""
     return _section(title, note, draw()) if drawn() else ""
 
 

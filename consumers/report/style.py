@@ -1,4 +1,4 @@
-"""The style of a report: one column that fits a phone, light or dark as the reader has it."""
+"""The style of a report: one column that fits a phone, in light or dark mode."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_summary_has_confusion_and_a_wrong_then_right_record(said: list[str]) ->
 
     assert sum(int(n) for row in counts for n in row) + unscored == PAGES
     for word in ("wrong", "right"):
-        assert [s for s in said if re.search(rf"#[\d,]+ +{word}: said \w+ \(\w+ >?\d+ %, ", s)]
+        assert [s for s in said if re.search(rf"#[\d,]+ +{word}: predicted \w+ \(\w+ >?\d+ %, ", s)]
 
 
 def test_every_file_it_names_is_there(place: Shell, said: list[str]) -> None:

@@ -66,7 +66,7 @@ WRONG_USE = [
     (["init", "nope.csv"], ["no file nope.csv", "--transport"]),
     (["init", "pages.jsonl", "--label", "z", "--name", "p"], ["no field 'z'", "name a field"]),
     (["init", "pages.jsonl", "--output", "pages.toml"], ["pages.toml exists", "--force"]),
-    (["init", "empty.jsonl"], ["empty.jsonl holds no records"]),
+    (["init", "empty.jsonl"], ["empty.jsonl has no records"]),
     (["produce", "t", "nope.jsonl", *URL], ["nope.jsonl: no such file", "check the name"]),
     (["produce", "t", "broken.jsonl", *URL], ["broken.jsonl: line 2 is not JSON"]),
     (["produce", "t", "empty.jsonl", *URL], ["empty.jsonl: expected records, got none"]),
@@ -140,7 +140,7 @@ def test_check_says_everything_that_is_wrong_in_a_line_each(place: Shell) -> Non
 
     wrong = [line for line in done.stdout.splitlines() if line.startswith("wrong ")]
     assert len(wrong) == 2
-    assert all("`headwater check two.toml --create` makes it" in line for line in wrong)
+    assert all("`headwater check two.toml --create` creates it" in line for line in wrong)
     assert one_line(done.stderr) == ("headwater: 2 things are wrong with two.toml, shown above")
     assert not (place.directory / "two.db").exists()
 

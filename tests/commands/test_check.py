@@ -54,8 +54,8 @@ def test_missing_topics_are_one_line_each_and_no_log_is_made(
     assert caught.value.exit_code == 2
     assert [line for line in lines(capsys) if line.startswith("wrong")] == [
         "wrong    [input] observations: no topic orders; "
-        "`headwater check shop.toml --create` makes it",
-        "wrong    [input] labels: no topic paid; `headwater check shop.toml --create` makes it",
+        "`headwater check shop.toml --create` creates it",
+        "wrong    [input] labels: no topic paid; `headwater check shop.toml --create` creates it",
     ]
     assert not Path("log.db").exists()
 
@@ -127,8 +127,9 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
 
     check(configure())
 
-    assert "note     [journal] topic: no topic shop-journal yet; `headwater run` makes it" in lines(
-        capsys
+    assert (
+        "note     [journal] topic: no topic shop-journal yet; `headwater run` creates it"
+        in lines(capsys)
     )
 
 

@@ -342,7 +342,7 @@ def test_labels_that_cannot_be_learned_are_refused_and_one_class_is_warned_of(
     assert not (tmp_path / "demo").exists()
     assert main([*command, "--label", "y"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == "60 records of pay.csv; labels come 50 records later"
+    assert lines[2] == "60 records of pay.csv; labels arrive 50 records later"
     assert lines[3].startswith("warning: only one class in the first 60 records of pay.csv;")
 
 

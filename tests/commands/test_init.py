@@ -218,7 +218,7 @@ def test_likely_label_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a label the service only predicts."""
     init(write("p.jsonl", [{"x": i + 0.5, "label": "a"} for i in range(30)]))
 
-    assert "is 'label' the label? then give --label label" in capsys.readouterr().out
+    assert "if 'label' is the label, give --label label" in capsys.readouterr().out
     assert load(Path("p.toml")).input_topics == ["p"]
 
 
@@ -268,18 +268,18 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        ({"source": "nope.csv"}, "no file nope.csv; if it is a topic, say where: --transport"),
+        ({"source": "nope.csv"}, "no file nope.csv; if it is a topic, name its log: --transport"),
         ({"source": "."}, "expected a file or a topic, got the directory"),
         ({"source": "p.jsonl", "label": "spa"}, "no field 'spa' .* did you mean 'spam'"),
         ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
-        ({"source": "empty.jsonl"}, "empty.jsonl holds no records"),
+        ({"source": "empty.jsonl"}, "empty.jsonl has no records"),
         ({"source": "useless.jsonl"}, "no field of the sample can be learned from"),
         ({"source": "p.jsonl", "label": "age"}, "label 'age': expected text, integers or truth"),
         ({"source": "p.jsonl", "label": "id"}, "label 'id': all 90 values are distinct"),
         ({"source": "p.jsonl", "id_field": "no"}, "no field 'no' in 90 records of p.jsonl"),
         ({"source": "p.jsonl", "id_field": "age"}, "--id-field age: expected text or integers"),
         ({"source": "p.jsonl", "id_field": "spam", "label": "spam"}, "are both 'spam'; name two"),
-        ({"source": "p.jsonl", "transport": "sqlite:no/x.db"}, "no directory no; make it first"),
+        ({"source": "p.jsonl", "transport": "sqlite:no/x.db"}, "no directory no; create it first"),
         ({"source": "p.jsonl", "name": "a b"}, "got 'a b'; for example --name a-b"),
         ({"source": "p.jsonl", "output": Path("no/p.toml")}, "cannot write no/p.toml"),
         ({"source": "t", "transport": "memory:init-none"}, "no topic 't' on memory:init-none"),

@@ -236,7 +236,7 @@ def test_topics_the_configuration_does_not_read_are_refused(tmp_path: Path, caps
     [
         ('{"a": 1}\n{"a": \n', [], "line 2 is not JSON"),
         ("\n", [], "expected records, got none; nothing was written"),
-        ('{"id": 1.5}', [], "an id is text or an integer; name another field with --id-field"),
+        ('{"id": 1.5}', [], "expected text or an integer; name another field with --id-field"),
         ('{"a": 1}', ["--label-topic", "l"], "labels need --label-topic T and --label FIELD"),
         ('{"a": 1}', ["--delay", "5"], "labels need --label-topic T and --label FIELD"),
         ('{"a": 1}', ["--label", "a", "--label-topic", "obs"], "both go to 'obs'"),

@@ -386,7 +386,7 @@ def test_curves_name_their_axes_and_lines(pages, config, told, tmp_path) -> None
         (["FILE", "--journal"], "remove FILE"),
         (["--journal", "--limit", "9"], "remove FILE and its options"),
         (["--journal"], "no such file"),
-        (["FILE"], "expected --label FIELD, for [input] label names none; fields are "),
+        (["FILE"], "expected --label FIELD, because [input] label is not set; fields are "),
         (["FILE", "--label", "why"], "no record has a label in field 'why'"),
         (["FILE", "--label", "y", "--delay", "soon"], "expected --delay as a number of records"),
         (["FILE", "--label", "y", "--time-field", "id"], "expected a time since 1970"),
@@ -451,7 +451,7 @@ def test_report_tells_what_decisions_cost(config, pages, serve, told, capsys) ->
 
     assert main(["replay", path, "--journal"]) == 0
     shown = capsys.readouterr().out
-    assert f"mean loss of a decision: {of_file['risk']:.4f} over 400 scored; always" in shown
+    assert f"mean loss per decision: {of_file['risk']:.4f} over 400 scored; always" in shown
     assert f"warn {of_file['actions']['warn']}" in shown
     assert f"pass {of_file['actions']['pass']}" in shown
 

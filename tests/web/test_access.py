@@ -301,7 +301,7 @@ port = 0
 host = "{host}"
 {more}
 """
-OPEN = "ANYBODY WHO REACHES 0.0.0.0:"
+OPEN = "EVERY CLIENT THAT REACHES 0.0.0.0:"
 
 
 @pytest.mark.parametrize(
