@@ -100,13 +100,13 @@ def replay_file(
     run = _Run(config, shard, total, asked.report is not None)
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.file), "label": inside.field, "delay": lateness if late else None}
-    told = {"source": source, **run.through(feed.outgoing(read()))}
+    results = {"source": source, **run.through(feed.outgoing(read()))}
     if names:
-        for row, name in zip(told["challengers"], names, strict=True):
+        for row, name in zip(results["challengers"], names, strict=True):
             row["name"] = name
         run.rename(names)
-    _write_outputs(asked, told, run)
-    return told
+    _write_outputs(asked, results, run)
+    return results
 
 
 def _check_outputs(asked: ReplayOptions) -> None:
@@ -116,11 +116,11 @@ def _check_outputs(asked: ReplayOptions) -> None:
         check_report(asked.report)
 
 
-def _write_outputs(asked: ReplayOptions, told: dict[str, Any], run: _Run) -> None:
+def _write_outputs(asked: ReplayOptions, results: dict[str, Any], run: _Run) -> None:
     if asked.report is not None:
         from consumers.report import LACKING, drawn, write_report
 
-        write_report(asked.report, told, run.points)
+        write_report(asked.report, results, run.points)
         if not drawn():
             typer.echo(f"note: {asked.report} has no charts: {LACKING}", err=True)
 
@@ -213,8 +213,8 @@ class _Run:
                     looked = records
                     self.points.append(plot.point(shard.view()))
         seconds = time.perf_counter() - began
-        told = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark(shard))
-        return {**told, "dead_letter_details": details}
+        results = report(shard.view(), replayed=records, seconds=seconds, fingerprint=mark(shard))
+        return {**results, "dead_letter_details": details}
 
     def rename(self, names: Sequence[str]) -> None:
         """Rename the models, the champion first."""

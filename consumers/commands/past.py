@@ -107,7 +107,7 @@ def consumed(path: Path, config: Config, log: Log, shard: int) -> Sources:
 
 
 def write_snapshot(of: Past, live: LiveShard) -> str:
-    """Write a snapshot of the shard; returns its path, or why there is none.
+    """Write a snapshot of the shard; returns its path, or the reason without one.
 
     The caller has fenced the service. Without a snapshot the next start is slower, nothing is lost.
     """

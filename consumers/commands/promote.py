@@ -62,20 +62,20 @@ def promote(
         if name is not None:
             named(of.config, live, name)
         view = live.shard.view()
-        told: dict[str, Any] = {"models": standings(view), "promotions": view.promotions}
+        result: dict[str, Any] = {"models": standings(view), "promotions": view.promotions}
         if name is not None and yes:
-            told["journal_entry"], told["snapshot"] = _promote(of, live, name, reason)
+            result["journal_entry"], result["snapshot"] = _promote(of, live, name, reason)
     if as_json:
         import msgspec
 
-        sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
         return
     from consumers.commands.tables import show_standings
 
-    show_standings(told["models"])
+    show_standings(result["models"])
     if name is not None and yes:
-        typer.echo(f"journaled   record {told['journal_entry']}: {name} is champion from here on")
-        typer.echo(f"snapshot    {told['snapshot']}")
+        typer.echo(f"journaled   record {result['journal_entry']}: {name} is champion from here on")
+        typer.echo(f"snapshot    {result['snapshot']}")
     elif name is not None:
         typer.echo("nothing was changed; add --yes to do it")
 

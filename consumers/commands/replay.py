@@ -113,7 +113,7 @@ def replay(
                 "--journal replays what the service consumed; remove FILE and its options, "
                 "--report and --compare"
             )
-        told = _from_journal(config, load(config), at, shard)
+        results = _from_journal(config, load(config), at, shard)
     else:
         if not files or at is not None or shard:
             raise ConfigError(
@@ -122,15 +122,15 @@ def replay(
         *others, file = files
         settings, challenger_set, names = _models(config, others, compare)
         asked = ReplayOptions(file, label, delay, time_field, types or [], limit, report)
-        told = replay_file(settings, asked, challenger_set, names)
+        results = replay_file(settings, asked, challenger_set, names)
     if as_json:
         import json
 
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(results))
     else:
         from consumers.commands.tables import show
 
-        show(told)
+        show(results)
 
 
 def _models(
@@ -197,12 +197,12 @@ def _from_journal(path: Path, config: Config, at: int | None, shard: int) -> dic
         entries, records = cut_out(log, found.journal, live.position)
         view = live.shard.view()
         details = _dead_letters_of(config, log, view.dead_letters.keys())
-    told = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
-    told["dead_letter_details"] = details
+    results = report(view, replayed=live.replayed, seconds=seconds, fingerprint=mark(live.shard))
+    results["dead_letter_details"] = details
     source = {
         "journal": found.journal.topic,
         "position": live.position,
         "entries": live.seq,
         "cut_out": {"entries": entries, "records": records},
     }
-    return {"source": source, **told}
+    return {"source": source, **results}

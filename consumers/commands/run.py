@@ -302,8 +302,8 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     if open_to_all:
         log.warning(
             "EVERY CLIENT THAT REACHES %s:%d CAN READ ITS METRICS, AND THE IDS, LABELS AND "
-            "PREDICTIONS ON ITS PAGE: [http] host is not loopback, and there is no password; set [http] "
-            "web_config, or host 127.0.0.1",
+            "PREDICTIONS ON ITS PAGE: [http] host is not loopback, and there is no password; set "
+            "[http] web_config, or host 127.0.0.1",
             host,
             port,
         )

@@ -27,9 +27,9 @@ MOST_ALARMS = 5
 LONGEST_LABEL = 24
 
 
-def show(told: Mapping[str, Any]) -> None:
+def show(results: Mapping[str, Any]) -> None:
     """Print the report on stdout."""
-    _print(renderable(told))
+    _print(renderable(results))
 
 
 def show_standings(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -43,43 +43,43 @@ def _print(what: RenderableType) -> None:
     Console(file=sys.stdout, width=width, highlight=False).print(what)
 
 
-def renderable(told: Mapping[str, Any]) -> RenderableType:
+def renderable(results: Mapping[str, Any]) -> RenderableType:
     """The results of `consumers.offline.evaluate.report`, for rich."""
-    scores = told["scores"]
-    parts: list[RenderableType] = [_head(told)]
+    scores = results["scores"]
+    parts: list[RenderableType] = [_head(results)]
     if scores["all"]["scored"] > 0:
         parts.append(_scores(scores))
     else:
         parts.append(Text("scores: none, because no prediction has a label yet"))
-    classes = told["classes"]
+    classes = results["classes"]
     if classes:
-        parts.append(_classes(classes, told["confusion"]["counts"]))
+        parts.append(_classes(classes, results["confusion"]["counts"]))
     if 0 < len(classes) <= MOST_CLASSES:
-        parts.append(_confusion(told["confusion"]))
+        parts.append(_confusion(results["confusion"]))
     elif classes:
         parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
-    if told["challengers"]:
-        parts.append(standings(told["challengers"]))
-    if told["decision"] is not None:
-        parts.append(_decision(told["decision"]))
-    return Group(*parts, *_counts(told))
+    if results["challengers"]:
+        parts.append(standings(results["challengers"]))
+    if results["decision"] is not None:
+        parts.append(_decision(results["decision"]))
+    return Group(*parts, *_counts(results))
 
 
-def _head(told: Mapping[str, Any]) -> Text:
-    source = told["source"]
+def _head(results: Mapping[str, Any]) -> Text:
+    source = results["source"]
     if "journal" in source:
         of = f"journal {source['journal']} to position {source['position']:,}"
     else:
         when = _when(source["delay"])
         of = f"{source['file']}, labels from {source['label']!r}, {when}"
-    rate = told["records_per_second"]
-    labels = told["records"] - told["observations"]
-    speed = f" in {told['seconds']:.2f} s: {rate:,.0f} records/s" if rate else ""
-    if told["replayed"] != told["records"]:
-        speed = f"; {told['replayed']:,} of them replayed after a snapshot{speed}"
+    rate = results["records_per_second"]
+    labels = results["records"] - results["observations"]
+    speed = f" in {results['seconds']:.2f} s: {rate:,.0f} records/s" if rate else ""
+    if results["replayed"] != results["records"]:
+        speed = f"; {results['replayed']:,} of them replayed after a snapshot{speed}"
     return Text(
-        f"{told['name']} ({told['model']}) on {of}\n"
-        f"{told['records']:,} records ({told['observations']:,} observations, {labels:,} labels)"
+        f"{results['name']} ({results['model']}) on {of}\n"
+        f"{results['records']:,} records ({results['observations']:,} observations, {labels:,} labels)"
         f"{_without(source.get('cut_out'))}{speed}"
     )
 
@@ -210,36 +210,36 @@ def _decision(made: Mapping[str, Any]) -> Text:
     return Text("\n".join(lines) + "\n")
 
 
-def _counts(told: Mapping[str, Any]) -> list[Text]:
-    labels = {**told["labels"], "pending": told["pending"]}
+def _counts(results: Mapping[str, Any]) -> list[Text]:
+    labels = {**results["labels"], "pending": results["pending"]}
     lines = {
         "labels": labels,
-        "dead letters": told["dead_letters"],
-        "beyond bounds": {k: v for k, v in told["overflows"].items() if v},
+        "dead letters": results["dead_letters"],
+        "beyond bounds": {k: v for k, v in results["overflows"].items() if v},
     }
     out = [
         Text(f"{name}: " + (", ".join(f"{k} {v:,}" for k, v in counts.items()) or "none"))
         for name, counts in lines.items()
         if counts or name != "beyond bounds"
     ]
-    for reason, first in told["dead_letter_details"].items():
+    for reason, first in results["dead_letter_details"].items():
         where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]
         out.append(Text.assemble(f"  first {reason}, at {where}: ", _printable(first["detail"])))
-    if told["unscored"]:
-        out.append(Text(f"unscored: {told['unscored']:,} (no class was known yet)"))
-    out += _drift(told["drift"])
-    mark = told["fingerprint"] or "none (the state of this model cannot be saved)"
+    if results["unscored"]:
+        out.append(Text(f"unscored: {results['unscored']:,} (no class was known yet)"))
+    out += _drift(results["drift"])
+    mark = results["fingerprint"] or "none (the state of this model cannot be saved)"
     return [*out, Text(f"fingerprint: {mark}")]
 
 
-def _drift(told: Mapping[str, Any] | None) -> list[Text]:
+def _drift(results: Mapping[str, Any] | None) -> list[Text]:
     """Alarms by detector, the actions, and the last alarm."""
-    if told is None:
+    if results is None:
         return []
-    counts = {f"{m['detector']} on {m['on']}": m["alarms"] for m in told["detectors"]}
-    counts |= told["actions"]
+    counts = {f"{m['detector']} on {m['on']}": m["alarms"] for m in results["detectors"]}
+    counts |= results["actions"]
     lines = ["drift: " + ", ".join(f"{what} {n:,}" for what, n in counts.items())]
-    for alarm in told["last"][-MOST_ALARMS:]:
+    for alarm in results["last"][-MOST_ALARMS:]:
         what = f"{alarm['detector']} on {alarm['on']}"
         change = f"from {alarm['before']:.4g} to {alarm['after']:.4g}"
         lines.append(f"  {what} {change} at {alarm['topic']} {alarm['offset']}")

@@ -51,7 +51,7 @@ def check_report(path: Path) -> None:
         raise ConfigError(f"--report {path}: no directory {str(path.parent)!r}; make it first")
 
 
-def write_report(path: Path, told: Mapping[str, Any], points: Sequence[CurvePoint]) -> None:
+def write_report(path: Path, results: Mapping[str, Any], points: Sequence[CurvePoint]) -> None:
     """Write the page.
 
     Raises
@@ -60,56 +60,56 @@ def write_report(path: Path, told: Mapping[str, Any], points: Sequence[CurvePoin
         The file cannot be written.
     """
     try:
-        path.write_text(report_page(told, points), encoding="utf-8", errors="backslashreplace")
+        path.write_text(report_page(results, points), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         why = error.strerror or error
         raise ConfigError(f"--report {path}: cannot be written ({why})") from None
 
 
-def report_page(told: Mapping[str, Any], points: Sequence[CurvePoint]) -> str:
+def report_page(results: Mapping[str, Any], points: Sequence[CurvePoint]) -> str:
     """The page.
 
     Parameters
     ----------
-    told
+    results
         The results of `consumers.offline.evaluate.report`, with the source.
     points
         The points of the curves, in order, at least one.
     """
-    scored = told["scores"]["all"]["scored"] > 0
-    parts = [_head(told), _figures(told)]
+    scored = results["scores"]["all"]["scored"] > 0
+    parts = [_head(results), _figures(results)]
     if scored and not drawn():
         parts.append(_section("Charts", f"This page has no charts: {LACKING}.", ""))
     if scored:
         parts.append(_chart("Accuracy", "", lambda: charts.accuracy(points)))
         parts.append(_chart("Log loss", "", lambda: charts.log_loss(points)))
-    if told["challengers"]:
-        parts += _contest(told["challengers"], points)
+    if results["challengers"]:
+        parts += _contest(results["challengers"], points)
     if scored:
-        parts += [_classes(told), _confusion(told["confusion"])]
-        if told["calibration"]:
-            parts.append(_calibration(told["calibration"]))
-    if told["decision"] is not None:
-        parts.append(_decision(told["decision"]))
-    parts.append(_records(told))
-    title = _text(f"{told['name']}: {told['source']['file']}")
+        parts += [_classes(results), _confusion(results["confusion"])]
+        if results["calibration"]:
+            parts.append(_calibration(results["calibration"]))
+    if results["decision"] is not None:
+        parts.append(_decision(results["decision"]))
+    parts.append(_records(results))
+    title = _text(f"{results['name']}: {results['source']['file']}")
     return _PAGE.format(title=title, style=STYLE, body="\n".join(parts))
 
 
-def _head(told: Mapping[str, Any]) -> str:
-    source, when = told["source"], "inside their observations"
+def _head(results: Mapping[str, Any]) -> str:
+    source, when = results["source"], "inside their observations"
     delay = source["delay"]
     if delay is not None:
         when = f"{delay} late" if isinstance(delay, str) else f"{delay:,} records late"
     lead = (
-        f"{told['model']} on {source['file']}: {told['observations']:,} observations, labels from "
+        f"{results['model']} on {source['file']}: {results['observations']:,} observations, labels from "
         f"{source['label']!r}, {when if delay != 0 else 'right after'}. Each was predicted before "
         "it was learned."
     )
-    return f"<header><h1>{_text(told['name'])}</h1><p>{_text(lead, 400)}</p></header>"
+    return f"<header><h1>{_text(results['name'])}</h1><p>{_text(lead, 400)}</p></header>"
 
 
-def _figures(told: Mapping[str, Any]) -> str:
+def _figures(results: Mapping[str, Any]) -> str:
     """The most important numbers."""
     rows = [
         [
@@ -120,12 +120,12 @@ def _figures(told: Mapping[str, Any]) -> str:
             _share(found["baselines"]["majority"]),
             _share(found["baselines"]["no_change"]),
         ]
-        for window, found in told["scores"].items()
+        for window, found in results["scores"].items()
     ]
     head = ("window", "scored", "accuracy", "log loss", "majority", "no-change")
     note = "Majority predicts the most frequent label, no-change the last label."
     more = [
-        [words, *(_number(found[key]) for found in told["scores"].values())]
+        [words, *(_number(found[key]) for found in results["scores"].values())]
         for key, words in FURTHER.items()
     ]
     tables = _table("Scores by window", head, rows)
@@ -163,11 +163,11 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) 
     ]
 
 
-def _classes(told: Mapping[str, Any]) -> str:
-    counts = told["confusion"]["counts"]
+def _classes(results: Mapping[str, Any]) -> str:
+    counts = results["confusion"]["counts"]
     said = [sum(column) for column in zip(*counts, strict=True)]
-    said += [0] * (len(told["classes"]) - len(said))
-    most = sorted(zip(told["classes"], said, strict=True), key=lambda row: -row[0]["support"])
+    said += [0] * (len(results["classes"]) - len(said))
+    most = sorted(zip(results["classes"], said, strict=True), key=lambda row: -row[0]["support"])
     rows = [
         [
             named(row["label"]),
@@ -222,23 +222,23 @@ def _decision(made: Mapping[str, Any]) -> str:
     return _section("Decisions", note, _table("Decisions", ("action", "times"), rows))
 
 
-def _records(told: Mapping[str, Any]) -> str:
+def _records(results: Mapping[str, Any]) -> str:
     counts = {
-        "labels": {**told["labels"], "pending": told["pending"]},
-        "dead letters": told["dead_letters"],
-        "beyond bounds": {k: n for k, n in told["overflows"].items() if n},
+        "labels": {**results["labels"], "pending": results["pending"]},
+        "dead letters": results["dead_letters"],
+        "beyond bounds": {k: n for k, n in results["overflows"].items() if n},
     }
     rows = [[kind, what, f"{n:,}"] for kind, of in counts.items() for what, n in of.items()]
-    if told["unscored"]:
-        rows.append(["unscored", "no class was known yet", f"{told['unscored']:,}"])
+    if results["unscored"]:
+        rows.append(["unscored", "no class was known yet", f"{results['unscored']:,}"])
     table = _table("Records by outcome", ("", "what", "how many"), rows)
     first = [
         f"<li>{_text(reason)}: {_text(found['detail'], 300)}</li>"
-        for reason, found in told["dead_letter_details"].items()
+        for reason, found in results["dead_letter_details"].items()
     ]
     if first:
         table += f"<p>The first of each reason:</p><ul>{''.join(first)}</ul>"
-    mark = told["fingerprint"] or "none: the state of this model cannot be saved"
+    mark = results["fingerprint"] or "none: the state of this model cannot be saved"
     return _section("Records", "", table + f"<p>Fingerprint of the state: <code>{mark}</code></p>")
 
 

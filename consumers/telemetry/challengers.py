@@ -17,7 +17,7 @@ def _champion(look: ScrapeView) -> Iterator[Sample]:
 
 
 def _each(of: Callable[[ChallengerView], Iterable[Sample]]) -> Read:
-    """Samples of each challenger, with the labels besides shard and model."""
+    """Samples of each challenger, with its labels in addition to shard and model."""
     return lambda look: (
         ((*look.shard, challenger.name, *labels), value)
         for challenger in look.view.challengers

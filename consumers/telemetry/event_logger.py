@@ -163,7 +163,7 @@ class EventLogger:
         offset, records, seconds = late[worst]
         log.warning(
             "%s is not read beyond offset %d: a transaction of its producer has been open for "
-            "%.0f s, %s behind it%s; end it, or find it by "
+            "%.0f s, %s after it%s; end it, or find it by "
             "kafka-transactions.sh find-hanging",
             worst,
             offset,

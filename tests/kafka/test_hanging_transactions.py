@@ -67,4 +67,4 @@ def test_records_behind_an_open_transaction_are_counted_and_reported(
         assert metric("uncommitted_seconds") == 0
     for producer in (hanging, plain):
         producer.close(timeout=5)
-    assert ", 200 records wait behind it; end it, or find it by" in caplog.text
+    assert ", 200 records wait after it; end it, or find it by" in caplog.text

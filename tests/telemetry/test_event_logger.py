@@ -240,6 +240,6 @@ def test_open_transaction_of_a_producer_is_reported_once_it_is_old(caplog) -> No
     assert quiet == []
     assert caplog.messages == 2 * [
         "obs[0] is not read beyond offset 30: a transaction of its producer has been open for "
-        "61 s, 200 records wait behind it (and 1 more partition); end it, or find it by "
+        "61 s, 200 records wait after it (and 1 more partition); end it, or find it by "
         "kafka-transactions.sh find-hanging"
     ]
