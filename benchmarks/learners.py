@@ -1,4 +1,4 @@
-"""The learners beside their peers: river 0.26, MOA 2024.07.
+"""The learners compared with their peers: river 0.26, MOA 2024.07.
 
     python -m benchmarks.learners [--rounds 5] [--only NAME …] [--write]
 

@@ -1,4 +1,4 @@
-"""The main job on a real broker: headwater beside bare copies and a hand-rolled loop.
+"""The main job on a real broker: headwater compared with bare copies and a hand-rolled loop.
 
     python -m benchmarks.main_job [--partitions 1 3] [--records 45312] [--rounds 3] [--write]
 

@@ -126,7 +126,7 @@ def server_seconds() -> float:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Nobody looks."""
+    """No page is open."""
     yield
 
 
@@ -219,7 +219,7 @@ def measure(n: int, rounds: int) -> list[tuple[Run, Run]]:
 
 
 def table(n: int, rounds: list[tuple[Run, Run]]) -> str:
-    """The result as it stands in the page."""
+    """The result as the page shows it."""
     sides = list(zip(*rounds, strict=True))
     alone_, watched = (min(run.seconds for run in side) for side in sides)
     taken = [median(run.server / run.seconds for run in side) for side in sides]

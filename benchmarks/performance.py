@@ -1,4 +1,4 @@
-"""The page of performance: a benchmark's table stands between its marks, with the day it ran."""
+"""The performance page: a benchmark's table is between its marks, with the date of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a journal is replayed, beside the live run that wrote it and merely reading its topics.
+"""The speed of a replay, compared with the live run and with only reading the topics.
 
     python -m benchmarks.replay [--partitions 1 3] [--records 45312 453120] [--rounds 3] [--write]
 
@@ -32,7 +32,7 @@ from tests.kafka.broker import running_broker
 
 
 class Rates(NamedTuple):
-    """Records a second: live, replayed, read by columns and by public calls, of so many."""
+    """Records per second: live, replayed, read by columns and by public calls; and their number."""
 
     records: int
     live: float

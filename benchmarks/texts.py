@@ -1,4 +1,4 @@
-"""Text streams beside river: python -m benchmarks.texts [--wheels DIR] [--records 6000].
+"""Text streams compared with river: python -m benchmarks.texts [--wheels DIR] [--records 6000].
 
 Accuracy in percent, each record predicted before it is learned: river's `BagOfWords |
 MultinomialNB` with its defaults, `MultinomialNB` with its own, and with other values of alpha. SMS

@@ -79,7 +79,8 @@ def _head(results: Mapping[str, Any]) -> Text:
         speed = f"; {results['replayed']:,} of them replayed after a snapshot{speed}"
     return Text(
         f"{results['name']} ({results['model']}) on {of}\n"
-        f"{results['records']:,} records ({results['observations']:,} observations, {labels:,} labels)"
+        f"{results['records']:,} records ({results['observations']:,} observations, "
+        f"{labels:,} labels)"
         f"{_without(source.get('cut_out'))}{speed}"
     )
 

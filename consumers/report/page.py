@@ -102,9 +102,9 @@ def _head(results: Mapping[str, Any]) -> str:
     if delay is not None:
         when = f"{delay} late" if isinstance(delay, str) else f"{delay:,} records late"
     lead = (
-        f"{results['model']} on {source['file']}: {results['observations']:,} observations, labels from "
-        f"{source['label']!r}, {when if delay != 0 else 'right after'}. Each was predicted before "
-        "it was learned."
+        f"{results['model']} on {source['file']}: {results['observations']:,} observations, "
+        f"labels from {source['label']!r}, {when if delay != 0 else 'right after'}. "
+        "Each was predicted before it was learned."
     )
     return f"<header><h1>{_text(results['name'])}</h1><p>{_text(lead, 400)}</p></header>"
 
