@@ -74,7 +74,10 @@ class Found:
 
 
 def snapshots(
-    action: Annotated[Action, typer.Argument(help="What to do.", show_default=False)],
+    named: Annotated[
+        str,
+        typer.Argument(metavar="ACTION", help="list, show, verify, export or sign."),
+    ],
     config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
     position: Annotated[
         int | None,
@@ -105,6 +108,9 @@ def snapshots(
     from consumers.base.errors import ConfigError
     from consumers.config import load
 
+    if named not in set(Action):
+        raise ConfigError(f"expected {', '.join(Action)} as ACTION, got {named!r}")
+    action = Action(named)
     if (file is not None) != (action is Action.EXPORT) or (
         position is not None and action in (Action.LIST, Action.VERIFY, Action.SIGN)
     ):

@@ -296,6 +296,11 @@ EXPORT = "expected `headwater snapshots export CONFIG POSITION FILE`"
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
+        (
+            ["bogus", "svc.toml"],
+            2,
+            "expected list, show, verify, export, sign as ACTION, got 'bogus'",
+        ),
         (["list", "svc.toml", "3"], 2, "expected `headwater snapshots list CONFIG`"),
         (["export", "svc.toml"], 2, f"{EXPORT}, got nothing after CONFIG"),
         (["export", "svc.toml", "2"], 2, f"{EXPORT}, got 2 after CONFIG"),
