@@ -1,7 +1,7 @@
-"""Any river classifier as a Learner, and river models by name.
+"""Use any river classifier as a Learner, and build river models by name.
 
-river's own modules are imported only when a model is built by name. A pickle is read here and
-nowhere else, and only by a learner that was told to trust it.
+The modules of river are imported only when a model is built by name. Pickles are read only here,
+and only by a learner with `trust_pickle`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class RiverClassifier(Learner):
     Parameters
     ----------
     model
-        The river model, not yet trained; it is learned in place.
+        The untrained river model. It learns in place.
     trust_pickle
-        Whether the state may be saved and loaded. river models are saved by pickle, and loading
-        a pickle can run any code that is in it.
+        Whether the state may be saved and loaded. river models are saved as pickles, and loading a
+        pickle can run any code that is in it.
 
     Attributes
     ----------
@@ -55,30 +55,30 @@ class RiverClassifier(Learner):
     Raises
     ------
     SchemaError
-        `model` is no river classifier.
+        `model` is not a river classifier.
     StreamError
-        From learning: the river model failed at its first record, so it will at every one.
+        By learning: the river model failed at its first record, so it will fail at every record.
 
     Notes
     -----
-    Each step is one call of the river model, on a dict of the values that are not missing, by
-    name: numbers as float (truth values as 1.0 and 0.0), then categories, then texts. What it
-    answers is what is said, but for these cases. ``{}`` or no label: no class was known. Classes
-    it was never taught are left out, and what remains is divided by its sum. Probabilities that
-    are not finite, negative or all 0: the share of each class in the records learned. A model
-    without probabilities gives its label 1.
+    Each step is one call of the river model with a dict of the present values, by name: numbers as
+    float (truth values as 1.0 and 0.0), then categories, then texts. Its probabilities are
+    published unchanged, with these exceptions. ``{}`` or no label means that no class is known.
+    Classes that it has not learned are left out, and the rest is divided by its sum. If
+    probabilities are not finite, negative or all 0, the share of each class in the learned records
+    is used. A model without probabilities gives its label the probability 1.
 
-    A record that a model fails at, which has worked before, is counted in `overflows` and passed
-    over (predicted by the share of each class): one bad record must not end a service. What such a
-    record left in a river model only river knows.
+    If a model that has worked before fails at a record, the record is skipped (its prediction is
+    the share of each class) and counted in `overflows`, because one bad record must not stop a
+    service. The river model may keep a partial change of such a record.
 
-    A model of two classes is given truth values: labels that are none stand for False and True
-    in the order they are learned, and a third is refused as one class too many. A model
-    whose `learn_one` has no `w` learns each record once; `overflows["weights"]` counts the
-    weights other than 1 that it could not take.
+    A model for two classes gets truth values. Other labels become False and True in the order they
+    are learned, and a third label is rejected as one class too many. A model whose `learn_one` has
+    no `w` learns each record once; `overflows["weights"]` counts the ignored weights other than 1.
 
-    The fingerprint shows whether one learner has changed. Equal learners may differ in it: a
-    pickle holds identities, and river's distributions an unseeded generator each.
+    The fingerprint shows whether a learner has changed. Equal learners may have different
+    fingerprints, because a pickle has object identities and river's distributions have unseeded
+    generators.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class RiverClassifier(Learner):
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws that say nothing of a river model, and why."""
+        """Laws that do not apply to a river model, with the reason."""
         laws = {
             "merging": (
                 "merging_equals_learning_both",
@@ -104,13 +104,13 @@ class RiverClassifier(Learner):
                 "unlearning_is_the_inverse_of_learning",
                 "unlearning_what_was_not_learned_is_refused",
             ),
-            "a joint log likelihood": ("the_posterior_is_the_normalised_joint_likelihood",),
-            "an evidence": ("the_evidence_normalises_the_joint_likelihood",),
+            "joint log likelihoods": ("the_posterior_is_the_normalised_joint_likelihood",),
+            "evidence": ("the_evidence_normalises_the_joint_likelihood",),
             "explanations": (
                 "contributions_sum_exactly_to_the_log_odds",
                 "an_explanation_of_the_converse_is_the_negative",
             ),
-            "a number of parameters": ("parameters_are_counted",),
+            "counting its parameters": ("parameters_are_counted",),
         }
         return {name: f"river has no {what}" for what, names in laws.items() for name in names}
 
@@ -120,8 +120,8 @@ class RiverClassifier(Learner):
         last = getattr(model, "_last_step", model)
         if any(c.__module__.startswith("river.active.") for c in type(last).__mro__):
             raise SchemaError(
-                f"{type(last).__name__} asks for labels, and here they come unasked; "
-                "expected the classifier inside it"
+                f"{type(last).__name__} asks for labels, but here labels arrive by themselves; "
+                "pass the classifier inside it"
             )
         trust_pickle = flag("trust_pickle", trust_pickle)
         self.model = model
@@ -146,13 +146,13 @@ class RiverClassifier(Learner):
         self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
 
     def anew(self, proven: bool) -> Self:
-        """See `Learner.anew`: once proven, it may fail at its first record."""
+        """See `Learner.anew`. If `proven`, a failure at the first record is not an error."""
         fresh = super().anew(proven)
         fresh._proven = self._proven or proven
         return fresh
 
     def compile_kernels(self) -> None:
-        """Nothing: river's models come compiled."""
+        """Do nothing: river's models are compiled already."""
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
@@ -190,9 +190,9 @@ class RiverClassifier(Learner):
         self._learned[code] += 1
 
     def _posterior(self, x: dict[Any, Any], known: int) -> list[float]:
-        """Probabilities of the `known` classes; empty where river names none."""
+        """Probabilities of the `known` classes; empty if river returns none."""
         if not known:
-            return []  # and some models would build themselves around the first question
+            return []  # some models would initialise themselves by the first prediction
         try:
             if not (said := self._said(x)):
                 return []
@@ -211,7 +211,7 @@ class RiverClassifier(Learner):
     def _said(self, x: dict[Any, Any]) -> Mapping[Any, float]:
         try:
             return self.model.predict_proba_one(x)
-        except NotImplementedError:  # how river says that a classifier has no probabilities
+        except NotImplementedError:  # river's sign that a classifier has no probabilities
             label = self.model.predict_one(x)
             return {} if label is None else {label: 1.0}
 
@@ -222,7 +222,7 @@ class RiverClassifier(Learner):
     def _failure(self, doing: str, error: Exception) -> StreamError:
         return StreamError(
             f"river model {self.model} failed to {doing} ({_one_line(error)}): "
-            "give it features it can take, or put a transformer before it"
+            "change its features, or put a transformer before it"
         )
 
     @property
@@ -243,11 +243,11 @@ class RiverClassifier(Learner):
         return super().to_state()
 
     def _told(self) -> dict[str, Any]:
-        """Nothing: the state names the model, and holds its parameters."""
+        """Empty: the state has the model with its parameters."""
         return {}
 
     def fingerprint(self) -> str:
-        """SHA-256 of the state, also where it may not be saved."""
+        """SHA-256 of the state, even if it may not be saved."""
         return self._fingerprint(super().to_state())
 
     def _export(self) -> State:
@@ -292,7 +292,7 @@ class RiverClassifier(Learner):
 
 
 def _by_name(rows: Rows) -> Rows:
-    """`rows` with columns sorted by name: their order, which some models see, is then one."""
+    """`rows` with columns sorted by name, because some models depend on their order."""
     numeric, categorical, text = (
         sorted(range(len(names)), key=names.__getitem__)
         for names in (rows.numeric_names, rows.categorical_names, rows.text_names)
@@ -314,24 +314,24 @@ def build_river(
     pipeline: Sequence[str] = (),
     seed: int = 0,
 ) -> base.Classifier:
-    """A river classifier by name, behind the transformers of `pipeline`.
+    """A river classifier by name, after the transformers of `pipeline`.
 
     Parameters
     ----------
     name
         The class under ``river.``: ``"tree.HoeffdingTreeClassifier"``.
     parameters
-        Its parameters. Text that starts with ``"river:"`` is the name of a river class, made
-        with its defaults: ``{"model": "river:tree.HoeffdingTreeClassifier"}``.
+        Its parameters. A text that starts with ``"river:"`` is the name of a river class, which is
+        built with its defaults: ``{"model": "river:tree.HoeffdingTreeClassifier"}``.
     pipeline
-        Transformers in order, made with their defaults.
+        Transformers in order, built with their defaults.
     seed
-        Given to every class that has a `seed` parameter and was not given one.
+        Passed to every class that has a `seed` parameter, unless it is in `parameters`.
 
     Raises
     ------
     SchemaError
-        A name or parameter that river does not have, or a value that its class refuses.
+        river does not have the name or parameter, or its class rejects a value.
 
     Examples
     --------
@@ -360,7 +360,7 @@ def _build(
     try:
         made: base.Base = cls(**given)
     except Exception as error:
-        raise SchemaError(f"river:{name} cannot be made: {_one_line(error)}") from error
+        raise SchemaError(f"river:{name} cannot be built: {_one_line(error)}") from error
     return made
 
 
@@ -373,7 +373,7 @@ def _value(value: Any, seed: int) -> Any:
 
 
 def _find(name: str, kinds: tuple[type, ...], kind: str) -> Any:
-    """The public class `name` of river, if it is of one of `kinds`."""
+    """The public class `name` of river, if it is a subclass of one of `kinds`."""
     module, _, last = name.rpartition(".")
     try:
         room = import_module(f"river.{module}") if module.isidentifier() else None
@@ -387,7 +387,8 @@ def _find(name: str, kinds: tuple[type, ...], kind: str) -> Any:
 
 
 def _names(kinds: tuple[type, ...]) -> list[str]:
-    """Every public river class of one of `kinds`, as room.Class. Imports all of river."""
+    """Every public river class that is a subclass of one of `kinds`, as module.Class. Imports all
+    of river."""
     api = import_module("river.api")
     return [
         f"{room}.{name}"

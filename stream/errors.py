@@ -1,13 +1,13 @@
-"""The errors of the learning core, by whose fault they are.
+"""The errors of the learning core, grouped by who has to act.
 
 StreamError
-├── SchemaError     the caller: a parameter, field or schema that cannot be used
-├── InvalidRecordError   the record: a value no model may learn; names its `reason`
-├── NotLearnedError      the caller: asks to unlearn what was not learned
-├── NotSupportedError    the caller: asks a learner for what it cannot do; says why
-└── StateError      the saved state: damaged, or of another learner
+├── SchemaError          the caller: a parameter, field or schema is not valid
+├── InvalidRecordError   the record: no model may learn a value of it; `reason` says why
+├── NotLearnedError      the caller: the record to unlearn was never learned
+├── NotSupportedError    the caller: this learner cannot do what was asked
+└── StateError           the saved state: it is damaged, or belongs to another learner
 
-Every message says what was expected, what came and what to do.
+A message names what was expected, what came and what to do.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 Reason = Literal[
-    "wrong_kind",  # a value of another kind than its field
+    "wrong_kind",  # the value and its field differ in kind
     "infinite",  # +inf or -inf
     "out_of_range",  # a finite number too large for squares to stay finite
     "negative_count",  # a count below zero
-    "label_kind",  # a label of another kind than the labels before it
-    "max_classes",  # one class more than the bound
+    "label_kind",  # the label differs in kind from earlier labels
+    "max_classes",  # a new class beyond the bound
 ]
 REASONS: tuple[Reason, ...] = get_args(Reason)
 
@@ -41,11 +41,11 @@ class StreamError(ValueError):
 
 
 class SchemaError(StreamError):
-    """A parameter, field or schema that cannot be used."""
+    """A parameter, field or schema is not valid."""
 
 
 class InvalidRecordError(StreamError):
-    """A record that was not applied, and will never be.
+    """A record was rejected: the model did not change, and a retry cannot succeed.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class InvalidRecordError(StreamError):
 
 
 class StateError(StreamError):
-    """Saved state that cannot be loaded."""
+    """A saved state cannot be loaded."""
 
 
 class NotLearnedError(StreamError):
-    """A record to unlearn that the learner cannot have learned; it is untouched."""
+    """The record to unlearn cannot have been learned. The model did not change."""
 
 
 class NotSupportedError(StreamError):
-    """What this learner, or this setting of it, cannot do."""
+    """This learner cannot do what was asked, or not with its parameters."""

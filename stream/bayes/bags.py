@@ -1,6 +1,6 @@
-"""The tokens of rows, from texts and counts alike: in buckets, or exact by a vocabulary.
+"""The tokens of rows, from texts and counts: in buckets, or exact by a vocabulary.
 
-Rule: a row's tokens stand in an order that depends on the row only, so that sums over them do.
+Rule: the order of a row's tokens depends on the row only, so sums over them do too.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 
 
 class Bags(NamedTuple):
-    """Tokens of rows: row r has those of start[r] … start[r+1]-1.
+    """Tokens of rows: row r has the tokens from start[r] to start[r+1] - 1.
 
-    bucket: its bucket, rising, or its code in the order of the tokens; -1 marks a text cut short.
+    bucket: rising buckets, or codes in the order of the tokens; -1 marks a truncated text.
     """
 
     start: NDArray[np.int64]
@@ -48,16 +48,16 @@ def hashed_texts(rows: Rows) -> Rows:
     encoded = encoded.copy()
     start, found, times = encode_many([encoded[i] for i in at])
     for i, a, b in zip(at, start[:-1].tolist(), start[1:].tolist(), strict=True):
-        # A copy: a row that waits for its label must not hold those it came with.
+        # A copy, because a row that waits for its label must not keep the whole block in memory.
         encoded[i] = np.array((found[a:b], times[a:b]))
     return replace(rows, text=encoded.reshape(rows.text.shape))
 
 
 def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
-    """The tokens of the rows at `used` in buckets; texts may be encoded or not."""
+    """The tokens of the rows at `used`, as buckets. Texts may be encoded or not."""
     cells = rows.text[used].ravel().tolist()
     if len(cells) == used.size and not rows.numeric_names and set(map(type, cells)) == {str}:
-        read = encode_many(cells)  # one text a row
+        read = encode_many(cells)  # one text for each row
         return Bags(read.start, read.bucket, read.times.astype(np.float64))
     texts = [k for k, cell in enumerate(cells) if isinstance(cell, str)]
     read = encode_many([cells[k] for k in texts])
@@ -66,7 +66,7 @@ def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
     owners = np.array(texts + known, dtype=np.int64) // max(len(rows.text_names), 1)
     sizes = np.append(np.diff(read.start), [cells[k].shape[1] for k in known]).astype(np.int64)
     numeric = rows.numeric[used]
-    at, column = np.nonzero(numeric > 0)  # neither NaN nor 0
+    at, column = np.nonzero(numeric > 0)  # not NaN and not 0
     names = np.array([bucket(name) for name in rows.numeric_names], dtype=np.int64)
     row = np.concatenate((np.repeat(owners, sizes), at))
     found = np.concatenate((read.bucket, pairs[0], names[column]))
@@ -80,9 +80,9 @@ def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
 def exact_bags(
     rows: Rows, used: NDArray[np.int64], vocabulary: Vocabulary, learned: Iterable[int] = ()
 ) -> Bags:
-    """The known tokens of the rows at `used` by their codes, in the order of the tokens.
+    """The known tokens of the rows at `used`, as codes in the order of the tokens.
 
-    The rows at used[i], for i in `learned`, give their tokens codes, in that order.
+    Tokens of the rows used[i], for i in `learned`, first get codes, in that order.
     """
     read = [counted_tokens(rows, i) for i in used.tolist()]
     for r in learned:
@@ -105,14 +105,14 @@ def exact_bags(
 
 
 def counted_tokens(rows: Rows, i: int) -> tuple[list[tuple[str, float]], int]:
-    """Tokens of row i with their counts, sorted, and how many texts were cut."""
+    """Tokens of row i with their counts, sorted, and the number of truncated texts."""
     counts, cut = token_counts(cell for cell in rows.text[i].tolist() if cell is not None)
     numbers = zip(rows.numeric_names, rows.numeric[i].tolist(), strict=True)
     return sorted([*counts.items(), *((name, v) for name, v in numbers if v > 0)]), cut
 
 
 def named_buckets(rows: Rows) -> dict[str, str]:
-    """ "bucket N" to the tokens that share it, of the texts that are not encoded yet.
+    """ "bucket N" to its tokens, for the texts that are not yet encoded.
 
     Examples
     --------
@@ -128,5 +128,5 @@ def named_buckets(rows: Rows) -> dict[str, str]:
 
 
 def without_numbers(rows: Rows) -> Rows:
-    """The rows' texts and categories."""
+    """The rows without their numbers."""
     return replace(rows, numeric_names=(), numeric=np.empty((len(rows), 0)))

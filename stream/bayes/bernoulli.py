@@ -1,4 +1,4 @@
-"""Bernoulli naive Bayes: attributes that are present or absent, independently given the class."""
+"""Bernoulli naive Bayes: attributes are present or absent, independent given the class."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["BernoulliNB", "BernoulliPart"]
 
 
 class BernoulliPart(Part):
-    """Numeric columns as attributes that are present or absent; see `BernoulliNB`."""
+    """Numeric columns as attributes that are present or absent. See `BernoulliNB`."""
 
     name: ClassVar[str] = "attributes"
 
@@ -50,7 +50,7 @@ class BernoulliPart(Part):
 
     @property
     def known(self) -> Dictionary:
-        """The features, to look one up."""
+        """The features, for look-ups."""
         return self._features
 
     @property
@@ -59,7 +59,7 @@ class BernoulliPart(Part):
 
     @property
     def probabilities(self) -> list[list[float]]:
-        """P(present | class), an attribute a column; NaN where a class never had it."""
+        """P(present | class), one column for each attribute; NaN if a class never had it."""
         s = self.trials
         alpha = self._alpha * s.unit[0]
         p = np.full(s.given.shape, np.nan)
@@ -67,7 +67,7 @@ class BernoulliPart(Part):
         return list(p.tolist())
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of trials and successes."""
+        """Bytes of trials and successes."""
         return 2 * 8 * classes * len(schema.numeric)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -93,7 +93,8 @@ class BernoulliPart(Part):
         return out
 
     def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """All attributes absent, float64 (C,); and what the presence of each changes."""
+        """The log likelihood if all attributes are absent, float64 (C,), and what the presence of
+        each adds."""
         column = np.arange(len(self._features))
         there, gone = (
             self._scores(np.full(column.size, v), column, column, classes) for v in (inf, -inf)
@@ -144,7 +145,7 @@ class BernoulliPart(Part):
             _resized(self.trials, size, len(self._features), self.most_classes),
             other.trials,
         )
-        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
         at = np.ix_(classes, column[kept])
         for mine, more in ((s.given, theirs.given), (s.present, theirs.present)):
             mine *= fade
@@ -163,7 +164,9 @@ class BernoulliPart(Part):
         unit = state.array("unit", np.float64, 1)
         shape = (classes, len(features))
         if (given.shape, present.shape, unit.shape) != (shape, shape, (1,)):
-            raise StateError(f"expected trials of {shape} classes and attributes, got others")
+            raise StateError(
+                f"expected trials of {shape} classes and attributes, got another shape"
+            )
         self._features, self.trials = features, BernoulliTrials(given, present, unit)
 
 
@@ -185,63 +188,63 @@ class BernoulliPart(Part):
 class BernoulliNB(BayesClassifier):
     """Bernoulli naive Bayes over truth values and sets of tokens, one record at a time.
 
-    An attribute is present or absent, and both are evidence. What that means:
+    An attribute is present or absent, and both are evidence. For each kind of field:
 
-    - A number or truth value above `binarize` is present, any other absent. A field that is
-      missing (not there, None, NaN) is no evidence: it was not looked at.
-    - A text is the set of its tokens; two texts of a record are one set. A token learned so far
-      that is not in it is absent. A record without any text says nothing about tokens.
+    - A number or truth value above `binarize` is present, any other is absent. A missing field (no
+      key, None, NaN) is not evidence, because nobody observed it.
+    - A text is the set of its tokens. All texts of a record together are one set. A learned token
+      that is not in the set is absent. A record without a text is not evidence about tokens.
 
-    A field and a token of its name are two attributes. Categorical features are ignored.
+    A field and a token with the same name are two attributes. Categorical features are ignored.
 
     Parameters
     ----------
     alpha
-        Added to the weight of presence and of absence (Laplace: 1). 0 is maximum likelihood: what
-        a class never had, or never lacked, makes it impossible.
+        Added to the weight of presence and of absence (Laplace: 1). 0 is maximum likelihood: an
+        attribute that a class never had, or always had, can make the class impossible.
     binarize
         A number above it is present.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
     classes : list
         Labels in the order they were first learned.
     features : list of str
-        Fields in the order they were first learned. Tokens are hashed: no names are kept.
+        Fields in the order they were first learned. Tokens are hashed, so their names are not kept.
     probabilities : dict
-        Label to a dict from field to P(present | class), of the fields that the class had.
+        Label to a dict from field to P(present | class), for the fields that the class had.
     n_tokens : int
         Distinct tokens (of 2**20 buckets) learned so far, over all classes.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, a number beyond 1e100, a text in a
-        field of numbers or the other way round.
+        By `learn_one` and the predictions: an infinite number, a number beyond 1e100, a text in a
+        field of numbers or a number in a field of texts.
 
     Notes
     -----
-    P(present | class) = (k + alpha) / (n + 2 · alpha), where n is the weight of the class's
-    records that had the field (for a token: that had a text) and k of those where it was present.
-    A field or text that a class never had counts for that class as over all classes. What was
-    never learned is no evidence. With alpha = 0 a probability may be 0, and only then is a joint
-    log likelihood -inf; if those of all classes are, the posterior is the prior. (With a half-life
-    an absence is forgotten once its weight is beyond the last digit of the sum.) Source: Manning,
-    Raghavan and Schütze, Introduction to Information Retrieval, chapter 13.3; McCallum and Nigam
-    1998.
+    P(present | class) = (k + alpha) / (n + 2 · alpha), where n is the weight of the class's records
+    that had the field (for a token: that had a text) and k is the weight of those in which it was
+    present. If a class never had a field or text, the counts over all classes are used for it.
+    Attributes that were never learned are not evidence. A joint log likelihood can be -inf only
+    with alpha = 0. If it is -inf for all classes, the posterior is the prior. (With a half-life, an
+    absence is forgotten when its weight is too small to change the sum.) Source: Manning, Raghavan
+    and Schütze, Introduction to Information Retrieval, chapter 13.3; McCallum and Nigam 1998.
 
-    The fields given cost O(C) each. A text costs O(C · (its tokens + L)), not O(C · vocabulary):
-    tokens absent from it that were in equally many texts of the class share one logarithm, and L
-    is how many such counts there are: at most the root of twice the class's tokens in all while
-    weights are whole and small; with odd weights or a half-life, as many as the class's tokens.
-    Memory: 4 MiB, 16 bytes a class and field, and 8 a class and learned token.
+    A present field costs O(C). A text costs O(C · (its tokens + L)), not O(C · vocabulary). The
+    reason: absent tokens that were in equally many texts of the class share one logarithm. L is the
+    number of distinct counts. While weights are small whole numbers, L is at most the square root
+    of twice the class's token total. With other weights or a half-life, L can be the number of the
+    class's tokens. Memory: 4 MiB, plus 16 bytes for each pair of class and field, plus 8 bytes for
+    each pair of class and learned token.
 
     Examples
     --------
@@ -282,7 +285,7 @@ class BernoulliNB(BayesClassifier):
         return (self._attributes, self._tokens)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a text where a number is known, or the other way round."""
+        """Rows with a text in a field of numbers, or a number in a field of texts."""
         return super().refusals(rows) | conflicts(rows, **self._fields())
 
     def _fields(self) -> dict[str, Collection[str]]:
@@ -300,7 +303,8 @@ class BernoulliNB(BayesClassifier):
         return int(self._tokens.sets.size[0])
 
     def token_probability(self, token: str) -> dict[Label, float]:
-        """P(token in a text | class) of each class that had a text; empty if never learned."""
+        """P(token in a text | class) of each class that had a text; empty if the token is not
+        known."""
         return {
             label: p
             for label, p in zip(self.classes, self._tokens.probabilities(token), strict=False)
@@ -308,22 +312,23 @@ class BernoulliNB(BayesClassifier):
         }
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The log-odds of two classes as a line over presence, 1 or 0; O(C · learned attributes).
+        """The log-odds of two classes as a linear function of presence, 1 or 0; O(C · learned
+        attributes).
 
-        It is that of a record with every known field and, if any was ever learned, a text. Tokens
-        are named "bucket 967112": a token's is ``stream.text.bucket(token)``.
+        It holds for a record with every known field and, if any text was ever learned, with a text.
+        Tokens are named "bucket 967112". ``stream.text.bucket(token)`` gives the number of a token.
 
         Parameters
         ----------
         label, against
-            Two known classes; left out, the first ones learned.
+            Two known classes. By default the first two that were learned.
 
         Raises
         ------
         NotLearnedError
-            Fewer than two classes are known, or one that is asked for is not.
+            Fewer than two classes are known, or a given class is not known.
         NotSupportedError
-            With alpha = 0: an attribute that one of them never had, or never lacked.
+            With alpha = 0, if one of the classes never had an attribute or always had it.
         """
         a, b = self._pair(label, against, None)
         (_, prior), *_ = self._terms(self.columns([{}]))
@@ -333,7 +338,7 @@ class BernoulliNB(BayesClassifier):
             base, changes = part.line(len(self.classes))
             if any(np.isinf(term[[a, b]]).any() for _, term in [("", base), *changes]):
                 raise NotSupportedError(
-                    "a linear view needs probabilities above 0; give alpha a value above 0"
+                    "a linear view needs probabilities above 0; set alpha above 0"
                 )
             bias += float(base[a]) - float(base[b])
             weights |= {name: float(term[a]) - float(term[b]) for name, term in changes}
@@ -341,13 +346,13 @@ class BernoulliNB(BayesClassifier):
 
 
 def _given(rows: Rows) -> list[tuple[str, float]]:
-    """Names and values of the numeric columns that row 0 has."""
+    """Names and values of the numeric columns that are present in row 0."""
     pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
     return [(name, value) for name, value in pairs if value == value]
 
 
 def _resized(s: BernoulliTrials, c: int, d: int, most: int) -> BernoulliTrials:
-    """`s` with zeros for the classes, of `most`, and attributes that are new."""
+    """`s` with zeros for new classes, at most `most`, and for new attributes."""
     if s.given.shape == (c, d):
         return s
     return BernoulliTrials(

@@ -1,4 +1,4 @@
-"""Categorical naive Bayes: each feature's value drawn from a distribution of the class."""
+"""Categorical naive Bayes: the value of each feature is drawn from a distribution of the class."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from stream.learner.registry import Facts, registered
 __all__ = ["CategoricalNB", "CategoricalPart", "smoothing"]
 
 Ints = NDArray[np.int64]
-ROOM = 3  # tables at least double, and are copied then
+ROOM = 3  # growing a table at least doubles it, and the old one exists until it is copied
 
 
 class CategoricalPart(Part):
-    """Categorical features, independent given the class; see `CategoricalNB`."""
+    """Categorical features, independent given the class. See `CategoricalNB`."""
 
     name: ClassVar[str] = "categorical"
 
@@ -66,20 +66,20 @@ class CategoricalPart(Part):
 
     @property
     def _smoothing(self) -> Smoothing:
-        """As of the features that are known now."""
+        """The smoothing of the features that are known now."""
         return self._given._replace(start=self._categories.share_start)
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of the weight of every field, and of given domains."""
+        """Bytes of the weights of every field and of given domains."""
         given = self._categories.given
         return 8 * ROOM * classes * (len(schema.categorical) + given)
 
     def grows(self, schema: Schema) -> bool:
-        """By the values of fields without a domain."""
+        """Whether a field has no given domain."""
         return self._categories.open_in(schema)
 
     def limit(self, room: int, classes: int) -> None:
-        """A value takes its text, and a count a class."""
+        """See `Part.limit`. A value needs its text and one count for each class."""
         self._categories.limit(room, 8 * ROOM * classes)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -106,7 +106,7 @@ class CategoricalPart(Part):
         return [(name, out[k]) for k, name in enumerate(names) if code[k] >= 0]
 
     def table(self, classes: int) -> list[tuple[str, str, Floats]]:
-        """Each feature's each value, and its probability in each class, float64 (C,)."""
+        """Each value of each feature, and its probability in each class, float64 (C,)."""
         s = self.counts
         column = np.repeat(np.arange(s.values.size), s.values)
         out = np.zeros((column.size, classes))
@@ -189,7 +189,9 @@ class CategoricalPart(Part):
                 start + kept, :n
             ]
             seen = theirs.seen[k, :n].copy()
-            for v in np.flatnonzero(code[:learned] < 0).tolist():  # beyond a bound, and counted
+            for v in np.flatnonzero(
+                code[:learned] < 0
+            ).tolist():  # beyond a bound: counted as overflows
                 seen = np.maximum(seen - theirs.counts[start + v, :n], 0.0)
             s.seen[column, classes] += seen
             if learned:
@@ -201,7 +203,7 @@ class CategoricalPart(Part):
         return classes * free
 
     def export(self) -> State:
-        # Without the room between features: a state depends on what was learned only.
+        # Spare room is left out, so that a state depends only on what was learned.
         s, own = self.counts, self._categories.export()
         count = s.counts[_rows(s.start[:-1], self._categories.sizes), : self._known]
         seen = s.seen[:, : self._known]
@@ -217,12 +219,14 @@ class CategoricalPart(Part):
         if (count.shape, seen.shape, values.shape, unit.shape) != shapes:
             raise StateError(f"expected counts of {classes} classes and {shapes[0][0]} values")
         if ((values < 0) | (values > sizes)).any():
-            raise StateError("expected no more values learned than there are, got more")
+            raise StateError(
+                "expected at most as many learned values as there are values, got more"
+            )
         start = np.append(0, np.cumsum(sizes)).astype(np.int64)
         self.counts, self._known = CategoryCounts(count, start, seen, values, unit), classes
 
     def _make_room(self, classes: int) -> None:
-        """Zeros for the classes, features and values that are new; values at least double."""
+        """Add zeros for new classes, features and values. The room for values at least doubles."""
         s, sizes = self.counts, self._categories.sizes
         room = s.start[1:] - s.start[:-1]
         counts = columns_for(s.counts, len(s.counts), classes, self.most_classes)
@@ -257,29 +261,29 @@ class CategoricalNB(CategoryClassifier):
     """Categorical naive Bayes, one record at a time.
 
     Every value is a category: a text, a number, a truth value, or a tuple of these. Numbers are
-    names here, not sizes; 3, 3.0 and "3" are one category.
+    names here, not amounts. 3, 3.0 and "3" are the same category.
 
     Parameters
     ----------
     alpha
         Added to every count: 1 is Laplace's rule, 0 maximum likelihood.
     m, p
-        With m, the m-estimate instead of alpha: m more records, p of which have the value. p is
-        one number for every value; or feature to value to prior probability, which sum to 1 over
-        the values of a feature: these are its domain unless `domains` names it, and a value of
-        the domain that p does not name has 0. p left out, or of a feature that it does not name,
-        is 1 / m_j.
+        With m, the m-estimate is used instead of alpha: it adds m records, a share p of which has
+        the value. p is one number for all values, or a mapping from feature to value to prior
+        probability. The probabilities of a feature sum to 1. Its values are then the domain of the
+        feature, unless `domains` has the feature; a value of the domain without a probability has
+        0. Without p, and for features that p does not have, it is 1 / m_j.
     smooth
-        ``"zeros"`` smooths a count of 0 only, and leaves the others as they are, as example 18.4
-        of the source does (the shares of a feature then sum to more than 1).
+        ``"all"`` smooths every count. ``"zeros"`` smooths counts of 0 only, as example 18.4 of the
+        source does; the probabilities of a feature then sum to more than 1.
     domains
-        Feature to the list of values it can have. A feature that is not named can have the
-        values learned so far, by any class.
+        Feature to the list of values it can have. The domain of any other feature is the values
+        learned so far, by any class.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
@@ -293,28 +297,28 @@ class CategoricalNB(CategoryClassifier):
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: a value that is no category, an infinity.
+        By `learn_one` and the predictions: a value that is not a category, an infinite number.
 
     Notes
     -----
-    P(v | class) = (n_v + alpha) / (n + alpha · m_j), or (n_v + m · p) / (n + m), where n_v of the
-    class's n records that have feature j have the value v, and m_j is the size of the domain.
-    Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.2; Mitchell, Machine
-    Learning, chapter 6.9 for the m-estimate.
+    P(v | class) = (n_v + alpha) / (n + alpha · m_j), or (n_v + m · p) / (n + m), where n is the
+    weight of the class's records that have feature j, n_v is the weight of those with the value v,
+    and m_j is the size of the domain. Source: Zaki and Meira, Data Mining and Machine Learning,
+    chapter 18.2; Mitchell, Machine Learning, chapter 6.9 for the m-estimate.
 
-    A missing value is no evidence, in learning and in predicting. Neither is a value that no
-    class ever had, and that is in no given domain: the estimate says nothing of values outside
-    the domain. (To give it alpha / (n + alpha · m_j) makes each new value an argument for the
-    class with fewer records.) A feature that one class has never had counts for that class as
-    for all classes together; with the m-estimate by p. Where a count of 0 is not smoothed, the
-    class is impossible; if all are, the posterior is the prior.
+    A missing value is not evidence, in learning and in predicting. A value that no class ever had,
+    and that is in no given domain, is not evidence either, because the estimate covers only the
+    values of the domain. (A probability of alpha / (n + alpha · m_j) for it would make each new
+    value an argument for the class with fewer records.) If a class never had a feature, the counts
+    over all classes are used for it; with the m-estimate, p is used. A count of 0 that is not
+    smoothed makes the class impossible. If all classes are impossible, the posterior is the prior.
 
     O(C · D) to predict, O(D) to learn, for C classes and D features present; memory O(C · V) for
-    V values. Bounds: 65,536 features, 4,096 values a feature and 2**20 in all, 512 characters a
-    value. What is beyond them, or outside a given domain, is not learned, and counted in
-    `overflows`.
+    V values. Bounds: 65,536 features, 4,096 values for each feature and 2**20 in total, 512
+    characters for each value. Values beyond a bound or outside a given domain are not learned.
+    `overflows` counts them.
 
     Examples
     --------
@@ -360,7 +364,7 @@ class CategoricalNB(CategoryClassifier):
 def smoothing(
     alpha: float, m: float | None, p: Shares, smooth: str, categories: Categories
 ) -> Smoothing:
-    """The checked parameters as kernels take them."""
+    """The checked parameters in the form that kernels take."""
     return Smoothing(
         float(alpha),
         -1.0 if m is None else float(m),
@@ -372,6 +376,6 @@ def smoothing(
 
 
 def _rows(start: Ints, sizes: Ints) -> Ints:
-    """start[0], start[0] + 1, …, sizes[0] of them; then those from start[1]; int64."""
+    """sizes[0] numbers from start[0] on, then sizes[1] numbers from start[1] on, …; int64."""
     ends = np.cumsum(sizes)
     return np.repeat(start - (ends - sizes), sizes) + np.arange(int(sizes.sum()), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Categories: which features and values were learned, and their codes; bounded.
+"""Categories: the learned features and values, and their codes; bounded.
 
 Rule: a value gets its code (0, 1, 2, … within its feature) by learning steps only, in their order.
 What is beyond a bound or outside a given domain has no code: it is refused and counted, and
@@ -37,7 +37,7 @@ __all__ = [
 MAX_VALUES = 2**20  # over all features without a domain
 LARGEST_DOMAIN = 4096  # values of one feature
 LONGEST_VALUE = 512  # characters
-VALUES_ROOM = 2**28  # bytes of all values without a domain, where nothing else is said
+VALUES_ROOM = 2**28  # bytes of all values without a domain, if `limit` is not called
 
 MISSING, UNKNOWN = -1, -2
 
@@ -46,10 +46,10 @@ Ints = NDArray[np.int64]
 
 
 class CodedRows(NamedTuple):
-    """Rows as codes, for the features that are known.
+    """Rows as codes, for the known features.
 
-    code int64 (n, q): below 0 where missing or without a code. column int64 (q,): the state's
-    column of each, rising. source int64 (q,): the rows' own column of each.
+    code int64 (n, q): below 0 if the value is missing or has no code. column int64 (q,): the column
+    of each feature in the state, rising. source int64 (q,): its column in the rows.
     """
 
     code: Ints
@@ -58,28 +58,29 @@ class CodedRows(NamedTuple):
 
 
 class Categories:
-    """Features in the order they were learned, and of each its values.
+    """Features in the order they were learned, and the values of each.
 
     Parameters
     ----------
     domains
-        Feature to all the values it can have; of the others, the values are learned.
+        Feature to all the values it can have. The values of other features are learned.
     max_features
-        How many features it holds; one more is refused and counted.
+        The largest number of features. More are rejected and counted.
     shares
-        Feature to the prior probability of each of its values, which are its domain unless
-        `domains` names it.
+        Feature to the prior probability of each of its values. These values are its domain, unless
+        `domains` has the feature.
 
     Attributes
     ----------
     sizes, domain : NDArray
-        int64 (D,): how many codes a feature has; the size of its domain, 0 where it is learned.
+        int64 (D,): the number of codes of a feature; the size of its domain, 0 if it is learned.
     share_start : NDArray
-        int64 (D,): where in `shares` the priors of a feature's codes begin; -1 where it has none.
+        int64 (D,): the index in `shares` of the prior of a feature's first code; -1 if it has no
+        priors.
     shares : NDArray
         float64: the given priors of values.
     refused : int
-        Values that were to be learned and have no code.
+        Number of values that got no code when they were to be learned.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Categories:
         self.domain = np.zeros(0, dtype=np.int64)
         self.refused = 0
         self._held = 0  # values of features without a domain
-        self._bytes = 0  # of these
+        self._bytes = 0  # of these values
         self._room, self._per_value = VALUES_ROOM, PER_NAME
 
     def values(self, column: int) -> list[str]:
@@ -115,11 +116,11 @@ class Categories:
         return [v for v in self._codes[column] if v is not None]
 
     def encode(self, rows: Rows, used: Ints) -> CodedRows:
-        """The rows at `used` as codes. Pure."""
+        """The rows with indices `used` as codes. Pure."""
         return self._coded(rows, rows.categorical[used], self._columns(rows))
 
     def admit(self, rows: Rows, used: Ints, learned: Ints) -> CodedRows:
-        """`encode`, with a code for each value that is learned.
+        """`encode`, after each learned value got a code.
 
         Parameters
         ----------
@@ -139,13 +140,13 @@ class Categories:
         return coded
 
     def wide(self, coded: CodedRows) -> Ints:
-        """Rows as codes of every feature that is known, int64 (n, D); -1 where they lack it."""
+        """Rows as codes of every known feature, int64 (n, D); -1 if they do not have it."""
         code = np.full((len(coded.code), self.sizes.size), MISSING, dtype=np.int64)
         code[:, coded.column] = coded.code
         return code
 
     def add_feature(self, name: str) -> int:
-        """The column of a feature, a new one if it has none; -1 where the bound is reached."""
+        """The column of a feature, a new one if needed; -1 if the bound is reached."""
         column = self.features.add(name)
         if column == len(self._codes):
             domain = self._domains.get(name, {})
@@ -156,14 +157,14 @@ class Categories:
         return column
 
     def add(self, column: int, value: str) -> int:
-        """The code of a value, a new one if it has none; UNKNOWN where it is refused."""
+        """The code of a value, a new one if needed; UNKNOWN if the value is rejected."""
         codes = self._codes[column]
         if value in codes:
             return codes[value]
         if self.refuses(self.features.values[column], value):
             self.refused += 1
             return UNKNOWN
-        codes[value] = len(codes) - 1  # None is one of them
+        codes[value] = len(codes) - 1  # `codes` has None too
         self.sizes[column] += 1
         if not self.domain[column]:
             self._held += 1
@@ -171,7 +172,7 @@ class Categories:
         return codes[value]
 
     def refuses(self, name: str, value: str) -> bool:
-        """Whether a value that has no code could not get one now."""
+        """Whether a value without a code cannot get one now."""
         if self._bars(name, value) or name not in self.features:
             return self._bars(name, value) or len(self.features) >= self.features.bound
         size = int(self.sizes[self.features.codes[name]])
@@ -185,14 +186,15 @@ class Categories:
         return len(value) > LONGEST_VALUE if domain is None else value not in domain
 
     def cells(self, rows: Rows) -> Iterator[tuple[str, str, int, int]]:
-        """Name, value, column and code of what the one row of `rows` has; -1, -1 where none."""
+        """Name, value, column and code of each value in the one row of `rows`; -1 for what it has
+        not got."""
         for name, value in zip(rows.categorical_names, rows.categorical[0].tolist(), strict=True):
             if value is not None:
                 column = self.features.codes.get(name, -1)
                 yield name, value, column, self._codes[column].get(value, -1) if column >= 0 else -1
 
     def unlearn_refused(self, rows: Rows) -> None:
-        """Count back the values of the one row of `rows` that were refused."""
+        """Subtract the rejected values of the one row of `rows` from the count."""
         lost = sum(
             code < 0 and (column >= 0 or self._bars(name, value))
             for name, value, column, code in self.cells(rows)
@@ -200,7 +202,7 @@ class Categories:
         self.refused = max(self.refused - lost, 0)
 
     def remove(self, column: int, code: int) -> None:
-        """Forget a value; the codes after its own fall by one. O(values)."""
+        """Forget a value. Later codes are reduced by one. O(values)."""
         values = self.values(column)
         gone = values.pop(code)
         self._codes[column] = _numbered(values)
@@ -209,7 +211,7 @@ class Categories:
         self._bytes -= self._per_value + text_bytes(gone)
 
     def remove_feature(self, column: int) -> None:
-        """Forget a feature; later ones move up. O(features)."""
+        """Forget a feature. Later columns are reduced by one. O(features)."""
         self.features.remove(self.features.values[column])
         if not self.domain[column]:
             self._held -= int(self.sizes[column])
@@ -220,7 +222,8 @@ class Categories:
         self.share_start = np.delete(self.share_start, column)
 
     def merge(self, other: Categories) -> list[tuple[int, Ints]]:
-        """Take on `other`'s; the column here of each of its features, and each value's code."""
+        """Add `other`'s features and values. Returns the column here of each of its features, and
+        the code of each value."""
         out = []
         for k, name in enumerate(other.features):
             column = self.add_feature(name)
@@ -230,20 +233,22 @@ class Categories:
         return out
 
     def export(self) -> State:
-        """The state: features in the header, their values packed."""
+        """The state: features in the header, their values packed in arrays."""
         values = [v for column in range(len(self._codes)) for v in self.values(column)]
         arrays = {**pack(values), "sizes": self.sizes, "refused": np.array([self.refused])}
         return State(named(self.features), arrays)
 
     def restore(self, state: State) -> None:
-        """Take the state over, having checked it."""
+        """Check the state and take it over."""
         lengths, sizes = state.array("lengths", np.int64, 1), state.array("sizes", np.int64, 1)
         data, refused = state.array("bytes", np.uint8, 1), state.array("refused", np.int64, 1)
         names = state.header["features"]
         shapes = (sizes.size, int(sizes.sum()), int(lengths.sum()), refused.size)
         least = min([0, *lengths.tolist(), *sizes.tolist()])
         if shapes != (len(names), lengths.size, data.size, 1) or least < 0:
-            raise StateError(f"expected the values of {len(names)} features, got another number")
+            raise StateError(
+                f"expected the values of {len(names)} features, got another number of lists"
+            )
         try:
             values = unpack({"lengths": lengths, "bytes": data})
         except UnicodeDecodeError as error:
@@ -255,7 +260,7 @@ class Categories:
             for size, end in zip(sizes.tolist(), ends, strict=True)
         ]
         if [len(codes) - 1 for codes in self._codes] != sizes.tolist():
-            raise StateError("expected the values of a feature to differ, got one twice")
+            raise StateError("expected distinct values for a feature, got one value twice")
         self.sizes, self.refused = sizes, int(refused[0])
         domains = [len(self._domains.get(name, {})) for name in names]
         self.domain = np.array(domains, dtype=np.int64)
@@ -266,22 +271,22 @@ class Categories:
 
     @property
     def given(self) -> int:
-        """How many values the given domains have."""
+        """The number of values in the given domains."""
         return sum(map(len, self._domains.values()))
 
     def open_in(self, schema: Schema) -> bool:
-        """Whether values of a field of the schema are learned."""
+        """Whether the schema has a field whose values are learned."""
         return any(name not in self._domains for name in schema.categorical)
 
     def limit(self, room: int, per_value: int) -> None:
-        """Hold learned values of at most so many bytes, `per_value` beside the text of each.
+        """Bound learned values to `room` bytes: the text of each and `per_value` bytes more.
 
-        Before anything was learned; given domains count for nothing.
+        Called before anything is learned. Given domains are not counted.
         """
         self._room, self._per_value = room, PER_NAME + per_value
 
     def _weight(self, column: int) -> int:
-        """The bytes that the values of a feature count."""
+        """The bytes counted for the values of a feature."""
         return sum(self._per_value + text_bytes(value) for value in self.values(column))
 
     def _columns(self, rows: Rows) -> Ints:
@@ -289,7 +294,8 @@ class Categories:
         return np.array([codes.get(name, -1) for name in rows.categorical_names], dtype=np.int64)
 
     def _admit_features(self, names: tuple[str, ...], cells: Objects, column: Ints) -> None:
-        """Columns for what the learned `cells` have: by first step, those of one step by name."""
+        """Give new features in the learned `cells` a column: in the order of the first step with
+        the feature, and by name within a step."""
         new = []
         for j in np.flatnonzero(column < 0).tolist():
             values = enumerate(cells[:, j].tolist())
@@ -298,7 +304,7 @@ class Categories:
                 new.append((at[0], names[j], j, len(at)))
         for _, name, j, times in sorted(new):
             column[j] = self.add_feature(name)
-            if column[j] < 0:  # counted once a record, as one-record calls do
+            if column[j] < 0:  # counted once for each record, as one-record calls do
                 self.features.overflow += times - 1
         for j in np.flatnonzero(column < 0).tolist():
             present = [v for v in cells[:, j].tolist() if v is not None]
@@ -318,9 +324,10 @@ class Categories:
 
 
 class CategoryClassifier(BayesClassifier):
-    """A Bayes classifier to which every value is a category.
+    """A Bayes classifier that reads every value as a category.
 
-    Texts, numbers, truth values and tuples of them, by `schema.category`: 3, 3.0 and "3" are one.
+    Values are texts, numbers, truth values and tuples of them. `schema.category` makes 3, 3.0 and
+    "3" the same category.
     """
 
     numbers: ClassVar[str] = "categorical"
@@ -329,15 +336,15 @@ class CategoryClassifier(BayesClassifier):
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
 
     def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as columns of categories, tuples by their text."""
+        """`xs` as columns of categories, tuples as their text."""
         try:
             return super().columns(xs)
-        except InvalidRecordError:  # tuples are rare: other records do not pay for them
+        except InvalidRecordError:  # only records with tuples pay for the conversion
             return super().columns([_without_tuples(x) for x in xs])
 
 
 def canonical(name: str, value: Any) -> str:
-    """The text by which a value is known.
+    """The text that identifies a value.
 
     Examples
     --------
@@ -351,7 +358,7 @@ def canonical(name: str, value: Any) -> str:
 
 
 def rows_used(block: Block) -> tuple[Ints, Ints]:
-    """The rows a block's steps use, and the index among these of each step's row."""
+    """The rows that the steps of a block use, and for each step the index of its row among them."""
     if len(block.rows) == 1:
         return np.zeros(1, dtype=np.int64), block.row
     used, row = np.unique(block.row, return_inverse=True)
@@ -359,15 +366,15 @@ def rows_used(block: Block) -> tuple[Ints, Ints]:
 
 
 def check_domains(domains: Domains, named: str = "domains") -> Domains:
-    """`domains`, if each is a list of values a category can have, none twice.
+    """Check that each domain is a list of distinct values that a category can have.
 
-    `named` is the parameter's name, for the error.
+    `named` is the name of the parameter, for the error.
 
     Raises
     ------
     SchemaError
-        It is no mapping; a list is none (a text is not one), empty, or too long; a value is
-        missing, no category, or there twice.
+        `domains` is not a mapping; a domain is not a list, is empty or too long; a value is
+        missing, is not a category, or is there twice.
     """
     if domains is None:
         return None
@@ -386,10 +393,10 @@ def check_domains(domains: Domains, named: str = "domains") -> Domains:
             except InvalidRecordError as error:
                 raise SchemaError(f"{named}[{name!r}]: {error.detail}") from None
             if text is None:
-                raise SchemaError(f"{named}[{name!r}]: {value} is no value; leave it out")
+                raise SchemaError(f"{named}[{name!r}]: {value} is not a value; leave it out")
             if text in known:
                 raise SchemaError(
-                    f"{named}[{name!r}]: {known[text]!r} and {value!r} are one value as text; "
+                    f"{named}[{name!r}]: {known[text]!r} and {value!r} are the same value as text; "
                     "leave one out"
                 )
             known[text] = value
@@ -397,7 +404,7 @@ def check_domains(domains: Domains, named: str = "domains") -> Domains:
 
 
 def _numbered(values: Iterable[str | None]) -> dict[str | None, int]:
-    """Value to code; what is missing has a code too, so that one look-up serves both."""
+    """Value to code. None, for a missing value, has a code too, so that one look-up serves both."""
     codes: dict[str | None, int] = {None: MISSING}
     codes.update((v, i) for i, v in enumerate(values))
     return codes

@@ -1,7 +1,7 @@
 """BayesClassifier: the prior and the parts, and everything they share.
 
-P(class | x) ∝ P(class) · Π parts p(x | class). A family names its parts and its parameters;
-learning, predicting, unlearning, merging, fading, explaining and state stand here, once.
+P(class | x) ∝ P(class) · Π parts p(x | class). A family defines its parts and its parameters. This
+file has learning, predicting, unlearning, merging, fading, explaining and state.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from stream.learner.explain import PRIOR, Explanation
 
 __all__ = ["BayesClassifier", "check_half_life", "check_priors"]
 
-LEAST_ROOM = 4096  # bytes: a part that has values has room for some
-SLACK = 1e-12  # share of the largest weight a sum ever had that is rounding
-FADED_SLACK = 1e-9  # share of what is taken back, where powers of the half-life are rounded too
-LOWEST = -1e300  # an impossible term, where terms are subtracted
+LEAST_ROOM = 4096  # bytes: the least that a part with values gets
+SLACK = 1e-12  # rounding error of a sum, as a share of the largest weight it ever had
+FADED_SLACK = 1e-9  # of a sum with a half-life, as a share of what is unlearned
+LOWEST = -1e300  # stands for -inf if terms are subtracted
 
 
 class BayesClassifier(Learner, abc.ABC):
-    """Prior times parts. See the families for what users construct."""
+    """Prior times parts. Users construct its subclasses."""
 
     priors: Mapping[Label, float] | None = None
     half_life: float | None = None
@@ -53,7 +53,7 @@ class BayesClassifier(Learner, abc.ABC):
 
     @abc.abstractmethod
     def _new_parts(self) -> tuple[Part, ...]:
-        """Empty parts; their order is that of the sum."""
+        """Empty parts, in the order in which their terms are added."""
 
     @classmethod
     def number_part(cls) -> Part:
@@ -70,13 +70,13 @@ class BayesClassifier(Learner, abc.ABC):
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws that say nothing of this learner, and why."""
+        """Laws that do not apply to this learner, with the reason."""
         if self.half_life is None:
             return super().not_applicable
         return {
             **super().not_applicable,
-            "weight_two_is_twice": "two records fade what was before twice, one of weight 2 once",
-            "unlearning_is_the_inverse_of_learning": "time passes: what was before has faded",
+            "weight_two_is_twice": "two records fade the past twice, one of weight 2 once",
+            "unlearning_is_the_inverse_of_learning": "unlearning does not undo the fading",
         }
 
     @property
@@ -84,7 +84,7 @@ class BayesClassifier(Learner, abc.ABC):
         return 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """See `Learner.limit`. Tables are reserved first, values have what is left."""
+        """See `Learner.limit`. Tables are reserved first; values get the rest."""
         super().limit(max_bytes, schema, max_classes)
         given = schema
         schema = self._taken(schema)
@@ -101,7 +101,7 @@ class BayesClassifier(Learner, abc.ABC):
             least = max(least * 4 // 3 + 1, least + LEAST_ROOM * len(growing))
         if fit < 2 or max_bytes < least:
             raise SchemaError(
-                f"two classes need {least:,} bytes on these fields, and {max_bytes:,} are allowed"
+                f"two classes with these fields need {least:,} bytes, but {max_bytes:,} are allowed"
             )
         room = (max_bytes - tables(fit)) // max(len(growing), 1)
         for part in growing:
@@ -111,20 +111,20 @@ class BayesClassifier(Learner, abc.ABC):
         return super().limit(max_bytes, given, fit)
 
     def _taken(self, schema: Schema) -> Schema:
-        """The fields as the parts are given them."""
+        """The fields with the kinds that the parts see."""
         kinds: dict[str, str] = {"numeric": self.numbers, "binary": self.truths}
         fields = (Field(f.name, cast("Kind", kinds.get(f.kind, f.kind))) for f in schema.fields)
         return Schema(tuple(fields))
 
     def prepare(self, rows: Rows) -> Rows:
-        """Encode what would otherwise be encoded at each step. Pure."""
+        """Encode once what each step would encode again. Pure."""
         rows = super().prepare(rows)
         for part in self._parts:
             rows = part.prepare(rows)
         return rows
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows a part cannot take, and why."""
+        """Rows that a part rejects, with the reason."""
         out: dict[int, InvalidRecordError] = {}
         for part in reversed(self._parts):
             out |= part.refusals(part.own(rows))
@@ -156,14 +156,14 @@ class BayesClassifier(Learner, abc.ABC):
                 self._peaks[-1:-1] = [0.0] * (classes - known)
 
     def _given(self) -> Floats:
-        """The given log priors of the classes; empty where they are learned."""
+        """The given log priors of the classes; empty if they are learned."""
         if self.priors is None:
             return np.empty(0)
-        # A configuration's keys are text, whatever the labels are.
+        # Keys in a configuration are text, but labels may be integers or truth values.
         given = [self.priors.get(c, self.priors.get(_named(c), 0.0)) for c in self.classes]
         return np.array([log(p) if p > 0 else -inf for p in given])
 
-    # Reading it.
+    # Reading the model.
 
     def _terms(self, raw: Rows) -> list[Term]:
         """Log prior and log likelihoods of one row, float64 (C,) each, in the order of the sum."""
@@ -178,7 +178,7 @@ class BayesClassifier(Learner, abc.ABC):
         return [(PRIOR, prior), *((named.get(name, name), term) for name, term in terms)]
 
     def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """log P(class) + log p(x | class) of each known class; -inf where truly impossible."""
+        """log P(class) + log p(x | class) of each known class; -inf only if x is impossible."""
         if not self._classes:
             return {}
         joint = np.zeros(len(self._classes))
@@ -189,13 +189,13 @@ class BayesClassifier(Learner, abc.ABC):
     def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
         """log p(x) = log Σ P(class) · p(x | class) over the known classes: how likely such an x is.
 
-        A density where x has numbers, so in their units; low for a record unlike those learned.
-        What is no evidence (gaps, unknown values and tokens) takes no part.
+        If x has numbers this is a density, in their units. It is low for a record unlike the
+        learned ones. Missing values, unknown values and unknown tokens are ignored.
 
         Returns
         -------
         float
-            -inf where every class is impossible. (The posterior is then the prior.)
+            -inf if every class is impossible. (The posterior is then the prior.)
 
         Raises
         ------
@@ -223,13 +223,13 @@ class BayesClassifier(Learner, abc.ABC):
     def _pair(
         self, label: Label | None, against: Label | None, rows: Rows | None
     ) -> tuple[int, int]:
-        """Codes of two classes: those named, or the most probable ones of the row."""
+        """Codes of two classes: the given ones, or the most probable ones of the row."""
         classes = self.classes
         for given in (label, against):
             if given is not None and plain_label(given) not in self._classes:
                 raise NotLearnedError(f"expected one of the classes {classes}, got {given!r}")
         if len(classes) < 2:
-            raise NotLearnedError(f"two classes are needed to compare, {len(classes)} is known")
+            raise NotLearnedError(f"a comparison needs two classes, {len(classes)} known")
         p = dict.fromkeys(classes, 0.0)
         if rows is not None:
             p = self.run(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
@@ -240,7 +240,7 @@ class BayesClassifier(Learner, abc.ABC):
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters of p(x | class) over all classes; the prior's C - 1 left out."""
+        """Free parameters of p(x | class) over all classes, without the C - 1 of the prior."""
         return sum(part.n_parameters(len(self._classes)) for part in self._parts)
 
     @property
@@ -250,34 +250,34 @@ class BayesClassifier(Learner, abc.ABC):
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused at a bound, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         out = super().overflows
         for part in self._parts:
             for bound, count in part.overflows.items():
                 out[bound] = out.get(bound, 0) + count
         return out
 
-    # Taking back and putting together.
+    # Unlearning and merging.
 
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
     ) -> None:
-        """Take one learned record back.
+        """Unlearn one record that was learned.
 
         Parameters
         ----------
         x, y, w
             As they were learned.
         age
-            Records learned since. Needed where they fade (`half_life`).
+            How many records were learned after it. Needed with `half_life`.
 
         Raises
         ------
         NotLearnedError
-            It cannot have been learned; the model is untouched. (What is checked are the sums:
-            a record that was not learned, but could have been, is taken back all the same.)
+            The record cannot have been learned. The model did not change. (The check compares sums,
+            so a record that was not learned, but could have been, is unlearned without an error.)
         """
-        # With texts as they came, so that an error names a token and not its bucket.
+        # Texts are not encoded, so that an error names a token and not its bucket.
         self.unlearn_rows(Learner.prepare(self, self.columns([x])), y, w, age=age)
 
     def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
@@ -307,10 +307,10 @@ class BayesClassifier(Learner, abc.ABC):
             self._drop_class(known)
 
     def _slack(self, c: int, w: float) -> tuple[float, float]:
-        """The shares of w that are rounding in sums of class c, and in sums over all classes.
+        """Rounding errors in sums of class c and in sums over all classes, as shares of w.
 
-        Sums lose digits in proportion to the largest they ever were. Before anything is taken
-        back that is what they are; afterwards `_peaks` remembers it.
+        The rounding error of a sum grows with the largest value it ever had. Before anything is
+        unlearned that is its present value. Afterwards `_peaks` has it.
         """
         if self.half_life is not None:
             return FADED_SLACK, FADED_SLACK
@@ -318,35 +318,35 @@ class BayesClassifier(Learner, abc.ABC):
         return SLACK * peaks[c] / w, SLACK * peaks[-1] / w
 
     def _peaks_now(self) -> list[float]:
-        """The largest weight that each class and, last, all together had when one was taken."""
+        """The largest weight so far of each class and, last, of all classes together."""
         weights = self._prior.weight.tolist()
         now = [*weights, sum(weights)]
         return [max(pair) for pair in zip(now, self._peaks or now, strict=True)]
 
     def _note_peaks(self, c: int, w: float) -> None:
-        # Whole numbers are added and taken without rounding.
+        # Whole numbers are added and subtracted without rounding.
         whole = w.is_integer() and float(self._prior.weight[c]).is_integer()
         if self.half_life is None and not whole:
             self._peaks = self._peaks_now()
 
     def _age(self, age: int | None) -> int:
-        """Records learned since, checked; without fading it makes no difference."""
+        """Check the number of records learned after the record. It is used with fading only."""
         if age is None:
             if self.half_life is not None:
                 raise SchemaError(
-                    "with half_life, unlearning needs the record's age: age=0 if last"
+                    "with half_life, unlearning needs the record's age; age=0 is the last record"
                 )
             return 0
         whole = isinstance(age, int | np.integer) and not isinstance(age, bool)
         learned = int(self._prior.records[0]) if self.half_life is not None else inf
         if not (whole and 0 <= age < learned):
             raise NotLearnedError(
-                f"age must be a whole number of records, fewer than were learned, got {age!r}"
+                f"age must be a whole number below the number of learned records, got {age!r}"
             )
         return int(age)
 
     def faded(self, age: int) -> float:
-        """What is left of a record's weight after so many records learned since."""
+        """The share of a record's weight that is left after `age` more records were learned."""
         return self._growth**-age
 
     def _drop_class(self, c: int) -> None:
@@ -358,20 +358,22 @@ class BayesClassifier(Learner, abc.ABC):
             part.drop_class(c)
 
     def merge(self, other: Learner) -> Self:
-        """Become what learning `other`'s records after one's own would give; O(bytes).
+        """Learn what `other` has learned, as if its records came after those of this learner;
+        O(bytes).
 
         Counts are exact for weights that are whole numbers, moments to about 1e-12.
 
         Raises
         ------
         SchemaError
-            Another kind of learner, or other parameters.
+            The other learner has another type or other parameters.
         InvalidRecordError
-            Labels or features of another kind, or more classes than the bound; nothing was merged.
+            Labels or features differ in kind, or there are more classes than the bound. Nothing was
+            merged.
         """
         other = self._alike(other)
         if other is self:
-            other = copy.deepcopy(self)  # parts change in place what they then read
+            other = copy.deepcopy(self)  # a part that merges itself would read what it has changed
         self._check_kinds(other)
         classes = self._admit_classes(other.classes)
         self._widen(len(self._classes))
@@ -392,7 +394,7 @@ class BayesClassifier(Learner, abc.ABC):
         return self
 
     def _check_kinds(self, other: BayesClassifier) -> None:
-        """InvalidRecordError where a feature is of one kind here and of another there."""
+        """Raise InvalidRecordError if a feature has one kind here and another in `other`."""
         mine, theirs = _places(self._parts), _places(other._parts)
         for feature in mine.keys() & theirs.keys():
             if not mine[feature] & theirs[feature]:
@@ -409,7 +411,7 @@ class BayesClassifier(Learner, abc.ABC):
                     )
 
     def _fields(self) -> dict[str, Collection[str]]:
-        """Kind to the fields known to be of it, where that is not said by the parts' features."""
+        """Kind to its known fields, for kinds that the features of the parts do not show."""
         return {}
 
     def _export(self) -> State:
@@ -425,7 +427,7 @@ class BayesClassifier(Learner, abc.ABC):
             own.array("records", np.int64, 1),
         )
         if [a.shape for a in prior] != [(classes,), (1,), (1,)]:
-            raise StateError(f"expected a prior of {classes} classes, got another shape")
+            raise StateError(f"expected a prior of {classes} classes, got another number")
         peaks = own.header.get("peaks", [])
         if not isinstance(peaks, list) or len(peaks) not in (0, classes + 1):
             raise StateError(f"expected the peaks of {classes} classes, got {peaks!r}")
@@ -434,12 +436,12 @@ class BayesClassifier(Learner, abc.ABC):
             inner = state.nested(part.name)
             for name, array in inner.arrays.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
-                    raise StateError(f"array {name!r} of {part.name} holds what is no number")
+                    raise StateError(f"array {name!r} of {part.name} has non-finite values")
             part.restore(inner, classes)
 
 
 def _places(parts: Iterable[Part]) -> dict[str, set[str]]:
-    """Feature to the names of the parts that have learned it."""
+    """Feature to the names of the parts that learned it."""
     out: dict[str, set[str]] = {}
     for part in parts:
         for feature in part.features:
@@ -448,9 +450,9 @@ def _places(parts: Iterable[Part]) -> dict[str, set[str]]:
 
 
 def left_after(have: float, take: float, slack: float) -> float | None:
-    """have - take; 0 where only rounding is left of it; None where there is not as much.
+    """have - take; 0 if the rest is a rounding error; None if `have` is less than `take`.
 
-    slack: the share of `take` that is rounding.
+    slack: the rounding error, as a share of `take`.
     """
     left = float(have) - take
     if have > 0.0 and abs(left) <= slack * take:
@@ -459,7 +461,7 @@ def left_after(have: float, take: float, slack: float) -> float | None:
 
 
 def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] | None:
-    """`priors`, if each lies in [0, 1] and together they are 1, but for rounded ones."""
+    """Check that each prior is in [0, 1] and that they sum to 1, up to rounding to two digits."""
     if priors is None:
         return None
     given = mapping("priors", priors, "label to probability")
@@ -471,7 +473,7 @@ def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] 
 
 
 def check_half_life(half_life: float | None) -> float | None:
-    """`half_life`, if it is a number of records, at least 1."""
+    """Check that `half_life` is None or a number of at least 1."""
     return None if half_life is None else number("half_life", half_life, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Which numeric column of a block belongs to which column of a part's state."""
+"""Map the numeric columns of a block to the columns of a part's state."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Columns = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def find(features: Dictionary, rows: Rows) -> Columns:
-    """The rows' columns that are known, in the state's order, and each one's column there.
+    """The known columns of the rows, in the order of the state, and the state's column of each.
 
-    Terms are added in this order, so it must not depend on how a block's columns lie.
+    Terms are added in this order, so it must not depend on the order of a block's columns.
     """
     codes = features.codes
     return _ordered(np.array([codes.get(n, -1) for n in rows.numeric_names], dtype=np.int64))
@@ -31,14 +31,14 @@ def find(features: Dictionary, rows: Rows) -> Columns:
 def admit(features: Dictionary, block: Block) -> Columns:
     """`find`, with a column for each feature that the block learns a value of.
 
-    A feature gets its column at the first step that learns it, those of one step in the order of
-    their names: so blocks of any size give the same columns.
+    A feature gets its column at the first step that learns it. Features of the same step are
+    ordered by name. So blocks of any size give the same columns.
     """
     codes = features.codes
     names = block.rows.numeric_names
     column = np.array([codes.get(name, -1) for name in names], dtype=np.int64)
     if column.size and column[0] >= 0 and (column[1:] > column[:-1]).all():
-        return np.arange(column.size), column  # all known, and in order
+        return np.arange(column.size), column  # the common case: all known, and in order
     missing = np.flatnonzero(column < 0)
     if missing.size:
         steps = learning(block)
@@ -50,30 +50,30 @@ def admit(features: Dictionary, block: Block) -> Columns:
         )
         for _, name, j, k in order:
             column[j] = features.add(name)
-            if column[j] < 0:  # counted once a record, as one-record calls do
+            if column[j] < 0:  # counted once for each record, as one-record calls do
                 features.overflow += int(np.count_nonzero(present[:, k])) - 1
     return _ordered(column)
 
 
 def named(features: Dictionary) -> dict[str, Any]:
-    """Names of features, and how many were refused, as the header of a state."""
-    # Left out where it is 0: so were all of them before they were saved.
+    """Names of features, and the number of rejected ones, as the header of a state."""
+    # Omitted if 0; an absent count is read as 0.
     refused = {"features_refused": features.overflow} if features.overflow else {}
     return {"features": list(features), **refused}
 
 
 def restored(features: Dictionary, state: State) -> Dictionary:
-    """The dictionary of a header that `named` made.
+    """The dictionary of a header made by `named`.
 
     Raises
     ------
     StateError
-        It is damaged.
+        The header is damaged.
     """
     names, refused = state.header["features"], state.header.get("features_refused", 0)
     texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not texts or len(set(names)) != len(names) or type(refused) is not int or refused < 0:
-        raise StateError("expected the names of features, each once, and how many were refused")
+        raise StateError("expected distinct names of features and the number of rejected ones")
     return features.renewed(names, refused)
 
 

@@ -1,4 +1,5 @@
-"""Complement naive Bayes: a token speaks against the classes whose complement it is common in."""
+"""Complement naive Bayes: a token that is common in the other classes is evidence against a
+class."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ __all__ = ["ComplementNB"]
 class ComplementNB(TokenClassifier):
     """Complement naive Bayes over text and token counts, for classes of very different sizes.
 
-    Records are what they are for `MultinomialNB`.
+    Records are read as by `MultinomialNB`.
 
     Parameters
     ----------
@@ -41,39 +42,39 @@ class ComplementNB(TokenClassifier):
     norm
         Whether a class's weights are divided by their sum over all tokens.
     vocabulary, max_tokens, half_life
-        As of `MultinomialNB`.
+        As for `MultinomialNB`.
 
     Attributes
     ----------
     classes : list
         Labels in the order they were first learned.
     features : list of str
-        The tokens of an exact vocabulary, sorted; empty where they are hashed.
+        The tokens of an exact vocabulary, sorted. Empty if tokens are hashed.
     n_tokens : int
-        Distinct tokens (buckets) learned so far, over all classes.
+        Number of distinct tokens (buckets) learned so far, over all classes.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: a negative count, an infinity, a number beyond
-        1e100, a text in a field of counts or the other way round.
+        By `learn_one` and the predictions: a negative count, an infinite number, a number beyond
+        1e100, a text in a field of counts or a count in a field of texts.
 
     Notes
     -----
     The weight of a token for a class is -log((N_b - N_cb + alpha) / (N - N_c + alpha · d)), where
-    N_b and N are the counts of all classes, N_cb and N_c those of the class and d the number of
-    tokens learned so far. Source: Rennie, Shih, Teevan and Karger 2003, sections 3.1 and 3.2; as
-    in scikit-learn, the counts are taken as they are, without tf-idf and length normalisation.
+    N_b and N are the counts of all classes, N_cb and N_c are those of the class, and d is the
+    number of tokens learned so far. Source: Rennie, Shih, Teevan and Karger 2003, sections 3.1 and
+    3.2; as in scikit-learn, the plain counts are used, without tf-idf and length normalisation.
 
-    `joint_log_likelihood_one` is the sum of the record's weights, and the posterior its softmax:
-    a score made to look like one, not a likelihood. The prior takes no part, so a record without
-    evidence is even; its name in explanations is there with 0. scikit-learn adds the log prior
-    where there is one class only; that of one class is 0.
+    `joint_log_likelihood_one` is the sum of the record's weights, and the posterior is its softmax.
+    This sum is a score, not a likelihood. The prior is not used, so without evidence all classes
+    have the same probability. Explanations show the prior with 0. scikit-learn adds the log prior
+    if there is only one class, and that is 0.
 
-    O(C · tokens) to predict, O(tokens) to learn; with `norm`, O(C · d) for a prediction that
-    follows learning. Memory as of `MultinomialNB`.
+    O(C · tokens) to predict, O(tokens) to learn; with `norm`, O(C · d) for the first prediction
+    after learning. Memory: as for `MultinomialNB`.
 
     Examples
     --------
@@ -102,18 +103,18 @@ class ComplementNB(TokenClassifier):
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws that say nothing of this learner, and why."""
-        why = "its scores are no likelihoods"
+        """Laws that do not apply to this learner, with the reason."""
+        why = "its scores are not likelihoods"
         return {**super().not_applicable, "the_evidence_normalises_the_joint_likelihood": why}
 
     def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """Not of this learner: its scores are no likelihoods, so they have no evidence."""
-        raise self._lacks("an evidence")
+        """Not supported: the scores are not likelihoods, so there is no evidence."""
+        raise self._lacks("evidence")
 
     @property
     def _rule(self) -> int:
         return kernels.NORMALISED if self.norm else kernels.COMPLEMENT
 
     def _given(self) -> Floats:
-        """No class is preferred."""
+        """Log priors of 0, because no class is preferred."""
         return np.zeros(len(self._classes))

@@ -1,8 +1,8 @@
-"""ConditionalPart: the numbers' Gaussian of a class within a cell of categories.
+"""ConditionalPart: the Gaussian of the numbers for each class and cell of categories.
 
-Rule: a cell is the record's present categories, whatever they are; it needs no knowledge of what
-else was learned, so any split into blocks gives the same cells. Each cell is a `CovariancePart`
-run over its own steps of the block; where it is thin for a class, the class's own Gaussian speaks.
+Rule: a cell is the set of categories that a record has. It does not depend on what else was
+learned, so any split into blocks gives the same cells. Each cell is a `CovariancePart` that runs
+over its own steps of the block. If a cell is thin for a class, the Gaussian of the class is used.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Key = tuple[tuple[str, str], ...]
 
 
 class _Cell:
-    """The numbers of one cell, and how many records of each class it has had."""
+    """The Gaussian of one cell, and the number of its records of each class."""
 
     def __init__(self, part: CovariancePart) -> None:
         self.part = part
         self.records = np.zeros(0, dtype=np.int64)
 
     def had(self, names: Sequence[str]) -> tuple[Floats, NDArray[np.bool_]]:
-        """The first value of each number, NaN for none, and whether there was another."""
+        """The first value of each number (NaN if none), and whether another value came."""
         s, codes = self.part.moments, self.part._features.codes
         first = np.full(len(names), np.nan)
         varied = np.zeros(len(names), dtype=np.bool_)
@@ -60,8 +60,8 @@ class ConditionalPart(Part):
     covariance, settings
         Of each Gaussian.
     thin
-        Fewer records of a class in a cell than this, or than twice the record's numbers: the
-        class's Gaussian is used.
+        If a cell has fewer records of a class than this, or fewer than twice the record's numbers,
+        the Gaussian of the class is used.
     """
 
     name: ClassVar[str] = "conditional"
@@ -72,7 +72,7 @@ class ConditionalPart(Part):
         self._class = CovariancePart(covariance, settings)
         self._cells: dict[Key, _Cell] = {}
         self._refused = 0
-        self._classes = 0  # cells learn of a new one when they are next used
+        self._classes = 0  # cells make room for new classes when they are next used
 
     @property
     def features(self) -> list[str]:
@@ -83,7 +83,7 @@ class ConditionalPart(Part):
         return {**self._class.overflows, "gaussians": self._refused}
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of the class, and as much again of each cell."""
+        """Bytes of the class's Gaussians, and the same for each cell."""
         texts = 4 * LONGEST_VALUE * len(schema.categorical)
         return (1 + MAX_CELLS) * (self._class.tables(schema, classes) + 8 * classes + texts)
 
@@ -91,7 +91,7 @@ class ConditionalPart(Part):
         of_class = np.zeros_like(joint)
         self._class.execute(block, steps, classes, of_class)
         self._classes = classes
-        place = np.cumsum(block.op != LEARN) - 1  # of each predicting step, its row of joint
+        place = np.cumsum(block.op != LEARN) - 1  # the row of `joint` of each predicting step
         for key, at in self._groups(block):
             cell = self._cells.get(key)
             if cell is None:
@@ -102,7 +102,7 @@ class ConditionalPart(Part):
             )
             own = Steps(part.op, part.row, steps.y[at], part.w, _known(cell), steps.growth)
             in_cell = np.zeros((part.n_predictions, classes))
-            # Before it learns: what is thick is asked of the state as it is now.
+            # Before it learns, because the state before the step decides what is thin.
             thick = self._thick(cell, part, own, classes)
             cell.part.execute(part, own, classes, in_cell)
             rows = place[at[part.op != LEARN]]
@@ -110,7 +110,7 @@ class ConditionalPart(Part):
         joint += of_class
 
     def _groups(self, block: Block) -> Iterator[tuple[Key, NDArray[np.int64]]]:
-        """The steps of each cell; cells are made in the order their first step learns."""
+        """The steps of each cell. Cells are made in the order of their first learning step."""
         keys = {row: _key(block.rows, row) for row in set(block.row.tolist())}
         groups: dict[Key, list[int]] = {}
         for i, (row, op) in enumerate(zip(block.row.tolist(), block.op.tolist(), strict=True)):
@@ -127,7 +127,7 @@ class ConditionalPart(Part):
         return key in self._cells
 
     def _thick(self, cell: _Cell, part: Block, steps: Steps, classes: int) -> NDArray[np.bool_]:
-        """Whether each predicting step may use the cell, per class; counts the records learned."""
+        """Whether each predicting step may use the cell, by class. Counts the learned records."""
         cell.widen(classes)
         names, x = part.rows.numeric_names, part.rows.numeric
         first, varied = cell.had(names)
@@ -165,10 +165,10 @@ class ConditionalPart(Part):
         cell = self._cells.get(_key(rows, 0))
         if cell is None:
             if not self._refused:
-                return "its categories came together with no record"
+                return "no record had this combination of categories"
             return self._class.lacks(rows, c, amount)
         if c >= cell.records.size or not cell.records[c]:
-            return "its categories came together with no record of its class"
+            return "no record of its class had this combination of categories"
         return self._class.lacks(rows, c, amount) or cell.part.lacks(rows, c, amount)
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
@@ -230,7 +230,7 @@ class ConditionalPart(Part):
             cell = _Cell(CovariancePart(*self._of))
             cell.records = state.array(f"records{i}", np.int64, 1)
             if cell.records.size != classes:
-                raise StateError(f"expected records of {classes} classes, got others")
+                raise StateError(f"expected records of {classes} classes, got another number")
             cell.part.restore(state.nested(f"cell{i}"), classes)
             cells[tuple((str(n), str(v)) for n, v in pairs)] = cell
         self._cells, self._refused = cells, int(state.header["refused"])
@@ -243,6 +243,6 @@ def _key(rows: Rows, row: int) -> Key:
 
 
 def _known(cell: _Cell) -> int:
-    """Classes up to the last one that the cell has a record of."""
+    """Number of classes up to the last one of which the cell has a record."""
     had = np.flatnonzero(cell.records)
     return int(had[-1]) + 1 if had.size else 0

@@ -1,7 +1,8 @@
-"""CovariancePart: numeric features, jointly normal given the class; see `GaussianBayes`.
+"""CovariancePart: numeric features, jointly normal given the class. See `GaussianBayes`.
 
-Rule: the state is what was learned, and the ridge's level, which follows from it and is brought up
-to date after each change. What reads sums of products takes it from the factor's diagonal.
+Rule: the state is what was learned, plus the level of the ridge. The level follows from what was
+learned and is updated after each change. Code that reads sums of products subtracts it from the
+diagonal of the factor's product.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from stream.errors import NotSupportedError, StateError
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]
 
-MAX_JOINT_FEATURES = 512  # 2 MiB a matrix
+MAX_JOINT_FEATURES = 512  # 2 MiB for each matrix
 SCALED_FIELDS = ("mean", "factor", "level", "scale", "total_mean", "total_m2", "low", "high")
 
 Covariance = Literal["full", "pooled", "diagonal", "pooled_diagonal"]
@@ -49,9 +50,9 @@ class CovariancePart(Part):
     Parameters
     ----------
     covariance
-        Which matrix, see `GaussianBayes`.
+        The kind of matrix, see `GaussianBayes`.
     settings
-        How the moments are read.
+        The parameters that kernels need.
     """
 
     name: ClassVar[str] = "covariance"
@@ -67,7 +68,7 @@ class CovariancePart(Part):
         self.moments = Comoments._make([*tables, *vectors, np.ones(1), *counters])
 
     def _shapes(self, classes: int, d: int) -> list[tuple[int, ...]]:
-        """Of n, mean, factor and level."""
+        """The shapes of n, mean, factor and level."""
         groups = 1 if self._pooled else classes
         level = groups if self.settings.ridge > 0 and not self._diagonal else 0
         factor = (groups, d, 1 if self._diagonal else d)
@@ -79,11 +80,11 @@ class CovariancePart(Part):
 
     @property
     def overflows(self) -> dict[str, int]:
-        """Features refused at the bound; records that were not learned for their gaps."""
+        """Features rejected at the bound, and records not learned because of gaps."""
         return {"features": self._features.overflow, "incomplete": int(self.moments.passed[0])}
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of its moments, and the room it works in."""
+        """Bytes of its moments and of its working memory."""
         d = min(len(schema.numeric), self._features.bound)
         shapes = [*self._shapes(classes, d), (d, 1 if self._diagonal else d), (20, d)]
         return 8 * sum(prod(shape) for shape in shapes)
@@ -101,7 +102,7 @@ class CovariancePart(Part):
         return Room(used, order, np.empty((d, w)), *np.zeros((10, d)))
 
     def _resize(self, classes: int) -> None:
-        """Zeros for the classes and features that are new."""
+        """Add zeros for new classes and features."""
         s, d = self.moments, len(self._features)
         known = len(s.anchor)
         shapes = self._shapes(classes, d)
@@ -116,11 +117,11 @@ class CovariancePart(Part):
         self.moments = Comoments._make([*tables, *s[4:]])
 
     def _serve(self) -> None:
-        """Bring the levels up to date; at most O(G D³)."""
+        """Update the levels of the ridge; at most O(G D³)."""
         kernels.serve(self.moments, self.settings, self._room())
 
     def _level(self, g: int) -> Floats:
-        """What group g's factor has on its diagonal beside the sums of products."""
+        """What is added to the diagonal of group g's sums of products before they are factored."""
         return self.moments.level[g] if len(self.moments.level) else np.zeros(len(self._features))
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
@@ -136,7 +137,7 @@ class CovariancePart(Part):
         return [(rows.numeric_names[i], out[j]) for i, j in pairs if not np.isnan(x[0, i])]
 
     def become(self, names: Sequence[str], means: Floats, matrices: Sequence[Floats]) -> None:
-        """Be, from empty, what has learned these distributions, a weight of 1 (+ ddof) a class."""
+        """Set the empty part to these distributions, with a weight of 1 (+ ddof) for each class."""
         for name in names:
             self._features.add(name)
         classes, ddof = len(means), self.settings.ddof
@@ -162,10 +163,10 @@ class CovariancePart(Part):
             held = np.diag(matrix).copy()
             factors.cholesky(matrix.copy(), held, np.zeros(len(held)), own)
 
-    # Reading it.
+    # Reading the model.
 
     def covariance(self, c: int) -> Floats:
-        """The covariance matrix of class c as estimated, float64 (D, D) or, diagonal, (D,)."""
+        """The estimated covariance matrix of class c, float64 (D, D), or (D,) if diagonal."""
         s, r = self.moments, self._room()
         kernels.weigh(c, s, self.settings.ddof, r)
         g = 0 if self._pooled else c
@@ -179,24 +180,25 @@ class CovariancePart(Part):
         factors.products(own, upper)
         joint: Floats = np.triu(upper) + np.triu(upper, 1).T
         squares = np.diag(joint) - self._level(g)
-        squares[squares <= factors.EMPTIED * np.diag(joint)] = 0.0  # nothing but rounding
+        squares[squares <= factors.EMPTIED * np.diag(joint)] = 0.0  # rounding errors
         joint[squares == 0.0] = joint[:, squares == 0.0] = 0.0
         np.fill_diagonal(joint, squares)
         joint *= np.outer(scale, scale)
         return joint
 
     def line(self, a: int, b: int) -> tuple[Floats, float]:
-        """Weights float64 (D,), and bias, of log p(x | a) - log p(x | b), one matrix being shared.
+        """Weights float64 (D,) and bias of log p(x | a) - log p(x | b), for a pooled matrix.
 
         Raises
         ------
         NotSupportedError
-            It is no line: a feature one of them has never seen, or a singular covariance.
+            It is not linear: one of the classes has never had some feature, or the covariance is
+            singular.
         """
         s, r = self.moments, self._room()
         seen = s.n[[a, b]] > 0
         if (seen[0] != seen[1]).any():
-            raise NotSupportedError("no line: one of the classes has never seen some feature")
+            raise NotSupportedError("no linear view: one of the classes has never had some feature")
         if not seen.any():
             return np.zeros(len(self._features)), 0.0
         kernels.weigh(a, s, self.settings.ddof, r)
@@ -212,7 +214,7 @@ class CovariancePart(Part):
         return weights, -float(weights @ middle)
 
     def _solved(self, used: NDArray[np.bool_], off: Floats, floor: Floats) -> Floats:
-        """The inverse of the one matrix that is read, over the features used, times `off`."""
+        """The inverse of the pooled matrix over the used features, times `off`."""
         s, shrinkage, out = self.moments, self.settings.shrinkage, None
         if not self._diagonal:
             root = s.factor[0]
@@ -223,7 +225,7 @@ class CovariancePart(Part):
         elif ((squares := (s.factor[0, :, 0] ** 2 + floor)[used]) > 0.0).all():
             out = off / squares
         if out is None:
-            raise NotSupportedError("no line: the covariance is singular; give a ridge above 0")
+            raise NotSupportedError("no linear view: the covariance is singular; set ridge above 0")
         return out
 
     def n_parameters(self, classes: int) -> int:
@@ -231,7 +233,7 @@ class CovariancePart(Part):
         matrix = d if self._diagonal else d * (d + 1) // 2
         return classes * d + (min(classes, 1) if self._pooled else classes) * matrix
 
-    # Taking back and putting together.
+    # Unlearning and merging.
 
     def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         s = self.moments
@@ -248,30 +250,30 @@ class CovariancePart(Part):
         return denied(s, known, c, w, slack, passed)
 
     def _passes(self, present: Mapping[str, float], c: int, w: float, slack: float) -> bool:
-        """Whether such a record of class c was left out when it came.
+        """Whether such a record of class c was skipped when it came, because of gaps.
 
         Raises
         ------
         NotSupportedError
-            What it did to the moments cannot be known any more.
+            Its effect on the moments is not known.
         """
         s, n = self.moments, self.moments.n[c]
         gaps = [f for j, f in enumerate(self._features) if n[j] > 0 and f not in present]
         if self._diagonal or not present:
             return False
-        if not gaps:  # it was left out for features that have been unlearned since, or was not
+        if not gaps:  # it was skipped only if a feature that it lacked was unlearned since
             known = [self._features.codes.get(f, -1) for f in present]
             learned = all(j >= 0 and left_after(n[j], w, slack) is not None for j in known)
             return not (learned or self.settings.fill or -1 in known) and bool(s.passed[0])
         if self.settings.fill:
             raise NotSupportedError(
-                f"expected a record without gaps to unlearn, got one without {gaps[0]!r}: what "
-                'filled it is not kept; use missing="complete"'
+                f"expected a record without gaps, got one without {gaps[0]!r}: the value that "
+                'filled the gap is not kept; use missing="complete"'
             )
         if any(n[self._features.codes[f]] < n.max() for f in gaps):
             raise NotSupportedError(
-                f"expected a record without gaps to unlearn, got one without {gaps[0]!r}, which "
-                "came late: whether the record was left out is not known"
+                f"expected a record without gaps, got one without {gaps[0]!r}, a feature that "
+                "came late: it is not known whether the record was skipped"
             )
         return True
 
@@ -298,7 +300,7 @@ class CovariancePart(Part):
         self._serve()
 
     def _subtract(self, g: int, x: Floats) -> None:
-        """Take x x' out of group g's sums of products."""
+        """Subtract x x' from group g's sums of products."""
         s = self.moments
         own = s.factor[g]
         if self._diagonal:
@@ -319,7 +321,7 @@ class CovariancePart(Part):
             s.level[g : g + 1, weight == 0.0] = 0.0
 
     def _drop_empty(self) -> None:
-        """Features without a value left were never learned."""
+        """Remove features that have no value left."""
         for j in np.flatnonzero(self.moments.total_n == 0.0)[::-1].tolist():
             self._features.remove(self._features.values[j])
             n, mean, factor, level, *vectors, unit, passed, rebuilt = self.moments
@@ -342,7 +344,7 @@ class CovariancePart(Part):
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
         self._resize(size)
         a, b = self.moments, other.moments
-        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
         j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
@@ -376,7 +378,7 @@ class CovariancePart(Part):
         self._serve()
 
     def _add(self, g: int, x: Floats) -> None:
-        """Add x x' to group g's sums of products; x is used up."""
+        """Add x x' to group g's sums of products; x is overwritten."""
         own = self.moments.factor[g]
         if self._diagonal:
             own[:, 0] = np.hypot(own[:, 0], x)
@@ -385,7 +387,7 @@ class CovariancePart(Part):
 
     def export(self) -> State:
         arrays = self.moments._asdict()
-        if (arrays["scale"] == 1.0).all():  # as nearly always, and in older states
+        if (arrays["scale"] == 1.0).all():  # the common case
             del arrays["scale"]
         return State(named(self._features), arrays)
 
@@ -398,18 +400,20 @@ class CovariancePart(Part):
         named = zip(Comoments._fields, shapes, strict=True)
         loaded = [state.array(name, kinds.get(name, np.float64), len(k)) for name, k in named]
         if [a.shape for a in loaded] != shapes:
-            raise StateError(f"expected moments of {classes} classes and {d} features, got others")
+            raise StateError(
+                f"expected moments of {classes} classes and {d} features, got other shapes"
+            )
         if not np.isin(loaded[5], (1.0, kernels.MAGNIFIED)).all():
-            raise StateError("expected scales of 1 or 2**600, got others")
+            raise StateError("expected scales of 1 or 2**600, got other values")
         self._features, self.moments = features, Comoments._make(loaded)
 
 
 def _alike(
     a: Comoments, b: Comoments, shift: Floats, j: NDArray[np.int64], kept: NDArray[np.int64]
 ) -> Comoments:
-    """b's moments, in a copy, and a's, in place, in the scale that both together need.
+    """Bring a's moments (in place) and b's (a copy) to one scale that fits both.
 
-    shift: how far b's anchors are from a's; j: where b's features `kept` are in a.
+    shift: distance of b's anchors from a's. j: columns in a of b's features `kept`.
     """
     b = b._replace(**{name: getattr(b, name).copy() for name in SCALED_FIELDS})
     for k, (mine, theirs) in enumerate(zip(j.tolist(), kept.tolist(), strict=True)):
@@ -421,11 +425,11 @@ def _alike(
 
 
 def _extent(s: Comoments, j: int) -> float:
-    """How far the values of feature j lie from the anchor at most."""
+    """The largest distance of a value of feature j from its anchor."""
     return max(abs(float(s.low[j])), abs(float(s.high[j]))) / float(s.scale[j])
 
 
 def _present(rows: Rows) -> dict[str, float]:
-    """The values of the one row."""
+    """The present values of the one row."""
     pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
     return {name: value for name, value in pairs if value == value}

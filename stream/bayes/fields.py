@@ -1,7 +1,7 @@
-"""The fields that were learned as one kind: which they are, and the weight that each has.
+"""The fields that were learned as one kind, and the weight of each.
 
-Rule: nothing here changes what is predicted. It is known so that a value of another kind is
-refused, and it is weighed so that unlearning the last record with a field forgets the field.
+Rule: nothing here changes a prediction. The names serve to reject values of another kind. The
+weights serve to forget a field when its last record is unlearned.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Fields", "counted_fields", "present_in", "text_fields"]
 
 
 class Fields:
-    """Names of fields, bounded, and how much weight of records has had each.
+    """Names of fields, bounded, and the weight of the records that had each.
 
     Attributes
     ----------
     known : Dictionary
-        The names; one beyond the bound is not known, and so of any kind; it is counted.
+        The names. A field beyond the bound is counted, not known, and may have any kind.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Fields:
         self._weight: Floats = np.zeros(0)
 
     def learn(self, names: tuple[str, ...], present: NDArray[np.bool_], w: Floats) -> None:
-        """Take on the fields of the records learned.
+        """Add the fields of learned records.
 
         Parameters
         ----------
@@ -57,15 +57,16 @@ class Fields:
             (int(np.argmax(present[:, j])), names[j], j)
             for j in np.flatnonzero((column < 0) & some).tolist()
         )
-        for _, name, j in fresh:  # by their first record, those of one record by name
+        for _, name, j in fresh:  # ordered by their first record, within one record by name
             column[j] = self.known.add(name)
-            if column[j] < 0:  # counted once a record
+            if column[j] < 0:  # counted once for each record
                 self.known.overflow += int(np.count_nonzero(present[:, j])) - 1
         used = np.flatnonzero((column >= 0) & some)
         if len(self.known) > self._weight.size:
             more = np.zeros(len(self.known) - self._weight.size)
             self._weight = np.append(self._weight, more)
-        # In the order of the records, also where that is slower: blocks must not be told apart.
+        # Added in the order of the records, although slower, so that any split into blocks is
+        # equal.
         for j, k in zip(used.tolist(), column[used].tolist(), strict=True):
             if len(w) == 1:
                 self._weight[k] += w[0]
@@ -75,7 +76,8 @@ class Fields:
                 self._weight[k] = each.cumsum()[-1]
 
     def unlearn(self, names: Iterable[str], w: float, slack: float) -> None:
-        """Take the fields of one record of weight w back; slack: the share that is rounding."""
+        """Unlearn the fields of one record of weight w. slack: the rounding error, as a share of
+        w."""
         for name in names:
             code = self.known.codes.get(name)
             if code is None:
@@ -89,7 +91,7 @@ class Fields:
                 self._weight = np.delete(self._weight, code)
 
     def merge(self, other: Fields) -> None:
-        """Take on the other's."""
+        """Add the fields of `other`."""
         code = [self.known.add(name) for name in other.known]
         weight = np.append(self._weight, np.zeros(len(self.known) - self._weight.size))
         for k, c in enumerate(code):
@@ -99,42 +101,42 @@ class Fields:
         self.known.overflow += other.known.overflow
 
     def export(self) -> State:
-        """The state, in the order of the names: it does not depend on which came first."""
+        """The state, sorted by name, so that it does not depend on the order of learning."""
         names = sorted(self.known)
         order = [self.known.codes[name] for name in names]
         header = {"names": names, "overflow": self.known.overflow}
         return State(header, {"weight": self._weight[order]})
 
     def restore(self, state: State) -> None:
-        """Take the state over, having checked it."""
+        """Check the state and take it over."""
         names: Any = state.header["names"]
         weight = state.array("weight", np.float64, 1)
         texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
         rising = texts and names == sorted(set(names))
         if not rising or weight.size != len(names) or not (weight > 0).all():
-            raise StateError("expected the names of fields in rising order, and their weights")
+            raise StateError("expected distinct names of fields in rising order, and their weights")
         self.known = self.known.renewed(names, int(state.header["overflow"]))
         self._weight = weight
 
 
 def text_fields(block: Block) -> tuple[tuple[str, ...], NDArray[np.bool_], Floats]:
-    """`Fields.learn`'s arguments for the texts that the block learns."""
+    """Arguments of `Fields.learn` for the texts that the block learns."""
     steps = learning(block)
     cells = block.rows.text[block.row[steps]]
-    here = map(is_not, cells.ravel().tolist(), repeat(None))  # by ==, texts read would be compared
+    here = map(is_not, cells.ravel().tolist(), repeat(None))  # == would compare encoded texts
     present = np.fromiter(here, dtype=np.bool_, count=cells.size)
     return block.rows.text_names, present.reshape(cells.shape), block.w[steps]
 
 
 def counted_fields(block: Block) -> tuple[tuple[str, ...], NDArray[np.bool_], Floats]:
-    """`Fields.learn`'s arguments for the counts that the block learns."""
+    """Arguments of `Fields.learn` for the counts that the block learns."""
     steps = learning(block)
     present = ~np.isnan(block.rows.numeric[block.row[steps]])
     return block.rows.numeric_names, present, block.w[steps]
 
 
 def present_in(rows: Rows) -> tuple[list[str], list[str]]:
-    """The texts and the counts that the one row of `rows` has, by name."""
+    """The names of the texts and of the counts in the one row of `rows`."""
     texts = zip(rows.text_names, rows.text[0].tolist(), strict=True)
     counts = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
     return [name for name, v in texts if v is not None], [name for name, v in counts if v == v]

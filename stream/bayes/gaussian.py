@@ -1,4 +1,4 @@
-"""Gaussian naive Bayes: each feature normal given the class, independently of the others."""
+"""Gaussian naive Bayes: given the class, features are normal and independent."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stream.learner.registry import Facts, registered
 __all__ = ["GaussianNB", "GaussianPart"]
 
 LANES = kernels.LANES
-NUMBERS = (float, int)  # by type, not by isinstance: a truth value is an int
+NUMBERS = (float, int)  # compared with `type`, because isinstance(True, int) holds
 LABELS = (str, int, bool)
 
 
 class GaussianPart(Part):
-    """Numeric features, each normal given the class; see `GaussianNB`."""
+    """Numeric features, each normal given the class. See `GaussianNB`."""
 
     name: ClassVar[str] = "gaussian"
 
@@ -50,12 +50,12 @@ class GaussianPart(Part):
         return unpacked(self._cells, len(self._features), self._classes, self._unit)
 
     def _take(self, moments: Moments) -> None:
-        """Have these moments, of as many features as there are now."""
+        """Replace the moments. The number of features stays the same."""
         self._have(packed(moments), len(moments.n))
         self._unit = moments.unit
 
     def _have(self, room: Floats, classes: int) -> None:
-        """Have these cells, which may have room for more chunks and classes than there are."""
+        """Replace the cells. They may have room for more chunks and classes than there are."""
         self._room, self._classes = room, classes
         self._cells = room[: -(-len(self._features) // LANES)]
         self._most = (room.shape[1] - height(0)) // kernels.PER_CLASS
@@ -63,7 +63,7 @@ class GaussianPart(Part):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._have(self._room, self._classes)  # a copy's cells lie in its own room
+        self._have(self._room, self._classes)  # the cells of a copy are a view of its own room
 
     @property
     def features(self) -> list[str]:
@@ -74,7 +74,7 @@ class GaussianPart(Part):
         return {"features": self._features.overflow}
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of its cells, a line of lanes for every eight features."""
+        """Bytes of its cells: one line of lanes for every eight features."""
         return 8 * LANES * height(classes) * -(-len(schema.numeric) // LANES)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -85,7 +85,7 @@ class GaussianPart(Part):
             return
         self._cells[used] = s
         idle = np.setdiff1d(np.arange(len(self._cells)), used)
-        for _ in range(downs if idle.size else 0):  # weights of all features are in one unit
+        for _ in range(downs if idle.size else 0):  # the weights of all features have the same unit
             others = self._cells[idle]
             kernels.scale_down(others)
             self._cells[idle] = others
@@ -93,7 +93,9 @@ class GaussianPart(Part):
     def answer(
         self, block: Block, code: NDArray[np.int64], known: int, weight: Floats, out: Predictions
     ) -> None:
-        """The whole classifier, where nothing fades; weight (C,): of each class, learned too."""
+        """Run the whole classifier in one kernel, if nothing fades.
+
+        weight (C,): the weight of each class; it is learned too."""
         used, s, x = self._lanes(block, weight.size)
         steps = (block.op, block.row, block.y, block.w, known)
         how = self._ddof, self._smoothing
@@ -102,12 +104,12 @@ class GaussianPart(Part):
             self._cells[used] = s
 
     def _lanes(self, block: Block, classes: int) -> tuple[Any, Floats, Floats]:
-        """The chunks of features that a block has; their cells; and its values in their lanes.
+        """The chunks of features that a block has, their cells, and its values in their lanes.
 
-        A feature is always in its own lane, whatever else a block has: see the kernels.
+        A feature is always in the same lane, whatever other features a block has: see the kernels.
         """
         x, before = block.rows.numeric, len(self._features)
-        if list(block.rows.numeric_names) == self._features.values:  # as in nearly every block
+        if list(block.rows.numeric_names) == self._features.values:  # the common case
             self._widen(classes)
             if before == len(self._cells) * LANES:
                 return None, self._cells, np.ascontiguousarray(x)
@@ -124,20 +126,21 @@ class GaussianPart(Part):
     def _anchor(
         self, block: Block, source: NDArray[np.int64], column: NDArray[np.int64], before: int
     ) -> None:
-        """Anchor the features that are new in this block to the first value it learns of each."""
+        """Set the anchor of each feature that is new in this block to the first learned value."""
         rows = block.row[learning(block)]
         for i in np.flatnonzero(column >= before).tolist():
             values = block.rows.numeric[rows, source[i]]
             j, k = divmod(int(column[i]), LANES)
             self._cells[j, 0, k] = values[np.argmax(~np.isnan(values))]
 
-    # One record of known features, without a block: the same kernels, on a desk that is kept.
+    # One record of known features without a block: the same kernels on scratch buffers.
 
     def lay(self, x: Mapping[Any, Any], classes: int) -> Floats | None:
-        """A plain record in its lanes, float64 (1, 8 · chunks); None where it is not plain.
+        """A plain record in its lanes, float64 (1, 8 · chunks); None if it is not plain.
 
-        That is a dict of Python's own finite numbers of learned features, and of not too few. The
-        array is the caller's own: several threads may ask at once.
+        A plain record is a dict of finite Python floats and ints with only learned features, and
+        with enough of them. The array belongs to the caller, so several threads may call this at
+        once.
         """
         codes, size = self._features.codes, len(self._cells) * LANES
         d = len(codes)
@@ -148,24 +151,24 @@ class GaussianPart(Part):
             j = codes.get(name)
             if j is None or type(value) not in NUMBERS or not -LARGEST <= value <= LARGEST:
                 return None
-            values[j] = value + 0.0  # as `number` does
+            values[j] = value + 0.0  # -0.0 becomes 0.0, as in `number`
         out = np.empty((1, size))
         pack_into(self._format, out.data, 0, *values)
         return out
 
     def learn_laid(self, x: Floats, c: int, w: float, weight: Floats) -> None:
-        """Learn what `lay` gave for class c, which is known; weight (C,): of each class."""
+        """Learn a result of `lay` for the known class c. weight (C,): the weight of each class."""
         kernels.learn_row(x, c, w, weight, self._smoothing, self._cells)
 
     def answer_laid(self, x: Floats, weight: Floats) -> list[float]:
-        """The posterior of what `lay` gave; weight (C,): of each class."""
+        """The posterior of a result of `lay`. weight (C,): the weight of each class."""
         out, ddof = np.empty((1, weight.size)), self._ddof
         kernels.answer_row(x, weight, ddof, self._smoothing, self._cells, self._unit, out)
         found: list[float] = out[0].tolist()
         return found
 
     def _widen(self, classes: int) -> None:
-        """Make room for classes and features that are new."""
+        """Make room for new classes and features."""
         d = len(self._features)
         if classes > self._classes or d > len(self._cells) * LANES:
             most = self.most_numbers, self.most_classes
@@ -195,7 +198,7 @@ class GaussianPart(Part):
                 (amount.slack_of_all, (m.total_n[j], m.total_mean[j], m.total_m2[j])),
             ):
                 if too_far(*at, slack, *map(float, held)):
-                    return f"{name!r} = {value!r} is too far from the mean of what was learned"
+                    return f"{name!r} = {value!r} is too far from the mean of the learned values"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
@@ -226,7 +229,7 @@ class GaussianPart(Part):
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
         self._widen(size)
         a, b = self.moments, other.moments
-        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
         j = column[kept]
         a.anchor[j] = np.where(a.total_n[j] > 0, a.anchor[j], b.anchor[kept])
         shift = b.anchor[kept] - a.anchor[j]
@@ -242,7 +245,7 @@ class GaussianPart(Part):
             (a.total_n[j], a.total_mean[j], a.total_m2[j]), everywhere
         )
         self._take(a._replace(unit=b.unit))
-        # Means less another anchor are rounded as if values that far away had been taken back.
+        # A change of anchor rounds means as much as unlearning values that far away does.
         for k, apart in far.items():
             name = other._features.values[k]
             size = max(self._taken.get(name, 0.0), other._taken.get(name, 0.0), apart)
@@ -254,7 +257,7 @@ class GaussianPart(Part):
 
     def export(self) -> State:
         arrays = self.moments._asdict()
-        if (arrays["scale"] == 1.0).all():  # as nearly always, and in older states
+        if (arrays["scale"] == 1.0).all():  # the common case
             del arrays["scale"]
         taken = {"taken": self._taken} if self._taken else {}
         return State({**named(self._features), **taken}, arrays)
@@ -271,9 +274,11 @@ class GaussianPart(Part):
         taken = state.header.get("taken", {})
         sound = isinstance(taken, dict) and {*taken} <= {*features}
         if [a.shape for a in loaded] != shapes or not sound:
-            raise StateError(f"expected moments of {classes} classes and {d} features, got others")
+            raise StateError(
+                f"expected moments of {classes} classes and {d} features, got other shapes"
+            )
         if not np.isin(loaded[4], (1.0, kernels.MAGNIFIED)).all():
-            raise StateError("expected scales of 1 or 2**600, got others")
+            raise StateError("expected scales of 1 or 2**600, got other values")
         self._features, self._taken = features, {k: float(v) for k, v in taken.items()}
         self._take(Moments._make(loaded))
 
@@ -297,13 +302,13 @@ class GaussianNB(BayesClassifier):
         ``"ml"`` divides the squared deviations by n (maximum likelihood), ``"sample"`` by n - 1.
     var_smoothing
         This share of a feature's *total* variance, over all classes, is added to its variance in
-        each class. 0 gives the exact estimate: a class with zero variance on a feature is then a
-        point, of density 1 on it and 0 beside it.
+        each class. 0 gives the exact estimate. A class with zero variance on a feature is then a
+        point, with density 1 at the point and 0 elsewhere.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
@@ -317,21 +322,21 @@ class GaussianNB(BayesClassifier):
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, text, a number beyond 1e100.
+        By `learn_one` and the predictions: an infinite number, a text, a number beyond 1e100.
 
     Notes
     -----
     O(C · D) to predict, O(D) to learn, for C classes and D features present; memory O(C · D).
-    Moments are kept of x minus the first value seen (Chan, Golub and LeVeque 1983 on shifted
-    data; Welford 1962 for the update). A feature that is missing in the record, constant so
-    far, or never learned is no evidence; one that a class has never seen counts for that class
-    by its distribution over all classes. Source: Zaki and Meira, Data Mining and Machine
-    Learning, chapter 18.2.
+    Moments are those of x minus the first learned value (Chan, Golub and LeVeque 1983 on shifted
+    data; Welford 1962 for the update). A feature that is missing in the record, constant so far, or
+    never learned is not evidence. If a class has never had a feature, the feature's distribution
+    over all classes is used for it. Source: Zaki and Meira, Data Mining and Machine Learning,
+    chapter 18.2.
 
-    `merge` and `unlearn_one` are exact to about 1e-9 of the largest magnitude held; unlearning
-    gives the anchor of a feature back only with the feature's last value.
+    `merge` and `unlearn_one` are exact to about 1e-9 of the largest magnitude. A feature keeps its
+    anchor until its last value is unlearned.
 
     Examples
     --------
@@ -367,10 +372,10 @@ class GaussianNB(BayesClassifier):
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws that say nothing of this learner, and why."""
+        """Laws that do not apply to this learner, with the reason."""
         if self.var_smoothing > 0:
             return super().not_applicable
-        why = "without smoothing a class may be a point, missed by the last digit of its mean"
+        why = "without smoothing a class may be a point, and a rounding error of its mean moves it"
         return {**super().not_applicable, "unlearning_is_the_inverse_of_learning": why}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -401,14 +406,15 @@ class GaussianNB(BayesClassifier):
         self._gaussian.answer(block, label, before, weight, out)
 
     def _laid(self, x: Mapping[Any, Any]) -> Floats | None:
-        """The record as its kernels take it without a block, or None."""
+        """The record in the form that the kernels take without a block, or None."""
         classes = len(self._classes)
         return self._gaussian.lay(x, classes) if self._prior.weight.size == classes else None
 
     def compile_kernels(self) -> None:
-        """Compile what this learner runs, by block and by record, on a throw-away copy."""
+        """Compile the kernels for blocks and for single records by running them on a throw-away
+        copy."""
         trial = self.clone()
-        for _ in range(2):  # a block of one first, for the feature is new
+        for _ in range(2):  # the first has a new feature, so it runs as a block
             trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
         trial.predict_proba_many([{"warm": 1.0}])
@@ -438,7 +444,8 @@ class GaussianNB(BayesClassifier):
 
 
 def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:
-    """Weight, mean and sum of squares of two sets of records (Chan, Golub and LeVeque 1983)."""
+    """Weight, mean and sum of squares of the union of two sets of records (Chan, Golub and LeVeque
+    1983)."""
     n = a[0] + b[0]
     share = np.divide(b[0], n, out=np.zeros_like(n), where=n > 0)
     d = b[1] - a[1]
@@ -449,9 +456,10 @@ def _united(a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, Float
 def _one_scale(
     a: Moments, b: Moments, shift: Floats, j: NDArray[np.int64], kept: NDArray[np.int64]
 ) -> tuple[Moments, Moments, Floats]:
-    """Both moments, and the distance of their anchors, in the scale that both together need.
+    """Both moments, and the distance of their anchors, in one scale that fits both.
 
-    j: where b's features `kept` are in a. A mean is far where the anchor is of an unlearned record.
+    j: columns in a of b's features `kept`. A mean can be far from its anchor if the record of the
+    anchor was unlearned.
     """
     size, varied, ordinary = np.abs(shift), np.zeros(j.size, bool), np.zeros(j.size, bool)
     for of, at in (a, j), (b, kept):

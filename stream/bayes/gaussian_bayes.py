@@ -1,4 +1,4 @@
-"""Full Bayes on numeric features: a mean vector and a covariance matrix a class."""
+"""Full Bayes on numeric features: each class has a mean vector and a covariance matrix."""
 
 from __future__ import annotations
 
@@ -38,32 +38,34 @@ class GaussianBayes(BayesClassifier):
     Parameters
     ----------
     covariance
-        ``"full"``: a covariance matrix a class (quadratic discriminant analysis); ``"pooled"``:
-        one about the class means (linear discriminant analysis); ``"diagonal"``: variances only
-        (naive Bayes); ``"pooled_diagonal"``: variances only, one a feature.
+        ``"full"``: a covariance matrix for each class (quadratic discriminant analysis).
+        ``"pooled"``: one matrix about the class means (linear discriminant analysis).
+        ``"diagonal"``: variances only (naive Bayes). ``"pooled_diagonal"``: variances only, one for
+        each feature.
     ridge
         This share of a feature's *total* variance, over all classes, is added to its variance in
         each class, so that no matrix is singular and units do not matter. 0 gives the exact
-        estimate: a singular class (fewer records than features, a constant or collinear one) then
-        has the density on its support, over the directions it varies in (with the
-        pseudo-determinant of its matrix, in the units of the features), and 0 off it.
+        estimate. A class with a singular matrix (fewer records than features, a constant feature,
+        or collinear features) then has its density only on its support: the directions in which it
+        varies, with the pseudo-determinant of the matrix, in the units of the features. Elsewhere
+        the density is 0.
     shrinkage
-        0 to 1: the covariances of different features are multiplied with 1 - shrinkage. Above 0,
+        From 0 to 1. Covariances of different features are multiplied by 1 - shrinkage. Above 0,
         a prediction costs O(C · D³).
     variance
-        ``"ml"`` divides sums of products by n (maximum likelihood), ``"sample"`` by n - 1, or by
-        n - C where they are pooled over C classes.
+        ``"ml"`` divides sums of products by n (maximum likelihood), ``"sample"`` by n - 1, or by n
+        - C if they are pooled over C classes.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     missing
-        What a record with gaps teaches. ``"conditional"``: each gap is filled with its mean given
-        the record's other features in its class, which have the ridge, and the conditional
-        covariance, which has none of the gap's own, is added; O(D³). ``"complete"``: nothing but
-        the features' totals, and it is counted (``overflows["incomplete"]``). Where features are
-        independent a gap needs neither.
+        How a record with gaps is learned. ``"conditional"``: each gap is filled with its mean given
+        the record's other features in its class (with the ridge on these), and the conditional
+        covariance (without the gap's own ridge) is added; O(D³). ``"complete"``: only the totals of
+        the features learn it, and ``overflows["incomplete"]`` counts it. With independent features
+        a gap needs no filling.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
@@ -74,50 +76,50 @@ class GaussianBayes(BayesClassifier):
     means : dict
         Label to a dict from feature to its mean.
     covariances : dict
-        Label to a dict from feature to a dict from feature to their covariance, without ridge
-        and shrinkage; the diagonal only where features are independent.
+        Label to a dict from feature to a dict from feature to their covariance, without ridge and
+        shrinkage. With independent features, only the diagonal.
     rebuilds : int
-        How often unlearning lost so many digits that a factor was built anew from its products.
+        How often unlearning lost so many digits that a factor was rebuilt from its products.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, text, a number beyond 1e100.
+        By `learn_one` and the predictions: an infinite number, a text, a number beyond 1e100.
     NotSupportedError
-        From `unlearn_one`: a record with gaps whose effect is not kept. From `linear_view`: no
-        line.
+        By `unlearn_one`: the record had gaps and its effect was not kept. By `linear_view`: the
+        log-odds are not linear.
 
     Notes
     -----
-    O(C · D²) to predict, O(D²) to learn, O(D³) to unlearn, for C classes and D features; a gap
-    costs O(D²) more at prediction, which takes the density of what was observed. Memory
-    O(C · D²), O(D²) pooled; at most 512 features (65,536 independent ones),
+    O(C · D²) to predict, O(D²) to learn, O(D³) to unlearn, for C classes and D features. A
+    prediction uses the density of the observed features; each gap costs O(D²) more. Memory O(C ·
+    D²), O(D²) pooled. At most 512 features (65,536 independent ones) are learned;
     ``overflows["features"]`` counts the others.
 
-    What is kept is the Cholesky factor of each sum of products of x minus the first value seen,
-    with the ridge on its diagonal, updated by rotations (Golub and Van Loan, Matrix Computations,
-    6.5.4), never recomputed in learning unless a ridge falls to less than a sixteenth: on nearly
-    collinear columns it has twice the digits of the sums. ``covariances`` are the sums without the
-    ridge: exact to rounding of both. The ridge is rounded to 1 to 6 binary digits, so that it
-    seldom moves: to within 1/64 of the nominal one from 32 records a feature on, to within a third
-    with fewer records than features and more than 128 of these. It is a function of what was
-    learned, so answers do not depend on the order of features or records.
-    Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1.
+    The state has the Cholesky factor of each sum of products of x minus the first learned value,
+    with the ridge on its diagonal. Learning updates it by rotations (Golub and Van Loan, Matrix
+    Computations, 6.5.4). It is recomputed only if a ridge falls below a sixteenth. On nearly
+    collinear columns a factor has twice the digits of the sums. ``covariances`` are the sums
+    without the ridge, up to rounding of both. The ridge is rounded to 1 to 6 binary digits, so that
+    it seldom changes. It is within 1/64 of the nominal ridge if there are at least 32 records for
+    each feature, and within a third if there are fewer records than features and more than 128
+    features. It is a function of what was learned, so predictions do not depend on the order of
+    features or records. Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1.
 
-    A feature that is constant so far, or was never learned, is no evidence; one that a class
-    has never seen counts for that class by its distribution over all classes. A feature that a
-    class first sees later than others has exact moments of its own from there on; its
-    correlations start at 0, as if uncorrelated before, and approach their values as it grows as
-    old as the others. Every such matrix is positive semidefinite.
+    A feature that is constant so far, or was never learned, is not evidence. If a class has never
+    had a feature, the feature's distribution over all classes is used for it. A feature that comes
+    later than others in a class has exact moments from then on. Its correlations start at 0 and
+    approach their values as its weight approaches that of the others. Every such matrix is positive
+    semidefinite.
 
-    `explain_one` follows the chain rule, each feature given those before it: its shares depend on
-    the order of `features` (within one record by name), their sum does not.
+    `explain_one` uses the chain rule: each feature is conditioned on those before it. The
+    contributions depend on the order of `features` (within one record by name), their sum does not.
 
-    `merge` and `unlearn_one` are exact to about 1e-9 of the largest magnitude held for records
-    without gaps, in any order; what a gap was filled with depends on what was known then. A record
-    that no set of records with these moments can hold, to a millionth, is not unlearned.
+    For records without gaps, `merge` and `unlearn_one` are exact to about 1e-9 of the largest
+    magnitude, in any order. The value that fills a gap depends on what was learned before. A record
+    is not unlearned if no set of records with these moments can contain it, up to a millionth.
 
     Examples
     --------
@@ -165,11 +167,11 @@ class GaussianBayes(BayesClassifier):
     def not_applicable(self) -> Mapping[str, str]:
         out = dict(super().not_applicable)
         if not self.covariance.endswith("diagonal"):
-            why = "a gap is filled, or left out, by what is known when it comes"
+            why = "how a gap is filled depends on what was learned before"
             laws = ("merging_equals_learning_both", "unlearning_is_the_inverse_of_learning")
             out |= dict.fromkeys((*laws, "weight_two_is_twice"), why)
         elif self.ridge == 0:
-            why = "without a ridge, rounding decides what is a point once records are taken back"
+            why = "without a ridge, rounding decides what is a point after unlearning"
             out["unlearning_is_the_inverse_of_learning"] = why
         return out
 
@@ -192,23 +194,23 @@ class GaussianBayes(BayesClassifier):
         priors: Mapping[Label, float] | None = None,
         **parameters: Any,
     ) -> Self:
-        """The classifier of given distributions.
+        """A classifier with the given distributions.
 
         Parameters
         ----------
         means
-            Label to a mapping from feature to mean, or to a sequence of means: features are then
-            called x1, x2, … .
+            Label to a mapping from feature to mean, or to a sequence of means. Features of a
+            sequence are called x1, x2, … .
         covariances
             Label to a matrix, as rows in the order of the means, or as nested mappings.
         priors
-            Label to prior probability. None: all the same.
+            Label to prior probability. None: equal priors.
         **parameters
-            As of the class, but that the ridge is 0 if left out.
+            As for the class, except that the default of the ridge is 0.
 
         Notes
         -----
-        If it learns on, each class counts as one record (two with ``variance="sample"``).
+        If it learns more records, each class counts as one record (two with ``variance="sample"``).
 
         Examples
         --------
@@ -224,7 +226,7 @@ class GaussianBayes(BayesClassifier):
         model = cls(priors=priors, **{"ridge": 0.0, **parameters})
         if not means or set(means) != set(covariances):
             raise SchemaError(
-                f"means and covariances must name the same classes, got {list(means)} and "
+                f"means and covariances must have the same classes, got {list(means)} and "
                 f"{list(covariances)}"
             )
         table = {plain_label(label): _named(label, mean) for label, mean in means.items()}
@@ -279,19 +281,20 @@ class GaussianBayes(BayesClassifier):
         return int(self._joint.moments.rebuilt[0])
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The log-odds of two classes as bias and weights, where the covariance is pooled.
+        """The log-odds of two classes as bias and weights, if the covariance is pooled.
 
         Parameters
         ----------
         label, against
-            Two known classes; left out, the first two learned.
+            Two known classes. By default the first two that were learned.
 
         Raises
         ------
         NotSupportedError
-            Not pooled; a feature that only one of them has seen; a singular covariance.
+            The covariance is not pooled or is singular, or only one of the classes has had some
+            feature.
         NotLearnedError
-            Fewer than two classes are known, or one that is asked for is not.
+            Fewer than two classes are known, or a given class is not known.
         """
         if not self.covariance.startswith("pooled"):
             raise NotSupportedError(
@@ -306,7 +309,7 @@ class GaussianBayes(BayesClassifier):
 
 
 def _named(label: Label, mean: Any) -> dict[str, float]:
-    """Feature to mean, whichever way it was given."""
+    """Feature to mean, from a mapping or a sequence."""
     pairs = mean.items() if isinstance(mean, Mapping) else enumerate(mean, start=1)
     named = {
         str(k) if isinstance(mean, Mapping) else f"x{k}": number(f"means[{label!r}]", v)
@@ -318,7 +321,7 @@ def _named(label: Label, mean: Any) -> dict[str, float]:
 
 
 def _matrix(label: Label, given: Any, names: list[str]) -> Floats:
-    """A covariance matrix over `names`, checked."""
+    """A checked covariance matrix over `names`."""
     if isinstance(given, Mapping):
         rows = {str(f): {str(g): v for g, v in row.items()} for f, row in given.items()}
         given = [[rows.get(f, {}).get(g, 0.0) for g in names] for f in names]

@@ -35,14 +35,14 @@ __all__ = ["CategoricalBayes", "JointPart"]
 
 MAX_FEATURES = 64
 MOST_CELLS = 2**24
-ROOM = 3  # tables at least double, and are copied then
+ROOM = 3  # growing a table at least doubles it, and the old one exists until it is copied
 
 Ints = NDArray[np.int64]
 Table = dict[Label, dict[tuple[str, ...], float]]
 
 
 class JointPart(Part):
-    """Categorical features, jointly distributed given the class; see `CategoricalBayes`."""
+    """Categorical features, jointly distributed given the class. See `CategoricalBayes`."""
 
     name: ClassVar[str] = "joint"
 
@@ -74,19 +74,19 @@ class JointPart(Part):
 
     @property
     def _smoothing(self) -> Smoothing:
-        """As of the features that are known now."""
+        """The smoothing of the features that are known now."""
         return self._given._replace(start=self._categories.share_start)
 
     def grows(self, schema: Schema) -> bool:
-        """By the values that come together, given domains or not."""
+        """Whether there are categories: new combinations need new cells."""
         return bool(schema.categorical)
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of given domains."""
+        """Bytes of given domains."""
         return PER_NAME * self._categories.given
 
     def limit(self, room: int, classes: int) -> None:
-        """Three quarters for cells, the rest for the values themselves."""
+        """See `Part.limit`. Cells get three quarters, the values get the rest."""
         cell = ROOM * (4 * MAX_FEATURES + 8 * classes) + 64
         self._limit = min(self._limit, max(room * 3 // 4 // cell, 1))
         self._categories.limit(room // 4, 0)
@@ -101,7 +101,7 @@ class JointPart(Part):
         kernels.progressive(steps, row, code, domain, given, self._limit, self.cells, joint)
 
     def terms(self, rows: Rows, classes: int) -> list[Term]:
-        """The chain rule: each feature given those before it."""
+        """Terms of the chain rule: each feature is conditioned on those before it."""
         coded = self._categories.encode(rows, np.zeros(1, dtype=np.int64))
         whole = self._categories.wide(coded)[0]
         known = [k for k in coded.column.tolist() if 0 <= whole[k] < self.cells.values[k]]
@@ -116,13 +116,13 @@ class JointPart(Part):
         return [(self.features[k], out[i]) for i, k in enumerate(known)]
 
     def shares(self, code: Ints, classes: int) -> Floats:
-        """The probability of each tuple of code int64 (q, D), float64 (q, C)."""
+        """The probability of each tuple of codes, int64 (q, D), as float64 (q, C)."""
         out = np.zeros((len(code), classes))
         kernels.terms(code, classes, self._smoothing, self.cells, out)
         return np.array([[exp(t) for t in row] for row in out.tolist()]).reshape(out.shape)
 
     def tuples(self) -> tuple[Ints, list[tuple[str, ...]]]:
-        """The cells that have every feature, as codes and as values."""
+        """The cells that have a value of every feature, as codes and as values."""
         s = self.cells
         code = s.code[: s.size[0]].astype(np.int64)
         code = code[((code >= 0) | (s.values == 0)).all(axis=1)]
@@ -133,7 +133,7 @@ class JointPart(Part):
         return code, names
 
     def singles(self) -> tuple[Ints, list[tuple[str, str]]]:
-        """Each value of each feature, as codes with nothing else, and as names."""
+        """Each value of each feature alone, as codes and as names."""
         learned = self.cells.values.tolist()
         at = [(k, v) for k, m in enumerate(learned) for v in range(m)]
         code = np.full((len(at), len(learned)), -1, dtype=np.int64)
@@ -145,9 +145,9 @@ class JointPart(Part):
         w = amount.w * amount.fade * float(self.cells.unit[0])
         _, r = self._find(rows)
         if r < 0 and (self.cells.refused[0] > 0 or not self._learnable(rows)):
-            return None  # it may have been one beyond a bound
+            return None  # its tuple may have been beyond a bound
         if r < 0 or left_after(self.cells.counts[r, c], w, amount.slack) is None:
-            return "its values came together with less weight in its class"
+            return "this combination of values has less weight in its class"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
@@ -166,7 +166,7 @@ class JointPart(Part):
             self._remove_cell(r, key)
 
     def _remove_cell(self, r: int, key: Ints) -> None:
-        """Forget a cell, and what only it had. O(cells)."""
+        """Forget a cell, and the values that only it had. O(cells)."""
         s = self.cells
         n = int(s.size[0])
         kept = np.delete(np.arange(n), r)
@@ -183,7 +183,7 @@ class JointPart(Part):
                 self._categories.remove_feature(k)
         widened = values.size != s.values.size
         self.cells = _filled(s._replace(values=values), code, count, len(s.code))
-        if widened:  # cells may be complete now that one feature less is known
+        if widened:  # with one feature less, more cells may be complete
             kernels.recount(self.cells)
 
     def drop_class(self, c: int) -> None:
@@ -240,29 +240,31 @@ class JointPart(Part):
         shapes = ((n, d), (n, classes), (classes,), (d,), (1,), (1,))
         came = (code.shape, count.shape, complete.shape, values.shape, refused.shape, unit.shape)
         if came != shapes:
-            raise StateError(f"expected cells of {classes} classes and {d} features, got others")
+            raise StateError(
+                f"expected cells of {classes} classes and {d} features, got other shapes"
+            )
         if ((values < 0) | (values > sizes)).any() or ((code < -1) | (code >= values)).any():
-            raise StateError("expected codes of values that were learned, got others")
+            raise StateError("expected codes of learned values, got others")
         fresh = _cells(0, d, classes)
         fresh = fresh._replace(complete=complete, values=values, refused=refused, unit=unit)
         self.cells = _filled(fresh, code, count, n)
 
     def _find(self, rows: Rows) -> tuple[Ints, int]:
-        """The one row of `rows` as codes, and its cell; -1 where it cannot have one."""
+        """The one row of `rows` as codes, and its cell; -1 if it cannot have one."""
         coded = self._categories.encode(rows, np.zeros(1, dtype=np.int64))
         key = np.maximum(self._categories.wide(coded)[0], -1)
         lost = any(code < 0 for _, _, _, code in self._learnable(rows))
         return key, -1 if lost or (key < 0).all() else int(kernels.find(key, self.cells))
 
     def _learnable(self, rows: Rows) -> list[tuple[str, str, int, int]]:
-        """What the one row of `rows` has that was or could be learned."""
+        """The values of the one row of `rows` that were learned or could be."""
         refuses = self._categories.refuses
         return [
             cell for cell in self._categories.cells(rows) if cell[3] >= 0 or not refuses(*cell[:2])
         ]
 
     def _make_room(self, classes: int, cells: int) -> None:
-        """Zeros for the classes, features and cells that are new; cells at least double."""
+        """Add zeros for new classes, features and cells. The room for cells at least doubles."""
         s, d = self.cells, self._categories.sizes.size
         needed = min(cells, self._limit)
         if s.complete.size < classes:
@@ -293,31 +295,32 @@ class CategoricalBayes(CategoryClassifier):
     """Full Bayes on categories: a probability for each tuple of values, one record at a time.
 
     Every value is a category: a text, a number, a truth value, or a tuple of these. Numbers are
-    names here, not sizes; 3, 3.0 and "3" are one category. Nothing is assumed to be independent,
-    so it takes many records and few features: 64 at most.
+    names here, not amounts. 3, 3.0 and "3" are the same category. No independence is assumed, so
+    the learner needs many records and few features, at most 64.
 
     Parameters
     ----------
     alpha
         Added to the count of every possible tuple: 1 is Laplace's rule, 0 maximum likelihood.
     domains
-        Feature to the list of values it can have. A feature that is not named can have the
-        values learned so far, by any class.
+        Feature to the list of values it can have. The domain of any other feature is the values
+        learned so far, by any class.
     max_cells
-        How many different tuples it holds. The records of one more are not counted but in the
-        class's prior; `overflows["cells"]` counts them.
+        The largest number of different tuples. Records of further tuples change only the prior of
+        their class; `overflows["cells"]` counts them.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
     m, p
-        With m, the m-estimate instead of alpha: m more records, p of which have the tuple. p is
-        one number for every tuple; or feature to value to prior probability, as in
-        `CategoricalNB`, and a tuple's is the product of its values'. p left out is 1 / Π m_j.
+        With m, the m-estimate is used instead of alpha: it adds m records, a share p of which has
+        the tuple. p is one number for all tuples, or a mapping from feature to value to prior
+        probability, as in `CategoricalNB`; the prior of a tuple is then the product of those of its
+        values. The default of p is 1 / Π m_j.
     smooth
-        ``"zeros"`` smooths a count of 0 only, and leaves the others as they are, as example 18.2
-        of the source does.
+        ``"all"`` smooths every count. ``"zeros"`` smooths counts of 0 only, as example 18.2 of the
+        source does.
 
     Attributes
     ----------
@@ -327,35 +330,36 @@ class CategoricalBayes(CategoryClassifier):
         Features in the order they were first learned.
     joint : dict
         Label to tuple of values (in the order of `features`) to P(tuple | class), for the tuples
-        any class has had.
+        that any class has had.
     marginal : dict
         Label to feature to value to P(value | class).
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: a value that is no category, an infinity.
+        By `learn_one` and the predictions: a value that is not a category, an infinite number.
 
     Notes
     -----
-    P(x | class) = (n_x + alpha) / (n + alpha · Π m_j), or (n_x + m · p) / (n + m), where n_x of the
-    class's n records are x and m_j is the number of values of feature j. Source: Zaki and Meira,
-    Data Mining and Machine Learning, chapter 18.1, equation 18.6.
+    P(x | class) = (n_x + alpha) / (n + alpha · Π m_j), or (n_x + m · p) / (n + m), where n is the
+    weight of the class's records, n_x is the weight of those equal to x, and m_j is the number of
+    values of feature j. Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1,
+    equation 18.6.
 
-    A record with gaps is counted as what it is. A question is answered from the records that
-    have all the features it has: n is their weight, and alpha counts for each tuple that agrees
-    with the question, which is the sum over the values of the features it lacks; so does p, which
-    is 1 at most. A value that no class ever had, and that is in no given domain, is a gap. Where a
-    class has no record with these features together, it counts as all classes do; where none has,
-    they are no evidence. With the m-estimate p counts in both cases. Where the estimate is 0 the
-    class is impossible; if all are, the posterior is the prior.
+    A record with gaps is learned with its gaps. A prediction uses the learned records that have all
+    the features of x: n is their weight. alpha is added for each tuple that agrees with x, which is
+    the sum over the values of the features that x does not have. The same holds for p, up to 1. A
+    value that no class ever had, and that is in no given domain, is a gap. If a class has no record
+    with all features of x, the records of all classes are used for it. If no class has one, x is
+    not evidence. With the m-estimate, p is used in both cases. A class is impossible if its
+    estimate is 0. If all classes are impossible, the posterior is the prior.
 
-    O(D) to learn; O(C + D) to predict, and O(cells · D) where a feature is missing. Memory
-    O(cells · (C + D)). `unlearn_one` is O(cells · D) with the last record of a tuple. `explain_one`
-    follows the chain rule, each feature given those before it: its shares depend on the order of
-    `features`, their sum does not.
+    O(D) to learn. O(C + D) to predict, or O(cells · D) if a feature is missing. Memory O(cells · (C
+    + D)). `unlearn_one` is O(cells · D) for the last record of a tuple. `explain_one` uses the
+    chain rule: each feature is conditioned on those before it. The contributions depend on the
+    order of `features`, their sum does not.
 
     Examples
     --------
@@ -417,7 +421,7 @@ class CategoricalBayes(CategoryClassifier):
 
 
 def _cells(room: int, d: int, c: int) -> Cells:
-    """No cells, and room for some."""
+    """Empty cells with room for some."""
     return Cells(
         np.full((room, d), -1, dtype=np.int32),
         np.zeros((room, c)),
@@ -431,7 +435,7 @@ def _cells(room: int, d: int, c: int) -> Cells:
 
 
 def _filled(s: Cells, code: NDArray[np.int32], count: Floats, room: int) -> Cells:
-    """`s` with these cells, and room for as many."""
+    """`s` with these cells, and room for that many."""
     empty = _cells(room, code.shape[1], count.shape[1])
     empty.code[: len(code)] = code
     empty.counts[: len(count)] = count
@@ -442,7 +446,7 @@ def _filled(s: Cells, code: NDArray[np.int32], count: Floats, room: int) -> Cell
 
 
 def _steps(joint: list[float]) -> list[float]:
-    """What each adds to the one before; they sum to the last, also where it is -inf."""
+    """The differences between neighbours. They sum to the last value, even if it is -inf."""
     out, last = [0.0] * len(joint), 0.0
     for i, value in enumerate(joint):
         if value > -inf:

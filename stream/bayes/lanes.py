@@ -1,6 +1,6 @@
-"""How the moments of independent normal features lie: in chunks of eight lanes.
+"""The memory layout of the moments of independent normal features: chunks of eight lanes.
 
-Functions between `Moments`, as a state names them, and the cells of the Gaussian kernels.
+Functions that convert between `Moments`, as in a state, and the cells of the Gaussian kernels.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from stream.data.block import Floats
 
 __all__ = ["Moments", "cells", "height", "packed", "rescaled", "room_for", "unpacked"]
 
-LINE = 64  # bytes of a line of the processor's cache
+LINE = 64  # bytes of a cache line
 
 
 class Moments(NamedTuple):
-    """The moments under the names they have in a state, all float64.
+    """The moments under their names in a state, all float64.
 
-    n, mean, m2 (C, D): weight, mean and sum of squared deviations of (x - anchor) · scale a class.
-    anchor, scale (D,): the first value learned, and a power of two, see the kernels. total_n,
-    total_mean, total_m2 (D,): the same over all classes. unit (1,): what a weight of 1 learned
-    last counts.
+    n, mean, m2 (C, D): weight, mean and sum of squared deviations of (x - anchor) · scale for each
+    class. anchor, scale (D,): the first value learned, and a power of two, see the kernels.
+    total_n, total_mean, total_m2 (D,): the same over all classes. unit (1,): the present value of a
+    weight of 1 learned last.
     """
 
     n: Floats
@@ -41,15 +41,14 @@ class Moments(NamedTuple):
 
 
 def height(classes: int) -> int:
-    """How many rows the cells of so many classes have."""
+    """The number of rows in cells for that many classes."""
     return kernels.HEAD + kernels.PER_CLASS * (classes + 1)
 
 
 def cells(chunks: int, classes: int) -> Floats:
     """Empty cells, float64 (chunks, height, LANES).
 
-    Eight lanes are a line of the cache: where they lie across two, all that is read and written
-    costs twice.
+    Eight lanes are one cache line. Without alignment each read and write touches two lines.
     """
     shape = (chunks, height(classes), LANES)
     size = 8 * prod(shape)
@@ -63,9 +62,10 @@ def cells(chunks: int, classes: int) -> Floats:
 def room_for(
     old: Floats, features: int, classes: int, most_features: int, most_classes: int
 ) -> Floats:
-    """`old`, where it has room for so many features and classes; else its copy in twice the room.
+    """`old` if it has room for that many features and classes, otherwise a copy with twice the
+    room.
 
-    So the copies made while C classes come cost O(C · D) in all, not O(C² · D).
+    Doubling makes the copies for C classes cost O(C · D) in total, not O(C² · D).
     """
     known = (old.shape[1] - height(0)) // kernels.PER_CLASS
     chunks = grown(-(-features // LANES), old.shape[0], -(-most_features // LANES))
@@ -92,7 +92,7 @@ def packed(moments: Moments) -> Floats:
 
 
 def unpacked(s: Floats, features: int, classes: int, unit: Floats) -> Moments:
-    """A copy of the moments in cells."""
+    """A copy of the moments in the cells."""
     each = kernels.PER_CLASS
     rows = s[:, : height(classes)].transpose(1, 0, 2)
     rows = rows.reshape(height(classes), -1)[:, :features]

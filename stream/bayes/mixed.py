@@ -1,4 +1,4 @@
-"""Naive Bayes on any mix of attributes: each kind of feature by the distribution that fits it."""
+"""Naive Bayes on any mix of attributes: each kind of feature has its own distribution."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class MixedNB(BayesClassifier):
         Field to the values it can take, as in `CategoricalNB`. A field that is not named: the
         values learned so far.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
     m, p, smooth
         Of the categories, as in `CategoricalNB`: the m-estimate in place of alpha, with a prior
         p of every value or of each; and ``"zeros"`` to smooth counts of 0 only.
@@ -81,7 +81,7 @@ class MixedNB(BayesClassifier):
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
         From `learn_one` and the predictions: an infinity, a value of another kind (number,
         category, text) than its field was learned with, or is in `text`.

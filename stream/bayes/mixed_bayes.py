@@ -1,4 +1,5 @@
-"""Full Bayes on mixed attributes: the joint table of the categories, and the numbers' Gaussian."""
+"""Full Bayes on mixed attributes: a joint table of the categories, and a Gaussian of the
+numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ __all__ = ["MixedBayes"]
     )
 )
 class MixedBayes(BayesClassifier):
-    """Full Bayes on categories and numbers together: nothing is independent within each kind.
+    """Full Bayes on categories and numbers, without independence assumptions within each kind.
 
     p(x | class) = P(categories of x | class) · N(numbers of x | class), with the joint table of
     `CategoricalBayes` and the mean vector and covariance matrix of `GaussianBayes`.
@@ -42,9 +43,9 @@ class MixedBayes(BayesClassifier):
     Parameters
     ----------
     conditional
-        True: the Gaussian is that of the class *in the record's cell* (its tuple of categories),
-        wherever the class has had `thin` records in the cell and twice as many as the record has
-        numbers, and no number was constant there; elsewhere that of the class.
+        True: use the Gaussian of the class *in the record's cell* (its tuple of categories), if the
+        class has had at least `thin` records in the cell, at least twice as many as the record has
+        numbers, and no number was constant there. Otherwise use the Gaussian of the class.
     thin
         See `conditional`.
     alpha, domains
@@ -54,8 +55,8 @@ class MixedBayes(BayesClassifier):
     priors
         Label, or its text, to prior probability. None: learned.
     half_life
-        Records after which what was learned counts half; None: it never fades. Not with
-        `conditional`, where a cell that is seldom met would fade by others' records.
+        Number of records after which what was learned has half its weight. None: no fading. Not
+        allowed with `conditional`, because a rare cell would fade by the records of other cells.
     m, p, smooth
         Of the joint table, as in `CategoricalBayes`.
 
@@ -69,18 +70,19 @@ class MixedBayes(BayesClassifier):
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, text for a number or the converse.
+        By `learn_one` and the predictions: an infinite number, a text for a number or a number for
+        a category.
 
     Notes
     -----
-    O(C · (d² + features)) to predict and O(d²) to learn, for d numbers; with gaps O(C · d³) and
-    O(cells). At most 256 cells have a Gaussian of their own; ``overflows["gaussians"]`` counts the
-    records learned in others. `explain_one` follows the chain rule, each feature given those before
-    it in `features`: shares depend on that order, their sum does not. Source: Zaki and Meira, Data
-    Mining and Machine Learning, chapter 18.1 and its exercise Q1; the conditional form is the
-    location model of Olkin and Tate 1961.
+    O(C · (d² + features)) to predict and O(d²) to learn, for d numbers; with missing values O(C ·
+    d³) and O(cells). At most 256 cells have their own Gaussian; ``overflows["gaussians"]`` counts
+    the records learned in other cells. `explain_one` uses the chain rule: each feature is
+    conditioned on those before it in `features`. Contributions depend on that order, their sum does
+    not. Source: Zaki and Meira, Data Mining and Machine Learning, chapter 18.1 and its exercise Q1;
+    the conditional form is the location model of Olkin and Tate 1961.
 
     Examples
     --------
@@ -123,19 +125,19 @@ class MixedBayes(BayesClassifier):
         self.priors = check_priors(priors)
         self.half_life = check_half_life(half_life)
         if conditional and half_life is not None:
-            raise SchemaError("half_life cannot be had with conditional = true; leave one out")
+            raise SchemaError("half_life and conditional = true cannot be combined; leave one out")
         self._begin()
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws that say nothing of this learner, and why."""
+        """Laws that do not apply to this learner, with the reason."""
         out = dict(super().not_applicable)
         if self.covariance == "full":
-            why = "a gap is filled, or left out, by what is known when it comes"
+            why = "how a gap is filled depends on what was learned before"
             laws = ("merging_equals_learning_both", "unlearning_is_the_inverse_of_learning")
             out |= dict.fromkeys((*laws, "weight_two_is_twice"), why)
         if self.conditional:
-            out["weight_two_is_twice"] = "whether a cell is thin is a number of records"
+            out["weight_two_is_twice"] = "a cell is thin by its number of records, not their weight"
         return out
 
     def _new_parts(self) -> tuple[Part, ...]:
@@ -150,6 +152,6 @@ class MixedBayes(BayesClassifier):
         return (self._table, self._numbers)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number where categories are known, or the other way round."""
+        """Rows with a number in a field of categories, or a category in a field of numbers."""
         numeric: Collection[str] = self._numbers.features
         return super().refusals(rows) | conflicts(rows, numeric, self._table.features)

@@ -1,8 +1,8 @@
-"""Moments of weighted records, put together and taken apart; shared by the joint normals.
+"""Merge and unlearn moments of weighted records; shared by the joint normal models.
 
-Rule: pure functions of numbers and arrays. Kernels are compiled for the order of the tuples'
-fields: who changes it changes their file too, or what is cached of them is stale. What a set of
-records may have held is judged to a millionth (`SLACK`) of what it holds: less is rounding.
+Rule: pure functions of numbers and arrays. Kernels are compiled for the order of the fields of the
+tuples. Change the kernels' file too if you change that order, or cached kernels are stale.
+Differences below a millionth (`SLACK`) of the present moments are rounding errors.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ SINGULAR = 1e-26  # as in the kernels
 class Comoments(NamedTuple):
     """Joint moments of D features for C classes.
 
-    n, mean float64 (C, D): weight and mean of (x - anchor) · scale. factor float64 (G, D, W): that
-    of the sums of products about the class means, G = C or 1 (pooled), W = D or 1 (diagonal), and,
-    on their diagonal, level float64 (G, D), the ridge as `serve` rounds it; level (0, D): no ridge
-    is in the factor. anchor, scale, total_n, total_mean, total_m2, low, high float64 (D,): first
-    value, a power of two (see the kernels), moments and extremes over all classes. unit float64
-    (1,). passed, rebuilt int64 (1,): records left out for their gaps, factors rebuilt.
+    n, mean float64 (C, D): weight and mean of (x - anchor) · scale. factor float64 (G, D, W): the
+    factor of the sums of products about the class means, with G = C or 1 (pooled) and W = D or 1
+    (diagonal). level float64 (G, D): the ridge that is added to their diagonal, as `serve` rounds
+    it; level (0, D): the factor has no ridge. anchor, scale, total_n, total_mean, total_m2, low,
+    high float64 (D,): first value, a power of two (see the kernels), moments and extremes over all
+    classes. unit float64 (1,). passed, rebuilt int64 (1,): number of records skipped because of
+    gaps, and of factors rebuilt.
     """
 
     n: Floats
@@ -62,7 +63,9 @@ class Comoments(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """How moments are read, as kernels take it: see `GaussianBayes`. fill: whether gaps are.
+    """Parameters of `GaussianBayes` in the form that kernels take.
+
+    fill: whether gaps are filled.
 
     diagonal: whether features are independent, so that a factor has one column.
     """
@@ -98,9 +101,9 @@ class Room(NamedTuple):
 
 
 def before(v: float, w: float, slack: float, n: float, mean: float) -> tuple[float, float, float]:
-    """Weight and mean before v was learned, and the root of what it added to the squares.
+    """Weight and mean before v was learned, and the root of what v added to the squares.
 
-    slack: the share of w that is nothing but rounding.
+    slack: the rounding error, as a share of w.
     """
     left = left_after(n, w, slack)
     if not left:
@@ -112,10 +115,10 @@ def before(v: float, w: float, slack: float, n: float, mean: float) -> tuple[flo
 def may_hold(
     v: float, w: float, slack: float, n: float, mean: float, squares: float, extent: float
 ) -> bool:
-    """Whether values of weight n, this mean and sum of squares about it may have v among them.
+    """Whether values with weight n, this mean and this sum of squares can include v.
 
-    slack: as in `before`. extent: highest less lowest value ever learned, which says what rounding
-    is.
+    slack: as in `before`. extent: highest minus lowest value ever learned; it gives the size of
+    rounding errors.
     """
     left, _, root = before(v, w, slack, n, mean)
     if left == 0.0:
@@ -126,10 +129,11 @@ def may_hold(
 def too_far(
     v: float, w: float, largest: float, slack: float, n: float, mean: float, squares: float
 ) -> bool:
-    """Whether a value would take more than twice out of the squares than is in them.
+    """Whether unlearning a value would remove more than twice the present squares.
 
-    v, mean: less the anchor. Twice, and a millionth of the largest value that was ever taken back:
-    the rest is rounding. slack: as in `before`. The square of what is below `UNDERFLOW` is 0.
+    v, mean: minus the anchor. The limit is twice the squares plus a millionth of the largest value
+    ever unlearned, to allow for rounding. slack: as in `before`. Values below `UNDERFLOW` have the
+    square 0.
     """
     left, _, root = before(v, w, slack, n, mean)
     root = abs(root) if left else abs(v - mean)
@@ -137,7 +141,7 @@ def too_far(
 
 
 def solved(rows: Floats, b: Floats) -> Floats | None:
-    """The solution x of F'F x = b, F float64 (n, D); None where it is singular; O(D³)."""
+    """The solution x of F'F x = b, F float64 (n, D); None if F'F is singular; O(D³)."""
     root: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
     if (np.diag(root) ** 2 <= SINGULAR * (root * root).sum(axis=0)).any():
         return None
@@ -146,15 +150,15 @@ def solved(rows: Floats, b: Floats) -> Floats | None:
 
 
 def spans(factor: Floats, level: Floats, x: Floats, slack: Floats) -> bool:
-    """Whether F'F - diag(level) - x x' has no negative direction, but for rounding; O(D³).
+    """Whether F'F - diag(level) - x x' is positive semidefinite, up to rounding; O(D³).
 
-    F float64 (D, D). slack float64 (D,): what rounding may be of the diagonal; where it is 0 both
-    have to be 0.
+    F float64 (D, D). slack float64 (D,): the rounding error of the diagonal. Where it is 0, both
+    matrices have to be 0.
     """
     j = np.flatnonzero(slack > 0.0)
     root = np.sqrt(slack[j])
     rows, b = factor[:, j] / root, x[j] / root
-    # Of full rank but for rounding, should the level be far above what was learned.
+    # If the level is far above what was learned, the rank is full up to rounding.
     y = np.linalg.lstsq(rows.T @ rows + np.diag(1.0 - level[j] / slack[j]), b, rcond=None)[0]
     return float(y @ b) <= 1.0 + SLACK
 
@@ -167,16 +171,16 @@ def denied(
     slack: tuple[float, float],
     passed: bool,
 ) -> str | None:
-    """Why a record of class c cannot be in these moments, whose weights suffice; O(D³), or None.
+    """Why a record of class c cannot be in these moments, or None; O(D³). Weights were checked.
 
     Parameters
     ----------
     present
         Feature to its column and value.
     w, slack
-        Its weight, and the shares of it that are rounding in the class and over all.
+        Its weight, and the rounding errors in the class and over all classes as shares of it.
     passed
-        Whether the record is in the totals only.
+        Whether the record was skipped because of gaps, so that only the totals have it.
     """
     g = c if len(s.factor) > 1 else 0
     extent, own, diagonal = s.high - s.low, s.factor[g], s.factor.shape[2] == 1 < len(s.anchor)
@@ -188,22 +192,23 @@ def denied(
         total = float(s.total_n[j]), float(s.total_mean[j]), float(s.total_m2[j])
         of_class = float(s.n[c, j]), float(s.mean[c, j]), float(squares[j])
         if not s.low[j] - SLACK * wide <= v <= s.high[j] + SLACK * wide:
-            return f"{name!r} = {value!r} lies outside all that was learned"
+            return f"{name!r} = {value!r} is outside the range of the learned values"
         if not may_hold(v, w, slack[1], *total, wide):
             return f"{name!r} = {value!r} is too far from the mean of what was learned"
         if not (passed or may_hold(v, w, slack[0], *of_class, wide)):
             return f"{name!r} = {value!r} is too far from the mean of its class"
         x[j] = 0.0 if passed else before(v, w, slack[0], *of_class[:2])[2]
     n = s.n if len(s.factor) == 1 else s.n[[c]]
-    # A feature that came late has made the products depend on the order of records.
+    # With a feature that came late, the products depend on the order of records.
     late = any(np.unique(of[of > 0.0]).size > 1 for of in n)
     if not (passed or diagonal or late or spans(own, level, x, SLACK * n.sum(axis=0) * extent**2)):
-        return "its features go together as in no record of its class"
+        return "no record of its class can have this combination of values"
     return None
 
 
 def united(n: Floats, mean: Floats, more: Floats, other: Floats) -> tuple[Floats, Floats, Floats]:
-    """Weight and mean of two sets of records, and the root of what lies between them.
+    """Weight and mean of the union of two sets of records, and the root of the squares between
+    them.
 
     Chan, Golub and LeVeque 1983.
     """
@@ -215,7 +220,7 @@ def united(n: Floats, mean: Floats, more: Floats, other: Floats) -> tuple[Floats
 
 
 def widened(a: Floats, shape: tuple[int, ...]) -> Floats:
-    """`a`, and zeros behind it."""
+    """`a`, padded with zeros to the shape."""
     out = np.zeros(shape)
     out[tuple(slice(0, k) for k in a.shape)] = a
     return out

@@ -1,4 +1,4 @@
-"""Multinomial naive Bayes: tokens drawn from a distribution of the class, independently."""
+"""Multinomial naive Bayes: tokens are drawn independently from a distribution of the class."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MultinomialNB", "TokenClassifier", "TokenPart"]
 
 
 class TokenClassifier(BayesClassifier, abc.ABC):
-    """What the classifiers of token counts share: one part of tokens, and names for them."""
+    """Shared by the classifiers of token counts: one part of tokens, and names for them."""
 
     strings: ClassVar[str] = "text"
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "text"))
@@ -37,7 +37,7 @@ class TokenClassifier(BayesClassifier, abc.ABC):
     @property
     @abc.abstractmethod
     def _rule(self) -> int:
-        """How the counts score a token, a constant of the kernels."""
+        """How a token is scored from its counts: a constant of the kernels."""
 
     def _more_tags(self) -> set[str]:
         return {tags.POSITIVE_INPUT}
@@ -52,7 +52,7 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         return (self._tokens,)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a text where a count is known, or the other way round."""
+        """Rows with a text in a field of counts, or a count in a field of texts."""
         return super().refusals(rows) | conflicts(rows, **self._fields())
 
     def _fields(self) -> dict[str, Collection[str]]:
@@ -63,7 +63,8 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         return int(self._tokens.counts.size[0])
 
     def counts(self, token: str) -> dict[Label, float]:
-        """How often each class had `token` (or one of its bucket); empty if none ever had."""
+        """How often each class had `token` (or another token of its bucket); empty if no class had
+        it."""
         s = self._tokens.counts
         at = self._tokens.slot(token)
         if not at:
@@ -72,23 +73,24 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         return dict(zip(self.classes, count.tolist(), strict=True))
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The log-odds of two classes as a line over token counts; O(C · learned tokens).
+        """The log-odds of two classes as a linear function of token counts; O(C · learned tokens).
 
         Parameters
         ----------
         label, against
-            Two known classes; left out, the first ones learned.
+            Two known classes. By default the first two that were learned.
 
         Raises
         ------
         NotLearnedError
-            Fewer than two classes are known, or one that is asked for is not.
+            Fewer than two classes are known, or a given class is not known.
 
         Notes
         -----
-        With a hashed vocabulary the names are "bucket 967112": a token's is
-        ``stream.text.bucket(token)``. With an exact one they are the tokens. With alpha = 0 a token
-        that makes a class impossible has the weight -1e300 for it.
+        With a hashed vocabulary the names are like "bucket 967112", and
+        ``stream.text.bucket(token)`` gives the number of a token. With an exact vocabulary the
+        names are the tokens. With alpha = 0, a token that makes a class impossible has the weight
+        -1e300 for it.
         """
         a, b = self._pair(label, against, None)
         (_, prior), *_ = self._terms(self.columns([{}]))
@@ -113,74 +115,73 @@ class TokenClassifier(BayesClassifier, abc.ABC):
 class MultinomialNB(TokenClassifier):
     """Multinomial naive Bayes over text and token counts, one record at a time.
 
-    A text is its tokens; a number is a count of the token that is the feature's name, so
+    A text is a sequence of tokens. A number is a count of the token with the feature's name, so
     ``{"text": "free money"}`` and ``{"free": 1, "money": 1}`` are the same record. Categorical
     features are ignored.
 
     Parameters
     ----------
     alpha
-        Added to every count (Laplace: 1, Lidstone: less). 0 is maximum likelihood: a token that
-        was learned, but never by a class, makes that class impossible. The default is measured:
-        with 1 each class has the vocabulary of all as its own pseudo-counts, which outweigh what
-        it has really had where there are many classes or few texts.
+        Added to every count (Laplace: 1, Lidstone: less). 0 is maximum likelihood: a known token
+        that a class never had makes that class impossible. The default was measured. With 1, each
+        class gets one pseudo-count for every token of all classes. With many classes or few texts,
+        these outweigh the real counts.
     vocabulary
-        ``"hashed"``: a token is one of 2**20 buckets; rarely two share one. ``"exact"``: tokens
-        are kept by name, and explanations and the linear view call them by it; texts take some
-        six times as long.
+        ``"hashed"``: a token becomes one of 2**20 buckets; two tokens rarely share one.
+        ``"exact"``: tokens are kept by name, and explanations and the linear view show the names;
+        texts take about six times as long.
     max_tokens
-        How many tokens an exact vocabulary holds, at most 2**20. One more is no evidence, and
-        counted in `overflows`, once a learned record. Unlearning counts back what is unknown, so
-        records taken back newest first leave the count exact; in another order, or after a merge
-        that refused tokens, it is no longer one of the records held.
+        The size of an exact vocabulary, at most 2**20. More tokens are not evidence. `overflows`
+        counts them, once for each learned record. Unlearning a record subtracts its unknown tokens.
+        The count is exact if records are unlearned newest first. In another order, or after a merge
+        that rejected tokens, it is an approximation.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
     classes : list
         Labels in the order they were first learned.
     features : list of str
-        The tokens of an exact vocabulary, sorted. Empty where they are hashed: their names are
-        not kept.
+        The tokens of an exact vocabulary, sorted. Empty if tokens are hashed, because their names
+        are not kept.
     n_tokens : int
-        Distinct tokens (buckets) learned so far, over all classes.
+        Number of distinct tokens (buckets) learned so far, over all classes.
     bytes_per_class : int
-        The most memory that one more class can take.
+        The most memory that another class can need.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: a negative count, an infinity, a number beyond
-        1e100, a text in a field of counts or the other way round.
+        By `learn_one` and the predictions: a negative count, an infinite number, a number beyond
+        1e100, a text in a field of counts or a count in a field of texts.
 
     Notes
     -----
     P(token | class) = (N_cb + alpha) / (N_c + alpha · d), where N_cb is the count of the token's
-    bucket in the class, N_c the class's sum over buckets and d the number of buckets learned so
-    far. Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, chapter
+    bucket in the class, N_c is the class's sum over buckets and d is the number of buckets learned
+    so far. Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, chapter
     13.2; Weinberger et al. 2009 for hashing.
 
-    With alpha = 0 a class without any token counts as all classes together, and a joint log
-    likelihood of -inf is a probability of 0; if those of all classes are, the posterior is the
+    With alpha = 0, the counts over all classes are used for a class without tokens. A joint log
+    likelihood of -inf is a probability of 0. If it is -inf for all classes, the posterior is the
     prior.
 
-    The likelihood is that of the tokens in their order: the multinomial coefficient, which is
-    the same for all classes, is left out.
+    The multinomial coefficient is left out, because it is the same for all classes.
 
-    A token that was never learned is no evidence, as a feature that was never learned is none
-    in every learner here: d is a vocabulary, and the estimate says nothing about words outside
-    it. (To give it alpha / (N_c + alpha · d) makes each new word an argument for the class with
-    fewer tokens; SMS spam falls from 98.55 to 97.77 %.) A count of 0 is no evidence either.
+    A token that was never learned is not evidence, because the estimate covers only the d tokens of
+    the vocabulary. (A probability of alpha / (N_c + alpha · d) for it would make each new word an
+    argument for the class with fewer tokens; the accuracy on SMS spam falls from 98.55 to 97.77 %.)
+    A count of 0 is not evidence either.
 
-    O(C · tokens) to predict, O(tokens) to learn. Memory: 4 MiB, and 8 bytes a class and learned
-    bucket, of which there are at most 2**20: `bytes_per_class`. A text has 100,000 tokens at
-    most; `overflows["tokens"]` counts the learned texts that were cut there.
+    O(C · tokens) to predict, O(tokens) to learn. Memory: 4 MiB, plus 8 bytes for each pair of class
+    and learned bucket. There are at most 2**20 buckets, see `bytes_per_class`. A text has at most
+    100,000 tokens; `overflows["tokens"]` counts the learned texts that were truncated.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Part: one factor of the likelihood, with state of its own.
+"""Part: one factor of the likelihood, with its own state.
 
-A Bayes classifier is a prior and parts. Given the class, parts are independent, so each runs a
-whole block alone, in a kernel of its own, and adds its log likelihood at every predicting step.
+A Bayes classifier is a prior and parts. Parts are independent given the class. So each part runs a
+whole block alone, in its own kernel, and adds its log likelihood at every predicting step.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ __all__ = ["Part", "Steps", "Term", "UnlearnAmount"]
 class Steps(NamedTuple):
     """The steps of a block, as kernels take them.
 
-    op int8, row int64, w float64 (m,) as in `Block`; y int64 (m,): class code, -1 where no step
-    learns; known: classes before the block (codes rise in the order steps learn them); growth:
-    what the weight of each learned record is multiplied with, 1 without fading.
+    op int8, row int64, w float64 (m,) as in `Block`; y int64 (m,): class code, -1 for a step that
+    does not learn. known: number of classes before the block; new classes get rising codes in the
+    order of the steps. growth: factor from the weight of one learned record to that of the next, 1
+    without fading.
     """
 
     op: NDArray[np.int8]
@@ -40,11 +41,11 @@ class Steps(NamedTuple):
 
 
 class UnlearnAmount(NamedTuple):
-    """How much of a record to take back: weight `w`, learned `fade` times ago's unit.
+    """How much of a record to unlearn: its weight `w`, and the share `fade` that is left of it.
 
-    What it counts now is w · fade · unit, where unit is the part's own. That times `slack` is a
-    weight which is nothing but rounding where sums of the record's class are left with it;
-    `slack_of_all`: where sums over all classes are.
+    Its present weight is w · fade · unit, with the unit of the part. A remainder of at most `slack`
+    times that weight in a sum of the record's class is a rounding error. `slack_of_all` is the same
+    for sums over all classes.
     """
 
     w: float
@@ -53,7 +54,7 @@ class UnlearnAmount(NamedTuple):
     slack_of_all: float
 
 
-Term = tuple[str, Floats]  # a feature or token, and its log likelihood a class, float64 (C,)
+Term = tuple[str, Floats]  # a feature or token, and its log likelihood in each class, float64 (C,)
 
 
 class Part(abc.ABC):
@@ -66,7 +67,7 @@ class Part(abc.ABC):
     """
 
     name: ClassVar[str]
-    most_classes = MAX_CLASSES  # there is never room for more; see `limit`
+    most_classes = MAX_CLASSES  # the largest number of classes it makes room for; see `limit`
     most_numbers = MAX_FEATURES
     only: frozenset[str] | None = None  # the numbers that it is given; None: all
     never: frozenset[str] = frozenset()  # numbers that it is not given
@@ -92,11 +93,12 @@ class Part(abc.ABC):
 
     @abc.abstractmethod
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
-        """Run the steps: add to joint (n_predictions, C), and learn. C is `classes`."""
+        """Run the steps: add log likelihoods to joint (n_predictions, C), and learn. C is
+        `classes`."""
 
     @abc.abstractmethod
     def terms(self, rows: Rows, classes: int) -> list[Term]:
-        """What `execute` would add for the one row of `rows`, feature by feature, in its order."""
+        """What `execute` adds for the one row of `rows`, by feature, in the same order."""
 
     @abc.abstractmethod
     def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
@@ -104,7 +106,7 @@ class Part(abc.ABC):
 
     @abc.abstractmethod
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
-        """Take the row back. What counts 0 afterwards was never learned."""
+        """Unlearn the row. A count of 0 afterwards means: never learned."""
 
     @abc.abstractmethod
     def drop_class(self, c: int) -> None:
@@ -112,18 +114,18 @@ class Part(abc.ABC):
 
     @abc.abstractmethod
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
-        """Become what learning `other`'s records after this part's own would give.
+        """Learn what `other` has learned, as if its records came after those of this part.
 
         Parameters
         ----------
         other
-            A part of the same kind and parameters; left as it is.
+            A part of the same type and parameters. It does not change.
         classes
-            int64: the class here of each of its classes.
+            int64: for each class of `other`, its code here.
         size
-            How many classes there are now.
+            Number of classes after the merge.
         fade
-            What is left of this part's weights by now, its unit apart.
+            The share that is left of this part's weights, without the change of its unit.
         """
 
     @abc.abstractmethod
@@ -132,41 +134,41 @@ class Part(abc.ABC):
 
     @abc.abstractmethod
     def export(self) -> State:
-        """The state, sharing arrays."""
+        """The state; its arrays are not copied."""
 
     @abc.abstractmethod
     def restore(self, state: State, classes: int) -> None:
-        """Take the state over, having checked it. StateError, KeyError, TypeError: damaged."""
+        """Check the state and take it over. StateError, KeyError, TypeError: damaged."""
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Bytes its tables take at most for the fields of a schema and so many classes, but for
+        """The most bytes of its tables for the fields of a schema and that many classes, without
         what `limit` bounds."""
         return 0
 
     def grows(self, schema: Schema) -> bool:
-        """Whether the values of these fields, and not only their number, make it larger."""
+        """Whether it grows with the values of these fields, not only with their number."""
         return False
 
-    def limit(self, room: int, classes: int) -> None:  # noqa: B027  most have nothing to limit
-        """Take at most so many bytes for values, with a place for each of so many classes.
+    def limit(self, room: int, classes: int) -> None:  # noqa: B027  most limit nothing
+        """Use at most `room` bytes for values, each with a place for each of `classes` classes.
 
-        Called before anything is learned, where `grows`.
+        Called before anything is learned, if `grows`.
         """
 
     @property
     def features(self) -> list[str]:
-        """The features it has learned, in order."""
+        """The learned features, in order."""
         return []
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused at a bound, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         return {}
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows it cannot take although their values fit the schema, and why."""
+        """Rows that it rejects although their values fit the schema, with the reason."""
         return {}
 
     def prepare(self, rows: Rows) -> Rows:
-        """Encode what would otherwise be encoded at each step. Pure, idempotent."""
+        """Encode once what each step would encode again. Pure, idempotent."""
         return rows

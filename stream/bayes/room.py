@@ -1,7 +1,7 @@
-"""Tables with room for more classes than there are, so that a new class seldom copies one.
+"""Tables with spare room for classes, so that a new class seldom copies a table.
 
-Rule: the room holds zeros, and no result depends on how much of it there is. It is never more than
-for `most` classes, which a budget of bytes may have set.
+Rule: spare room is filled with zeros, and no result depends on its size. There is room for at most
+`most` classes, which a limit of bytes may have set.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["columns_for", "grown", "rows_for"]
 
 
 def grown(needed: int, have: int, most: int) -> int:
-    """The room that is made where `needed` is asked for: at least twice what there was."""
+    """The new room if `needed` is asked for: at least twice the old one, if it has to grow."""
     return have if needed <= have else max(needed, min(2 * have, most))
 
 
 def columns_for(a: NDArray[Any], rows: int, classes: int, most: int) -> NDArray[Any]:
-    """`a`, or its copy with this many rows at least and room for these classes in its columns."""
+    """`a`, or a copy with at least this many rows and with columns for these classes."""
     shape = max(rows, a.shape[0]), grown(classes, a.shape[1], most)
     if shape == a.shape:
         return a
@@ -30,13 +30,13 @@ def columns_for(a: NDArray[Any], rows: int, classes: int, most: int) -> NDArray[
 
 
 def rows_for(a: NDArray[Any], shape: tuple[int, ...], most: int) -> NDArray[Any]:
-    """`a` and zeros behind it, of this shape: the first rows of a table that may have more.
+    """`a` padded with zeros to this shape: the first rows of a table that may have more.
 
-    Where only rows are added, and the table that `a` is a part of has room, nothing is copied.
+    Nothing is copied if only rows are added and the table that `a` is a view of has room.
     """
     if a.shape == shape:
         return a
-    room: object = a.base  # of an array that was unpickled, bytes
+    room: object = a.base  # bytes, if the array was unpickled
     if (
         isinstance(room, np.ndarray)
         and room.shape[1:] == shape[1:]

@@ -1,7 +1,7 @@
-"""How counts of categories are smoothed: a pseudo-count, or the m-estimate with a prior a value.
+"""Smoothing of counts of categories: a pseudo-count, or the m-estimate with a prior for each value.
 
-Rule: a mapping p gives a feature's prior distribution, so its keys are all the values that the
-feature can have: they are its domain, unless `domains` gives one.
+Rule: a mapping p is the prior distribution of a feature. So its keys are the feature's domain,
+unless `domains` has the feature.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shares = float | Mapping[str, Mapping[Any, float]] | None
 
 
 class Estimate(NamedTuple):
-    """What `check_estimate` found to be usable, under the parameters' own names."""
+    """The parameters that `check_estimate` has checked, under their names."""
 
     alpha: float
     m: float | None
@@ -30,17 +30,18 @@ class Estimate(NamedTuple):
 def check_estimate(
     alpha: float, m: float | None, p: Shares, smooth: str, domains: Domains
 ) -> Estimate:
-    """The four parameters of smoothing, checked.
+    """Check the four parameters of smoothing.
 
     Parameters
     ----------
     domains
-        The checked domains; what `p` names must lie in them.
+        The checked domains. Values in `p` must be in them.
 
     Raises
     ------
     SchemaError
-        One is out of range, `p` comes without `m`, or the priors of a feature do not sum to 1.
+        A parameter is out of range, `p` is given without `m`, or the priors of a feature do not sum
+        to 1.
 
     Examples
     --------
@@ -49,7 +50,7 @@ def check_estimate(
     """
     if p is not None and m is None:
         raise SchemaError(
-            f"p is of the m-estimate and needs m; give m, or leave out p = {shown(p)}"
+            f"p = {shown(p)} needs m, because it belongs to the m-estimate; set m or leave p out"
         )
     return Estimate(
         number("alpha", alpha, 0.0),
@@ -64,13 +65,13 @@ def _one_prior(p: Any) -> float | None:
 
 
 def _priors_of_values(p: Mapping[Any, Any], domains: Domains) -> Mapping[str, Mapping[Any, float]]:
-    """Each feature's priors as floats, if they are those of its values and sum to 1."""
+    """The priors of each feature as floats, after a check that they sum to 1 over its values."""
     out: dict[str, dict[Any, float]] = {}
     for name, given in p.items():
         where = f"p[{name!r}]"
         shares = mapping(where, given, "value to its prior probability")
         if not shares:
-            raise SchemaError(f"{where} must name at least one value, got {{}}")
+            raise SchemaError(f"{where} must have at least one value, got {{}}")
         check_domains({name: list(shares)}, "p")
         plain = {v: number(f"{where}[{v!r}]", share, 0.0, 1.0) for v, share in shares.items()}
         total = sum(plain.values())

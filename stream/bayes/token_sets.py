@@ -1,4 +1,4 @@
-"""TokenSetPart: texts as sets of tokens, each in the text or not, independently given the class."""
+"""TokenSetPart: texts as sets of tokens, each present or absent, independent given the class."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from stream.text import BUCKETS, bucket
 
 __all__ = ["ABSENT", "TokenSetPart"]
 
-ABSENT = "(absent tokens)"  # the name in explanations of all that are not in the text
+ABSENT = "(absent tokens)"  # in explanations: all known tokens that are not in the text
 ONE = np.zeros(1, dtype=np.int64)
 
 
 class TokenSetPart(Part):
-    """Texts as sets of tokens; see `BernoulliNB`. Column 0 of its tables is of all classes."""
+    """Texts as sets of tokens. See `BernoulliNB`. Column 0 of the tables is the sum over all
+    classes."""
 
     name: ClassVar[str] = "tokens"
 
@@ -52,7 +53,7 @@ class TokenSetPart(Part):
         return {"tokens": int(self.sets.cut[0]), "fields": self.fields.known.overflow}
 
     def probabilities(self, token: str) -> list[float]:
-        """P(token in a text | class) of each class, NaN where it had no text; [] if unknown."""
+        """P(token in a text | class) of each class, NaN if the class had no text; [] if unknown."""
         s = self.sets
         at = int(s.slot[bucket(token)])
         if not at:
@@ -64,11 +65,11 @@ class TokenSetPart(Part):
         return list(p[1:].tolist())
 
     def prepare(self, rows: Rows) -> Rows:
-        """Replace each text by its buckets, so that it is read once."""
+        """Replace each text by its buckets, so that it is tokenised once."""
         return hashed_texts(rows)
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of all buckets, where there are texts."""
+        """Bytes of all buckets, if there are texts."""
         return 8 * BUCKETS * (classes + 2) if schema.text else 0
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -110,7 +111,8 @@ class TokenSetPart(Part):
         return [(ABSENT, base), *named]
 
     def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """All known tokens absent, float64 (C,); and what the presence of each changes."""
+        """The log likelihood if all known tokens are absent, float64 (C,), and what the presence of
+        each adds."""
         learned = np.flatnonzero(self.sets.slot).astype(np.int64)
         present, absent, base, certain = self._shares(learned, classes)
         base[certain > 0] = -inf
@@ -141,7 +143,7 @@ class TokenSetPart(Part):
                 return f"token {token!r} was in fewer texts of its class"
         rest = np.delete(s.counts[: int(s.size[0]), c + 1], at)
         if any(left_after(texts - n, w, amount.slack) is None for n in np.unique(rest)):
-            return "a token that it lacks was in more texts of its class"
+            return "a token that it does not have was in more texts of its class"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
@@ -163,7 +165,7 @@ class TokenSetPart(Part):
         self.sets = _indexed(s)
 
     def _drop(self, b: int) -> None:
-        """A token nobody has: the last row takes its place."""
+        """Remove a token that no class has. The last row takes its place."""
         s = self.sets
         last, at = int(s.size[0]) - 1, int(s.slot[b]) - 1
         s.slot[np.flatnonzero(s.slot == last + 1)] = at + 1
@@ -199,8 +201,8 @@ class TokenSetPart(Part):
         return classes * int(self.sets.size[0])
 
     def export(self) -> State:
-        # Sorted by bucket: a state depends on what was learned, not on where it lies in memory.
-        # Levels only say again which counts there are.
+        # Sorted by bucket, so that a state does not depend on the layout in memory. Levels are left
+        # out, because they follow from the counts.
         s = self.sets
         learned = np.flatnonzero(s.slot)
         arrays = {
@@ -220,9 +222,11 @@ class TokenSetPart(Part):
         self.fields.restore(state.nested("fields"))
         d, q = learned.size, 1 + classes
         if (texts.shape, counts.shape, cut.shape, unit.shape) != ((q,), (q, d), (1,), (1,)):
-            raise StateError(f"expected arrays of {classes} classes and {d} buckets, got others")
+            raise StateError(
+                f"expected arrays of {classes} classes and {d} buckets, got other shapes"
+            )
         if d and not (learned[0] >= 0 and learned[-1] < BUCKETS and (np.diff(learned) > 0).all()):
-            raise StateError(f"buckets must rise from 0 to {BUCKETS - 1}, got others")
+            raise StateError(f"expected rising buckets from 0 to {BUCKETS - 1}, got others")
         slot = np.zeros(BUCKETS, dtype=np.int32)
         slot[learned] = np.arange(1, d + 1)
         self.sets = _indexed(
@@ -242,7 +246,7 @@ def _has_text(rows: Rows, i: int) -> bool:
 
 
 def _indexed(s: TokenSets) -> TokenSets:
-    """`s` with the levels of its counts, found anew."""
+    """`s` with the levels recomputed from its counts."""
     held = s.counts[: int(s.size[0]), : s.texts.size]
     found = [np.unique(column, return_counts=True) for column in held.T]
     kept = [(value[value > 0], times[value > 0]) for value, times in found]
@@ -255,7 +259,7 @@ def _indexed(s: TokenSets) -> TokenSets:
 
 
 def _resized(s: TokenSets, q: int, d: int, most: int) -> TokenSets:
-    """`s` with zeros for columns that are new, of `most`, and room for d buckets or for all."""
+    """`s` with zeros for new columns, at most `most`, and room for d buckets or for all."""
     d = min(d, BUCKETS)
     had, known = len(s.counts), s.texts.size
     if known == q and had >= d:
@@ -271,7 +275,7 @@ def _resized(s: TokenSets, q: int, d: int, most: int) -> TokenSets:
 
 
 def _with_room(s: TokenSets, tokens: int) -> TokenSets:
-    """`s` with room for the levels of one more text of so many tokens."""
+    """`s` with room for the levels of one more text with that many tokens."""
     needed, room = int(s.levels.max()) + tokens, s.level.shape[1]
     if needed <= room:
         return s

@@ -35,26 +35,26 @@ from stream.text.vocabulary import Vocabulary
 __all__ = ["TOKEN_ALPHA", "TokenPart", "Vocabularies"]
 
 Vocabularies = Literal["hashed", "exact"]
-TOKEN_ALPHA = 0.3  # added to counts by default; measured by benchmarks.texts, see decision 0032
+TOKEN_ALPHA = 0.3  # default of alpha; measured by benchmarks.texts, see decision 0032
 ONE = np.zeros(1, dtype=np.int64)
-ROOM = 3  # tables at least double, and are copied then
-TOKENS_ROOM = 2**28  # bytes of the tokens that are kept by name
+ROOM = 3  # growing a table at least doubles it, and the old one exists until it is copied
+TOKENS_ROOM = 2**28  # bytes of the tokens of an exact vocabulary
 
 
 class TokenPart(Part):
-    """Texts and counts as draws of tokens; see `MultinomialNB`.
+    """Texts and counts as draws of tokens. See `MultinomialNB`.
 
     Parameters
     ----------
     alpha
         Added to every count.
     numbers
-        Whether a numeric column is the count of the token that is its name.
+        Whether a numeric column counts the token with the column's name.
     vocabulary, max_tokens
-        ``"hashed"``: tokens that share one of 2**20 buckets are one. ``"exact"``: up to
-        `max_tokens` tokens are kept by name.
+        ``"hashed"``: tokens in the same one of 2**20 buckets count as the same token. ``"exact"``:
+        up to `max_tokens` tokens are kept by name.
     rule
-        How the counts score a token, a constant of the kernels.
+        How a token is scored from its counts: a constant of the kernels.
     """
 
     name: ClassVar[str] = "tokens"
@@ -100,7 +100,7 @@ class TokenPart(Part):
         return {i: _negative(rows, i) for i in bad}
 
     def prepare(self, rows: Rows) -> Rows:
-        """Encode texts, where tokens are hashed; an exact vocabulary may still change."""
+        """Encode texts if tokens are hashed. An exact vocabulary may still change."""
         return hashed_texts(rows) if self._vocabulary is None else rows
 
     def _read(self, rows: Rows, used: NDArray[np.int64], learned: Iterable[int] = ()) -> Bags:
@@ -110,17 +110,17 @@ class TokenPart(Part):
         return exact_bags(rows, used, self._vocabulary, learned)
 
     def _called(self, b: int) -> str:
-        """The token of this bucket or code."""
+        """The token, or the name, of this bucket or code."""
         return f"bucket {b}" if self._vocabulary is None else self._vocabulary.values[b]
 
     def slot(self, token: str) -> int:
-        """1 + the row of its counts, 0 for a token never learned."""
+        """1 + the row of the token's counts; 0 if it was never learned."""
         if self._vocabulary is None:
             return int(self.counts.slot[bucket(token)])
         return self._vocabulary.codes.get(token, -1) + 1
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of all buckets, where there are texts; else of one a count."""
+        """Bytes of all buckets if there are texts, otherwise of one bucket for each count."""
         if self._vocabulary is not None:
             return 0
         counts = len(schema.numeric) if self._numbers else 0
@@ -128,11 +128,12 @@ class TokenPart(Part):
         return 8 * used * classes + 4 * BUCKETS if used else 0
 
     def grows(self, schema: Schema) -> bool:
-        """Where tokens are kept by name."""
+        """Whether tokens are kept by name."""
         return self._vocabulary is not None
 
     def limit(self, room: int, classes: int) -> None:
-        """By the number of tokens, for whose counts there is room, and by their bytes."""
+        """See `Part.limit`. Bounds the bytes of the tokens, and their number by the room for
+        counts."""
         if self._vocabulary is not None:
             tokens = room // 2 // (8 * ROOM * classes)
             self._vocabulary.bound = min(self._vocabulary.bound, tokens)
@@ -140,7 +141,7 @@ class TokenPart(Part):
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         used, row = block.row, np.arange(len(block))
-        if (used[1:] <= used[:-1]).any():  # a row that several steps name is read once
+        if (used[1:] <= used[:-1]).any():  # a row that several steps use is read once
             used, row = np.unique(block.row, return_inverse=True)
         learned = learning(block)
         if learned.size:
@@ -165,7 +166,7 @@ class TokenPart(Part):
         )
 
     def _widen(self) -> None:
-        """Slots for all codes."""
+        """Make slots for all codes."""
         codes, slot = len(self._vocabulary or ()), self.counts.slot
         if slot.size < codes:
             wider = np.zeros(max(codes, 2 * slot.size), dtype=np.int32)
@@ -183,7 +184,7 @@ class TokenPart(Part):
         ]
 
     def weights(self, classes: int) -> list[Term]:
-        """What one more of each learned token would add."""
+        """What one more occurrence of each learned token adds."""
         learned = self._learned()
         out = self._scores(learned, np.ones(learned.size), classes)
         return [(self._called(b), out[k]) for k, b in enumerate(learned.tolist())]
@@ -194,9 +195,9 @@ class TokenPart(Part):
         return out
 
     def _learned(self) -> NDArray[np.int64]:
-        """Learned buckets, rising; or codes, their tokens rising.
+        """Learned buckets in rising order, or codes in the order of their tokens.
 
-        A state depends on what was learned, not on where it lies in memory.
+        A state must depend on what was learned, not on the layout in memory.
         """
         if self._vocabulary is None:
             return np.flatnonzero(self.counts.slot).astype(np.int64)
@@ -230,7 +231,7 @@ class TokenPart(Part):
         self.texts.unlearn(texts, amount.w, amount.slack_of_all)
         if self._numbers:
             self.counted.unlearn(counted, amount.w, amount.slack_of_all)
-        if self._vocabulary is not None:  # what it does not know it has refused: see lacks
+        if self._vocabulary is not None:  # unknown tokens were rejected, see `lacks`
             given, _ = counted_tokens(rows if self._numbers else without_numbers(rows), 0)
             refused = sum(token not in self._vocabulary for token, _ in given)
             self._vocabulary.overflow = max(self._vocabulary.overflow - refused, 0)
@@ -244,18 +245,18 @@ class TokenPart(Part):
             s.total[c] = left_after(s.total[c], times * w, amount.slack) or 0.0
             if not s.counts[at].any():
                 gone[b] = self._called(b)
-        for b, token in gone.items():  # codes change as others go
+        for b, token in gone.items():  # codes change when others are removed
             self._drop(b if self._vocabulary is None else self._vocabulary.codes[token])
 
     def _drop(self, b: int) -> None:
-        """A token nobody has: the last row takes its place."""
+        """Remove a token that no class has. The last row takes its place."""
         s = self.counts
         last = int(s.size[0]) - 1
         at = int(s.slot[b]) - 1
         if self._vocabulary is None:
             s.slot[np.flatnonzero(s.slot == last + 1)] = at + 1
             s.slot[b] = 0
-        else:  # rows lie as codes do, and the last token gets this code
+        else:  # rows are in the order of codes, and the last token gets this code
             self._vocabulary.remove(self._vocabulary.values[b])
             s.slot[last] = 0
         s.counts[at] = s.counts[last]
@@ -279,7 +280,7 @@ class TokenPart(Part):
             mine = np.array([self._vocabulary.add(t) for t in other._vocabulary], dtype=np.int64)
             self._vocabulary.overflow += other._vocabulary.overflow
             self._widen()
-        kept = mine >= 0  # the others are beyond the bound, and counted
+        kept = mine >= 0  # features beyond the bound are counted as overflows
         refused = theirs.slot[learned[~kept]] - 1
         learned, mine = learned[kept], mine[kept]
         new = mine[self.counts.slot[mine] == 0]
@@ -332,9 +333,11 @@ class TokenPart(Part):
         d = learned.size
         shapes = ((classes,), (classes, d), (1,), (1,))
         if (total.shape, count.shape, cut.shape, unit.shape) != shapes:
-            raise StateError(f"expected arrays of {classes} classes and {d} tokens, got others")
+            raise StateError(
+                f"expected arrays of {classes} classes and {d} tokens, got other shapes"
+            )
         if d and not (learned[0] >= 0 and learned[-1] < slots and (np.diff(learned) > 0).all()):
-            raise StateError(f"buckets must rise from 0 to {BUCKETS - 1}, got others")
+            raise StateError(f"expected rising buckets from 0 to {BUCKETS - 1}, got others")
         slot = np.zeros(slots, dtype=np.int32)
         slot[learned] = np.arange(1, d + 1)
         size = np.array([d], dtype=np.int64)
@@ -342,34 +345,34 @@ class TokenPart(Part):
 
 
 def _restored(empty: Vocabulary, state: State) -> Vocabulary:
-    """The vocabulary of an exported part, coded in the order of its tokens."""
+    """The vocabulary of an exported part, with codes in the order of its tokens."""
     lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
     if (lengths < 0).any() or int(lengths.sum()) != data.size:
-        raise StateError(f"expected tokens of {lengths.sum()} bytes in all, got {data.size}")
+        raise StateError(f"expected tokens of {lengths.sum()} bytes in total, got {data.size}")
     try:
         values = unpack({"lengths": lengths, "bytes": data})
     except UnicodeDecodeError as error:
         raise StateError(f"the tokens are damaged: {error}") from None
     bound = empty.bound
     if len(values) > bound or any(str(a) >= str(b) for a, b in pairwise(values)):
-        raise StateError(f"expected at most {bound} tokens in rising order, got others")
+        raise StateError(f"expected at most {bound} distinct tokens in rising order, got others")
     return empty.renewed(values, int(state.header["overflow"]))
 
 
 def _negative(rows: Rows, i: int) -> InvalidRecordError:
     name = rows.numeric_names[int(np.argmax(rows.numeric[i] < 0))]
     return InvalidRecordError(
-        "negative_count", f"field {name!r} expects a count of 0 or more, got one below 0"
+        "negative_count", f"field {name!r} expects a count of at least 0, got a negative one"
     )
 
 
 def _names(rows: Rows) -> dict[int, str]:
-    """Bucket to the token of that name, for the numeric columns."""
+    """Bucket to token, for the numeric columns."""
     return {bucket(name): name for name in rows.numeric_names}
 
 
 def _resized(s: TokenCounts, c: int, d: int, most: int) -> TokenCounts:
-    """`s` with zeros for classes that are new, of `most`, and room for d buckets or for all."""
+    """`s` with zeros for new classes, at most `most`, and room for d buckets or for all."""
     d = min(d, BUCKETS)
     if s.total.size == c and s.counts.shape[0] >= d:
         return s

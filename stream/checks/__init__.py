@@ -1,4 +1,4 @@
-"""The laws every Learner must satisfy, one file a family; shipped, like river.checks.
+"""The laws that every Learner must satisfy, as a part of the package, like river.checks.
 
 A law takes a learner, works on clones of it with generated, seeded records, and raises
 AssertionError with one sentence. It needs neither pytest nor hypothesis.
@@ -29,7 +29,7 @@ FAMILIES = (splits, rejection, poison, purity, restoration, weights, algebra, ex
 
 
 def yield_laws(learner: Learner) -> Iterator[Law]:
-    """The laws `learner` must satisfy: all but those that do not apply to it.
+    """The laws that `learner` must satisfy: all that apply to it.
 
     Examples
     --------

@@ -1,4 +1,5 @@
-"""The table learner × law: `python -m stream.checks [LEARNER …]`; exit 1 where one is broken."""
+"""The table learner × law: `python -m stream.checks [LEARNER …]`. Exit code 1 if a law is
+broken."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def shipped() -> list[Learner]:
 
 
 def table(learners: list[Learner]) -> tuple[list[str], bool]:
-    """Markdown lines, a row a law and a column a learner, the reasons below; whether all hold."""
+    """Markdown lines: a row for each law, a column for each learner, the reasons below. Also
+    whether all laws hold."""
     names = [type(learner).__name__ for learner in learners]
     lines = ["| law | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     reasons: dict[tuple[str, str], int] = {}
@@ -46,16 +48,16 @@ def table(learners: list[Learner]) -> tuple[list[str], bool]:
 
 
 def _outcome(law: Law, learner: Learner) -> str:
-    """Empty where the law holds, else how it is broken."""
+    """Empty if the law holds, otherwise how it is broken."""
     try:
         law(learner)
-    except Exception as error:  # whatever it raises, the table goes on
+    except Exception as error:  # the table continues after any error
         return f"BROKEN: {type(error).__name__}: {error}"
     return ""
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table of the learners named, or of all."""
+    """Print the table of the given learners, or of all."""
     learners = [c for c in shipped() if not arguments or type(c).__name__ in arguments]
     lines, whole = table(learners)
     sys.stdout.write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Laws of I6: what two learners learned can be put together, and a record taken back."""
+"""Laws of I6: merging and unlearning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LAWS"]
 
 
 def fitted(learner: Learner, data: Records, start: int = 0, stop: int | None = None) -> Learner:
-    """A clone that has learned a part of the records."""
+    """A clone that has learned some of the records."""
     model = learner.clone()
     part = slice(start, stop)
     model.learn_many(data.xs[part], data.ys[part], data.ws[part])
@@ -38,7 +38,7 @@ def same_state(one: Learner, other: Learner, what: str) -> None:
 
 
 def _learned(header: Mapping[str, Any]) -> dict[str, Any]:
-    """A header without `taken`: how far apart merged parts lay, which bounds their rounding."""
+    """A header without `taken`, which only bounds the rounding of merged parts."""
     return {
         name: _learned(value) if isinstance(value, Mapping) else value
         for name, value in header.items()
@@ -47,7 +47,7 @@ def _learned(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_answers(one: Learner, other: Learner, data: Records, what: str) -> None:
-    """Posteriors equal to 1e-6: after a difference of sums in the last digits."""
+    """Posteriors equal to 1e-6, because sums may differ in the last digits."""
     for x in data.xs:
         p, q = one.predict_proba_one(x), other.predict_proba_one(x)
         claim(_close(p, q), f"{what}: {q} instead of {p}")
@@ -61,7 +61,7 @@ def _close(p: dict[Label, float], q: dict[Label, float]) -> bool:
 
 
 def merging_equals_learning_both(learner: Learner) -> None:
-    """merge(fit(A), fit(B)) is fit(A + B), with empty parts too; B is left as it was."""
+    """merge(fit(A), fit(B)) is fit(A + B), with empty parts too. B does not change."""
     data = records(learner, seed=19)
     whole = fitted(learner, data)
     for at in (0, 1, len(data) // 2, len(data)):
@@ -69,7 +69,7 @@ def merging_equals_learning_both(learner: Learner) -> None:
         before = second.fingerprint()
         claim(first.merge(second) is first, "merge returns the learner")
         claim(second.fingerprint() == before, "merging changed the learner that was given")
-        if getattr(learner, "half_life", None) is None:  # else in units of another record
+        if getattr(learner, "half_life", None) is None:  # otherwise units differ
             same_state(whole, first, f"merged at {at}")
         same_answers(whole, first, data, f"merged at {at}")
         first.learn_one(data.xs[0], data.ys[0])
@@ -77,7 +77,7 @@ def merging_equals_learning_both(learner: Learner) -> None:
 
 
 def merging_what_does_not_fit_is_refused(learner: Learner) -> None:
-    """Another learner, or labels of another kind; nothing is merged."""
+    """A merge with another learner or with other kinds of labels is rejected. Nothing is merged."""
     data = records(learner, n=30, seed=20)
     model = fitted(learner, data)
     before = model.fingerprint()
@@ -91,7 +91,7 @@ def merging_what_does_not_fit_is_refused(learner: Learner) -> None:
 
 
 def merging_with_oneself_is_learning_twice(learner: Learner) -> None:
-    """Nobody's arrays are read after they were changed."""
+    """No array is read after it was changed."""
     data = records(learner, n=30, seed=24)
     model, twin = fitted(learner, data), fitted(learner, data)
     model.merge(model)
@@ -100,7 +100,7 @@ def merging_with_oneself_is_learning_twice(learner: Learner) -> None:
 
 
 def unlearning_is_the_inverse_of_learning(learner: Learner) -> None:
-    """In any order; what has no record left was never learned."""
+    """In any order. Classes and features without a record are removed."""
     data = records(learner, n=60, seed=21)
     for at, order in ((0, 1), (25, 1), (25, -1), (59, 1)):
         model = fitted(learner, data)
@@ -114,7 +114,7 @@ def unlearning_is_the_inverse_of_learning(learner: Learner) -> None:
 
 
 def unlearning_what_was_not_learned_is_refused(learner: Learner) -> None:
-    """An unknown label, or more weight than there is; the model is untouched."""
+    """An unknown label, or more weight than was learned. The model does not change."""
     data = records(learner, n=30, seed=22)
     model = fitted(learner, data)
     before = model.fingerprint()

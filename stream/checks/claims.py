@@ -1,4 +1,4 @@
-"""How a law speaks: it raises AssertionError with one sentence, also under `python -O`."""
+"""A broken law raises AssertionError with one sentence, even under `python -O`."""
 
 from __future__ import annotations
 

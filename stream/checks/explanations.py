@@ -1,4 +1,4 @@
-"""Laws of what a learner says about itself: joint likelihood, explanation, parameters."""
+"""Laws of joint likelihoods, explanations and numbers of parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _learned(learner: Learner, seed: int) -> tuple[Learner, Records]:
 
 
 def the_posterior_is_the_normalised_joint_likelihood(learner: Learner) -> None:
-    """exp(joint - log Σ exp joint), where any class is possible."""
+    """exp(joint - log Σ exp joint), if any class is possible."""
     model, data = _learned(learner, 23)
     claim(learner.clone().joint_log_likelihood_one(data.xs[0]) == {}, "a joint before any class")
     for x in data.xs:
@@ -38,7 +38,7 @@ def the_posterior_is_the_normalised_joint_likelihood(learner: Learner) -> None:
 
 
 def the_evidence_normalises_the_joint_likelihood(learner: Learner) -> None:
-    """log P(class | x) = joint - log p(x), which is -inf only where every class is impossible."""
+    """log P(class | x) = joint - log p(x), which is -inf only if every class is impossible."""
     model, data = _learned(learner, 27)
     refuses(
         NotLearnedError,
@@ -59,7 +59,8 @@ def the_evidence_normalises_the_joint_likelihood(learner: Learner) -> None:
 
 
 def contributions_sum_exactly_to_the_log_odds(learner: Learner) -> None:
-    """And these are those of the joint likelihood; the two classes are the most probable."""
+    """The log-odds are those of the joint likelihood. By default the two most probable classes are
+    explained."""
     model, data = _learned(learner, 24)
     for x in data.xs:
         why = model.explain_one(x)
@@ -85,7 +86,7 @@ def an_explanation_of_the_converse_is_the_negative(learner: Learner) -> None:
 
 
 def parameters_are_counted(learner: Learner) -> None:
-    """None before anything was learned, more with more classes and values, never fewer."""
+    """0 before the first record. The number grows with classes and values and never decreases."""
     data = records(learner, seed=26)
     model = learner.clone()
     claim(model.n_parameters == 0, f"{model.n_parameters} parameters before anything was learned")

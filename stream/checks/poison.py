@@ -1,4 +1,4 @@
-"""Laws of I4: no NaN and no +inf ever, in state or output; missing values are no evidence."""
+"""Laws of I4: no NaN and no +inf in states or results; missing values are not evidence."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _cycles(learner: Learner) -> Iterator[tuple[str, list[float]]]:
 
 
 def posteriors_sum_to_one(learner: Learner) -> None:
-    """Each is a distribution over the classes known then, empty before the first."""
+    """Each posterior is a distribution over the classes known by then; empty before the first."""
     data = records(learner, seed=7)
     model = learner.clone()
     claim(model.predict_proba_one(data.xs[0]) == {}, "a posterior before anything was learned")
@@ -57,7 +57,7 @@ def posteriors_sum_to_one(learner: Learner) -> None:
 
 
 def missing_in_any_form_is_no_evidence(learner: Learner) -> None:
-    """Absent, None and NaN are one thing, in learning and in predicting."""
+    """Absent, None and NaN are equivalent, in learning and in predicting."""
     data = records(learner, seed=8)
     forms: tuple[Any, ...] = (None, nan, np.float32("nan"))
     models = [learner.clone() for _ in range(1 + len(forms))]
@@ -74,7 +74,7 @@ def missing_in_any_form_is_no_evidence(learner: Learner) -> None:
 
 
 def a_record_without_evidence_gets_an_answer(learner: Learner) -> None:
-    """Nothing, only gaps, only strangers: still a distribution."""
+    """No feature, only gaps, only unknown features: still a distribution."""
     data = records(learner, n=30, seed=9)
     model, taken = learner.clone(), takeable(learner)
     model.learn_many(data.xs, data.ys)
@@ -83,7 +83,7 @@ def a_record_without_evidence_gets_an_answer(learner: Learner) -> None:
 
 
 def extremes_never_poison(learner: Learner) -> None:
-    """Largest, denormal, constant and alternating values, alone and beside ordinary ones."""
+    """Largest, denormal, constant and alternating values, alone and with ordinary ones."""
     taken = takeable(learner)
     for name, values in _cycles(learner):
         model = learner.clone()
@@ -97,7 +97,7 @@ def extremes_never_poison(learner: Learner) -> None:
 
 
 def extreme_weights_never_poison(learner: Learner) -> None:
-    """A weight that state cannot hold is refused with an error, not learned."""
+    """A weight that the state cannot represent is rejected with an error."""
     for w in EXTREME_WEIGHTS:
         for name, values in _cycles(learner):
             model = learner.clone()

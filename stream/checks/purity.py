@@ -1,4 +1,4 @@
-"""Laws of I5: predicting changes nothing, whatever is asked."""
+"""Laws of I5: predicting does not change a learner."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LAWS"]
 
 
 def predicting_changes_nothing(learner: Learner) -> None:
-    """Known and unknown features and labels, before and after learning, by every call."""
+    """With known and unknown features and labels, before and after learning, for every call."""
     data = records(learner, seed=10)
     unknown: list[dict[str, Any]] = [{"stranger": 1.0, "other": "text"}, {}, {"a": 1.0, "zz": 2}]
     strangers = list(map(takeable(learner), unknown))
@@ -34,7 +34,7 @@ def predicting_changes_nothing(learner: Learner) -> None:
 
 
 def asking_twice_gives_the_same_answer(learner: Learner) -> None:
-    """The same question, the same bits."""
+    """The same record gets the same bits."""
     data = records(learner, seed=11)
     model = learner.clone()
     model.learn_many(data.xs, data.ys)
@@ -46,7 +46,7 @@ def asking_twice_gives_the_same_answer(learner: Learner) -> None:
 
 
 def predictions_between_learning_leave_no_trace(learner: Learner) -> None:
-    """A stream that is only learned ends in the state of one that is also predicted."""
+    """Learning a stream gives the same state with and without predictions."""
     data = records(learner, seed=12)
     steps = delayed(len(data), seed=12)
     asked, block, silent = learner.clone(), learner.clone(), learner.clone()
@@ -60,7 +60,7 @@ def predictions_between_learning_leave_no_trace(learner: Learner) -> None:
 
 
 def the_callers_record_is_left_alone(learner: Learner) -> None:
-    """Neither learning nor predicting changes what it was given."""
+    """Neither learning nor predicting changes the record."""
     data = records(learner, n=20, seed=13)
     model = learner.clone()
     for x, y in zip(data.xs, data.ys, strict=True):

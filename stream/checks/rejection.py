@@ -38,11 +38,11 @@ def _learned(learner: Learner) -> tuple[Learner, Records, str]:
 
 
 def a_bad_value_is_refused_whole(learner: Learner) -> None:
-    """Its good features, its label and its new features leave no trace either."""
+    """Its valid features, its label and its new features are not learned either."""
     model, data, before = _learned(learner)
     for bad in BAD_VALUES:
         if learner.numbers == "categorical" and isinstance(bad, tuple):
-            continue  # to a learner of names it is a name
+            continue  # a learner of categories accepts it as a name
         for name in ("a", "never_seen"):
             x = {**data.xs[0], "A0": 1.0, name: bad, "z": 1.0}
             for label in (CLASSES[0], "new"):
@@ -60,7 +60,8 @@ def a_bad_value_is_refused_whole(learner: Learner) -> None:
 
 
 def a_text_for_a_number_is_applied_whole_or_not_at_all(learner: Learner) -> None:
-    """A learner may ignore texts, or learn them; one that refuses is untouched."""
+    """A learner may ignore texts, learn them or reject them. If it rejects a text, it does not
+    change."""
     model, data, before = _learned(learner)
     try:
         model.learn_one({**data.xs[0], "a": "1e6"}, "new")
@@ -71,7 +72,7 @@ def a_text_for_a_number_is_applied_whole_or_not_at_all(learner: Learner) -> None
 
 
 def a_bad_label_is_refused_whole(learner: Learner) -> None:
-    """A label of another kind than the first, or one that is none."""
+    """A label that differs in kind from the first one, or an invalid label."""
     model, data, before = _learned(learner)
     for bad in BAD_LABELS:
         refuses(
@@ -95,7 +96,7 @@ def a_bad_weight_is_refused_whole(learner: Learner) -> None:
 
 
 def a_class_beyond_the_bound_is_refused_whole(learner: Learner) -> None:
-    """The bound of classes, lowered here to what is known, holds and leaves no trace."""
+    """A class beyond the bound is rejected and does not change the state."""
     model, data, before = _learned(learner)
     model._classes.bound = len(model.classes)
     refuses(
@@ -107,7 +108,7 @@ def a_class_beyond_the_bound_is_refused_whole(learner: Learner) -> None:
 
 
 def one_bad_record_leaves_its_block_unlearned(learner: Learner) -> None:
-    """learn_many learns all or, on an error, none."""
+    """learn_many learns all records or, on an error, none of them."""
     model, data, before = _learned(learner)
     values, labels = [*data.xs, {"a": inf}], [*data.ys, CLASSES[0]]
     refuses(

@@ -1,4 +1,4 @@
-"""Laws of I2: a learner restored from its state is the learner it was saved from, bit for bit."""
+"""Laws of I2: a learner restored from a state equals the saved learner, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LAWS"]
 
 
 def a_restored_learner_goes_on_bit_for_bit(learner: Learner) -> None:
-    """Saved before anything, early and late; it goes on as if nothing had happened."""
+    """Saved before the first record, early and late. It continues as if it had not been saved."""
     data = records(learner, seed=14)
     steps = delayed(len(data), seed=14)
     for at in (0, 1, len(steps) // 2, len(steps)):
@@ -33,7 +33,7 @@ def a_restored_learner_goes_on_bit_for_bit(learner: Learner) -> None:
 
 
 def saved_state_is_a_copy(learner: Learner) -> None:
-    """Neither the learner saved nor the one restored writes to it any more."""
+    """Neither the saved nor the restored learner writes to the state afterwards."""
     data = records(learner, seed=15)
     model = learner.clone()
     model.learn_many(data.xs[:40], data.ys[:40])
@@ -46,7 +46,7 @@ def saved_state_is_a_copy(learner: Learner) -> None:
 
 
 def damaged_state_is_refused(learner: Learner) -> None:
-    """An array that is missing, of another kind or too short: StateError, never a crash later."""
+    """A missing, wrong or too short array raises StateError at once."""
     data = records(learner, n=30, seed=16)
     model = learner.clone()
     model.learn_many(data.xs, data.ys)
@@ -72,7 +72,7 @@ def damaged_state_is_refused(learner: Learner) -> None:
 
 
 def another_learners_state_is_refused(learner: Learner) -> None:
-    """load_state names what it expected when the state is not its own."""
+    """load_state rejects the state of another learner and names what it expected."""
     state = learner.clone().to_state()
     foreign = State({**state.header, "learner": "Another"}, state.arrays)
     refuses(

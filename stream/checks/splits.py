@@ -1,4 +1,4 @@
-"""Laws of I1: how a stream is cut into blocks changes no bit of what is said or kept."""
+"""Laws of I1: the split of a stream into blocks does not change a bit of predictions or state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def any_split_gives_the_same_bits(learner: Learner) -> None:
 
 
 def a_block_equals_one_record_calls(learner: Learner) -> None:
-    """progressive_many does what predict_proba_one and learn_one do, to the last bit."""
+    """progressive_many equals predict_proba_one and learn_one, bit for bit."""
     data = records(learner, seed=2)
     steps = delayed(len(data), seed=2)
     block, single = learner.clone(), learner.clone()
@@ -62,7 +62,7 @@ def learn_many_equals_learn_one(learner: Learner) -> None:
 
 
 def the_order_of_features_never_matters(learner: Learner) -> None:
-    """A record is a set of features: neither dict order nor column order leaves a trace."""
+    """A record is a set of features: the order of dicts and columns has no effect."""
     data = records(learner, seed=4)
     rng = np.random.default_rng(4)
     straight, shuffled = learner.clone(), learner.clone()
@@ -83,7 +83,7 @@ def the_order_of_features_never_matters(learner: Learner) -> None:
 
 
 def the_order_of_columns_never_matters(learner: Learner) -> None:
-    """Rows of a schema stand in its order, those of dicts by name: same bits all the same."""
+    """Columns in the order of a schema and columns sorted by name give the same bits."""
     data = records(learner, seed=5)
     by_name, backwards = learner.clone(), learner.clone()
     rows = by_name.rows(data.xs)

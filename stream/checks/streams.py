@@ -1,6 +1,6 @@
-"""Generated records and steps for the laws: seeded, small, and nastier than real ones.
+"""Generated records and steps for the laws: seeded, small, and more difficult than real ones.
 
-Numbers, texts, gaps, features and classes that come late, weights, labels that come late.
+They have numbers, texts, gaps, late features and classes, weights, and late labels.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 def takes(learner: Learner, value: float) -> bool:
-    """Whether it learns this number: a learner of counts refuses what is below zero."""
+    """Whether it learns this number. A learner of counts rejects negative numbers."""
     try:
         learner.clone().learn_one({"a": value}, CLASSES[0])
     except InvalidRecordError:
@@ -53,7 +53,7 @@ def takes(learner: Learner, value: float) -> bool:
 
 
 def number_for(learner: Learner) -> Callable[[float], float]:
-    """A function from any number to one that the learner takes: not below 0, or a whole one."""
+    """A function from any number to one that the learner accepts: not negative, or whole."""
     negative, fraction = takes(learner, -1.0), takes(learner, 0.5)
 
     def near(value: float) -> float:
@@ -65,7 +65,7 @@ def number_for(learner: Learner) -> Callable[[float], float]:
 
 
 def takeable(learner: Learner) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A function from any record to one that the learner takes; texts are left out if refused."""
+    """A function from any record to one that the learner accepts, without texts that it rejects."""
     near, texts = number_for(learner), learner.strings != "refused"
 
     def record(x: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def takeable(learner: Learner) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def records(learner: Learner, n: int = 80, seed: int = 0) -> Records:
-    """n records that `learner` can take.
+    """n records that `learner` accepts.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def delayed(n: int, seed: int = 0) -> list[Step]:
 
 
 def block_of(learner: Learner, data: Records, steps: Sequence[Step]) -> Block:
-    """The steps as one block whose rows are encoded by themselves."""
+    """The steps as one block, with rows encoded by the learner."""
     rows = learner.rows([data.xs[step.row] for step in steps])
     labels = [data.ys[step.row] for step in steps]
     block = Block.of(rows, PREDICT, labels, [data.ws[step.row] for step in steps])

@@ -1,4 +1,4 @@
-"""Laws of weights: w says how many times a record came."""
+"""Laws of weights: weight w counts as w records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LAWS"]
 
 
 def weight_two_is_twice(learner: Learner) -> None:
-    """State after w=2 is that after learning twice, to rounding."""
+    """The state after w=2 equals that after learning twice, up to rounding."""
     data = records(learner, seed=17)
     heavy, twice = learner.clone(), learner.clone()
     for x, y in zip(data.xs, data.ys, strict=True):
@@ -31,7 +31,7 @@ def weight_two_is_twice(learner: Learner) -> None:
 
 
 def weight_one_is_the_default(learner: Learner) -> None:
-    """learn_one without a weight is learn_one with w=1, bit for bit."""
+    """learn_one without a weight equals learn_one with w=1, bit for bit."""
     data = records(learner, seed=18)
     given, default = learner.clone(), learner.clone()
     for x, y in zip(data.xs, data.ys, strict=True):

@@ -1,1 +1,1 @@
-"""A champion and its challengers: who predicts, and the evidence between them."""
+"""A champion and its challengers: which model's predictions are published, and the evidence."""

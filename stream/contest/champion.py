@@ -1,8 +1,8 @@
-"""A model, its challengers on the same steps, and which of them is the champion that speaks.
+"""A model and its challengers on the same steps. One of them is champion: it is published.
 
-Rule: who is champion decides who speaks and nothing else. What is learned, refused, corrected and
-scored is the same with any challengers and any champion, so that adding, promoting and removing
-one leaves the others bit for bit what they were.
+Rule: the champion only decides whose predictions are published. What is learned, rejected,
+corrected and scored is the same with any challengers and any champion. So adding, promoting or
+removing one does not change a bit of the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from stream.learner.base import Learner, Predictions
 __all__ = ["MODEL", "MOST", "ChampionChallenger", "Contestant"]
 
 MODEL = ""  # the name of the model itself
-MOST = 8  # challengers
+MOST = 8  # the largest number of challengers
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,15 @@ class Contestant:
     name
         `MODEL` for the model itself.
     machine
-        Its learner and scores.
+        The learner and its scores.
     risk
-        Of what it decides; None where nothing is decided.
+        The risk of its decisions; None without decisions.
     missed
-        Labels that the model learned and it did not.
+        Number of labels that the model learned and this one did not.
     skipped
-        What else it could not do, by what that was.
+        Number of other skipped steps, by kind.
     comparison
-        With the champion; None for the champion itself.
+        Its comparison with the champion; None for the champion itself.
     """
 
     name: str
@@ -68,30 +68,31 @@ class ChampionChallenger:
     Parameters
     ----------
     machine
-        Of the model. It stays what decides about records, whoever is champion.
+        The machine of the model. It decides about records, whichever model is champion.
     like
-        Rows of the stream's shape, as they come.
+        Rows with the columns of the stream, before any learner prepared them.
     rule
-        What decides by risk; None: nothing does.
+        The decision rule. None: no decisions.
 
     Attributes
     ----------
     champion : str
-        Name of the one that speaks.
+        Name of the champion.
     threshold : float
-        e-value at which a challenger becomes champion, at the very record at which it is reached;
-        of several challengers each needs so many times as much, so that the chance of a wrong
-        promotion is 1 / threshold for all of them together. inf: none ever does.
+        e-value at which a challenger becomes champion, from the record at which it is reached. With
+        k challengers each needs k times as much, so that the probability of a wrong promotion is 1
+        / threshold for all of them together. inf: no promotion.
     promotions : int
-        How often that happened.
+        Number of promotions.
 
     Notes
     -----
-    Every model is run on every block, so the cost is that of the models one after another. The
-    comparisons begin anew with every champion.
+    Every model runs on every block, so the cost is the sum over the models. Comparisons restart
+    with every new champion.
 
-    Drift is watched in the model itself. Where an alarm's action is ``"challenger"``, the one whose
-    Brier score was lowest over the last hundred answers or so becomes champion behind its record.
+    Drift is watched in the model itself. If the action of an alarm is ``"challenger"``, the model
+    with the lowest Brier score over about the last hundred labels becomes champion after the
+    alarm's record.
     """
 
     def __init__(self, machine: Progressive, like: Rows, rule: BayesDecision | None = None) -> None:
@@ -105,38 +106,38 @@ class ChampionChallenger:
 
     @property
     def names(self) -> list[str]:
-        """Of the challengers to the model, in the order in which they came."""
+        """Names of the challengers, in the order in which they were added."""
         return list(self._shadows)
 
     @property
     def speakers(self) -> set[str]:
-        """Of all, those that speak or may come to without being told to; and the model."""
+        """Names of the model, the champion, and those that may be promoted automatically."""
         drift = self._machine.drift
         any_may = isfinite(self.threshold) or (drift is not None and drift.rule.chooses)
         return {MODEL, self.champion, *(self._shadows if any_may else ())}
 
     def enroll(self, name: str, learner: Learner, learned: int) -> None:
-        """A new challenger, empty. `learned`: labels the model has learned so far.
+        """Add an empty challenger. `learned`: number of labels the model has learned so far.
 
         Raises
         ------
         SchemaError
-            There is one of that name, or there are too many.
+            The name exists already, or there are too many challengers.
         """
         if name in (MODEL, *self._shadows):
-            raise SchemaError(f"there is a challenger {name!r} already")
+            raise SchemaError(f"challenger {name!r} exists already")
         if len(self._shadows) >= MOST:
-            raise SchemaError(f"expected at most {MOST} challengers, got {name!r} besides")
+            raise SchemaError(f"expected at most {MOST} challengers, got {name!r} as one more")
         self._shadows[name] = Shadow(self._machine_of(learner), learned)
         self._comparisons[name] = Comparison()
 
     def dismiss(self, name: str) -> None:
-        """Take a challenger off.
+        """Remove a challenger.
 
         Raises
         ------
         SchemaError
-            It is the champion.
+            It is the champion, or there is no such challenger.
         """
         if name == self.champion:
             raise SchemaError(f"{name!r} is the champion; promote another one first")
@@ -144,12 +145,12 @@ class ChampionChallenger:
         self._lately.forget(name)
 
     def promote(self, name: str) -> None:
-        """Make another one champion; the one before becomes its challenger.
+        """Make another model champion. The previous champion becomes its challenger.
 
         Raises
         ------
         SchemaError
-            There is no such one.
+            There is no model with this name.
         """
         if name not in (MODEL, *self._shadows):
             raise SchemaError(f"expected one of {', '.join(self._shadows)}, got {name!r}")
@@ -167,16 +168,16 @@ class ChampionChallenger:
         *,
         explain: int = 0,
     ) -> Result:
-        """Predict, score and learn, event by event; see `Progressive.process`.
+        """Predict, score and learn, event by event. See `Progressive.process`.
 
         Parameters
         ----------
         rows, raw
-            As the model takes them, and as they came.
+            Rows prepared by the model, and the same rows unprepared.
         features
-            Those that are watched for drift.
+            The features watched for drift.
         explain
-            How many contributions the explanation of each prediction keeps; 0: none is made.
+            How many contributions the explanation of each prediction keeps. 0: no explanations.
         """
         if not self._shadows:
             return self._machine.process(rows, events, _explaining(raw, explain), features)
@@ -186,7 +187,7 @@ class ChampionChallenger:
         drift = self._machine.drift
         chosen = drift is not None and drift.rule.chooses
         if explain and (isfinite(self.threshold) or chosen):
-            # Only the champion explains, so it must be known before it is asked.
+            # Only the champion explains, so it must be known before the steps run.
             streams = [iter([event]) for event in one_by_one(events)]
         for stream in streams:
             while True:
@@ -200,7 +201,7 @@ class ChampionChallenger:
         return joined(parts, list(self._machine.join.labels))
 
     def _run(self, plan: Plan, rows: Rows, raw: Rows, features: Features, explain: int) -> Result:
-        """The steps of one plan, by everyone."""
+        """Run the steps of one plan on every model."""
         asked = ShadowSteps(plan, self._machine.join.labels, len(rows))
         earlier = EarlierPredictions(asked, self._machine.waiting)
         why = _explaining(raw, explain)
@@ -213,7 +214,7 @@ class ChampionChallenger:
         return _spoken(asked, plan.events, answers, first, turns, explain > 0)
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
-        """The steps behind which an alarm has the champion chosen."""
+        """The steps after which an alarm chooses the champion."""
         drift = self._machine.drift
         rule = DriftRule() if drift is None else drift.rule
         called = [a.at for a in own.alarms if rule.monitors[a.monitor].action == "challenger"]
@@ -222,7 +223,8 @@ class ChampionChallenger:
     def _compare(
         self, asked: ShadowSteps, answers: dict[str, ShadowPredictions], choices: list[int]
     ) -> list[tuple[int, str, float]]:
-        """Add what was answered to the comparisons; who became champion behind which step."""
+        """Add labelled predictions to the comparisons. Returns after which step who became
+        champion."""
         start, due = 0, list(choices)
         turns: list[tuple[int, str, float]] = []
         lately = {name: (a.right, a.brier) for name, a in answers.items()}
@@ -247,7 +249,7 @@ class ChampionChallenger:
             start = end
 
     def _turn(self, winner: str) -> tuple[str, float]:
-        """Promote; who, and by what evidence."""
+        """Promote a challenger. Returns its name and the evidence."""
         e_value = self._comparisons[winner].e_value
         self.promote(winner)
         return winner, e_value
@@ -255,7 +257,7 @@ class ChampionChallenger:
     def _first(
         self, answers: dict[str, ShadowPredictions], start: int, stop: int
     ) -> tuple[int, str | None]:
-        """Where the first challenger reaches the threshold, and which one."""
+        """The first step at which a challenger reaches the threshold, and its name."""
         winner = None
         needed = self.threshold * len(self._comparisons)
         for name, comparison in self._comparisons.items() if isfinite(needed) else ():
@@ -277,7 +279,7 @@ class ChampionChallenger:
         return Progressive(learner, join, self._like, window=window, rule=self._rule)
 
     def contestants(self) -> Iterator[Contestant]:
-        """Everyone, the model first."""
+        """All models, the base model first."""
         everyone: dict[str, tuple[Progressive, int, dict[str, int]]] = {
             MODEL: (self._machine, 0, {})
         }
@@ -288,7 +290,7 @@ class ChampionChallenger:
             yield Contestant(name, machine, machine.risk, missed, skipped, with_champion)
 
     def to_state(self) -> State:
-        """The challengers and how they stand, as a copy; not the model's own machine."""
+        """A copy of the challengers and the comparisons, without the model's own machine."""
         order = list(self._comparisons)
         header = {
             "names": self.names,
@@ -305,17 +307,18 @@ class ChampionChallenger:
         return State.join(parts)
 
     def load_state(self, state: State, without: Collection[str] = ()) -> None:
-        """Become what `to_state` saved: the same challengers must be enrolled, the join be loaded.
+        """Load what `to_state` saved. The same challengers must exist and the join be loaded
+        before.
 
         Parameters
         ----------
         without
-            Challengers whose state is not to be read: they are dismissed.
+            Challengers whose state is not loaded. They are removed.
 
         Raises
         ------
         StateError
-            It is damaged or of others; this object is then unusable.
+            The state is damaged or has other challengers. This object is then unusable.
         """
         header = state.nested("roster").header
         names = header["names"]
@@ -339,7 +342,7 @@ class ChampionChallenger:
 def _pair(
     answers: dict[str, ShadowPredictions], champion: str, challenger: str
 ) -> tuple[NDArray[np.int8], NDArray[np.int8], Floats, Floats]:
-    """What `Comparison.advance` takes of two."""
+    """The arguments of `Comparison.advance` for two models."""
     one, other = answers[champion], answers[challenger]
     return one.right, other.right, one.brier, other.brier
 
@@ -356,16 +359,17 @@ def _spoken(
     turns: list[tuple[int, str, float]],
     explain: bool,
 ) -> Result:
-    """What the champions said, each in its time; `events` of the steps."""
+    """The predictions of the champions, each from its promotion on. `events`: those of the
+    steps."""
     own, spoke = answers[MODEL].result, answers[first].result
     why = spoke.explanations
-    if explain and why is None:  # it has none to give
+    if explain and why is None:  # it cannot explain
         why = [None] * len(spoke.predictions)
     made, n = spoke.predictions, len(spoke.predictions)
     proba, known, said, learned = made.proba, made.known, spoke.said, spoke.learned_before
     speakers, promotions = [(0, first)], []
     for step, name, e_value in turns:
-        # The step that decided was the last of the one before.
+        # The previous champion still made the prediction of the deciding step.
         at = int(np.searchsorted(asked.steps, step, side="right"))
         theirs, later = answers[name].result, np.arange(n) >= at
         proba = np.where(later[:, None], theirs.predictions.proba, proba)

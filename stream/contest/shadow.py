@@ -1,7 +1,7 @@
-"""A challenger in the shadow of a model: it is put to the same steps and keeps rows of its own.
+"""A challenger that runs in the shadow of a model: on the same steps, with its own rows.
 
-Rule: a shadow changes nothing but itself. Which records count, which are dead letters and what
-becomes of a label is the model's affair; a shadow that cannot take a row says nothing of it.
+Rule: a shadow changes only itself. The model decides which records count, which are dead letters
+and what happens to a label. A shadow that rejects a row makes no prediction for it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from stream.learner.explain import Explanation
 
 __all__ = ["Shadow", "ShadowPredictions", "ShadowSteps"]
 
-ABSENT, HELD, REFUSED = 0, 1, 2  # of a slot: predicted before it came; its row is kept; it is not
+ABSENT, HELD, REFUSED = 0, 1, 2  # a slot without a row, with one, with a rejected one
 
 
 class ShadowSteps:
-    """The steps of a plan as columns: who is asked what, and what turned out to be true.
+    """The steps of a plan as columns: predictions, and the labels that came.
 
     Attributes
     ----------
     steps : ndarray
-        int64, (p,): the steps that predict; `answered` (k,) those whose label came.
+        int64, (p,): the predicting steps; `answered` (k,): the steps whose label came.
     true : ndarray
         int64, (k,): class codes.
     here, slot : ndarray
-        int64, (k,): the prediction of this plan that is answered, else the slot of an older one;
-        -1 for the other of the two.
+        int64, (k,): the labelled prediction of this plan, or the slot of an older one; the other of
+        the two is -1.
     """
 
     def __init__(self, plan: Plan, labels: Dictionary, rows: int) -> None:
@@ -51,7 +51,7 @@ class ShadowSteps:
         told = (ys[i] for i in self.answered.tolist())
         codes = (labels.codes[label] for label in told if label is not None)
         self.true = np.fromiter(codes, dtype=np.int64, count=self.answered.size)
-        made = np.full(rows + 1, -1, dtype=np.int64)  # row -> its prediction; -1 -> -1
+        made = np.full(rows + 1, -1, dtype=np.int64)  # row to prediction; -1 to -1
         made[self.row[self.steps]] = np.arange(self.steps.size)
         self.here = made[self.row[self.answered]]
         self.slot = np.where(self.here < 0, slot[self.answered], -1)
@@ -59,17 +59,17 @@ class ShadowSteps:
 
 @dataclass(slots=True)
 class ShadowPredictions:
-    """What one model said and how good it was.
+    """The predictions of one model and their scores.
 
     Parameters
     ----------
     result
-        A prediction a predicting step.
+        One prediction for each predicting step.
     right
-        int8, an answered step: 1 right, 0 wrong, -1 where it was not there to be asked, or knew no
-        class yet. Both are known before the label is, so that leaving those out favours nobody.
+        int8, one for each labelled step: 1 right, 0 wrong, -1 if the model did not exist then or
+        knew no class. Both are known before the label, so leaving these steps out favours no model.
     brier
-        float64, an answered step: the Brier score.
+        float64, one for each labelled step: the Brier score.
     """
 
     result: Result
@@ -78,7 +78,7 @@ class ShadowPredictions:
 
 
 class EarlierPredictions:
-    """What a model said of the rows in slots, before those are handed on to new observations."""
+    """The predictions of a model for the rows in slots, read before slots are reused."""
 
     def __init__(
         self, asked: ShadowSteps, waiting: PendingRows, standing: NDArray[np.int8] | None = None
@@ -98,7 +98,7 @@ class EarlierPredictions:
     def answers(
         self, result: Result, refused: NDArray[np.bool_] | None = None
     ) -> ShadowPredictions:
-        """With what it said since; `refused` are the predictions that it could not make."""
+        """Add the predictions of `result`. `refused`: the predictions that it could not make."""
         asked, n = self._asked, self._asked.true.size
         fresh = np.flatnonzero(asked.here >= 0)
         here, true = asked.here[fresh], asked.true[fresh]
@@ -115,25 +115,25 @@ class EarlierPredictions:
 
 
 class Shadow:
-    """A learner that runs beside a model on the model's own join.
+    """A learner that runs next to a model and uses the model's join.
 
     Parameters
     ----------
     machine
-        Of the challenger; its join is the model's.
+        The machine of the challenger, with the join of the model.
     missed
-        Labels the model has learned already.
+        Number of labels that the model has learned before.
 
     Attributes
     ----------
     missed : int
-        Labels that the model learned and this one did not: from before it came, or of rows it
-        could not take.
+        Number of labels that the model learned and this one did not: labels from before it was
+        added, or of rows that it rejected.
     refused : int
-        Rows it could not take. It said nothing of them, which is wrong; they are in none of its
-        own scores.
+        Number of rows that it rejected. In comparisons its missing prediction counts as wrong. Its
+        own scores do not include them.
     uncorrected : int
-        Corrections of labels that it could not follow: it keeps the first one.
+        Number of corrections that it could not make. It keeps the first label.
     """
 
     def __init__(self, machine: Progressive, missed: int = 0) -> None:
@@ -148,21 +148,21 @@ class Shadow:
     def follow(
         self, asked: ShadowSteps, plan: Plan, raw: Rows, why: ExplanationSettings | None = None
     ) -> ShadowPredictions:
-        """Execute the steps of the model's plan that it can.
+        """Execute those steps of the model's plan that it can.
 
         Parameters
         ----------
         raw
-            The plan's rows as they came, before any learner prepared them.
+            The rows of the plan, before any learner prepared them.
         why
-            With it each prediction is explained too, where the learner can.
+            If given, each prediction is explained, if the learner can.
         """
         self._grow()
         earlier = EarlierPredictions(asked, self.machine.waiting, self._standing)
         rows = self.learner.prepare(raw)
         refused = sorted(self.learner.refusals(rows))
         if refused:
-            rows = rows.take(np.arange(len(rows)))  # it may be the model's own
+            rows = rows.take(np.arange(len(rows)))  # a copy, because it may be the model's own
             rows.blank(refused)
         taken = self._taken(asked, refused)
         own = self._part(plan, taken, set(refused))
@@ -175,27 +175,27 @@ class Shadow:
         return earlier.answers(self._whole(asked, taken, result), unsaid)
 
     def correct(self, due: Correction) -> None:
-        """Replace the label that the model has replaced."""
+        """Make the correction that the model has made."""
         self._grow()
         held = self._standing[due.slot] == HELD
         if not (held and self.machine.relearn(due)):
             self.uncorrected += 1
 
     def _grow(self) -> None:
-        """A standing for every slot."""
+        """Make room for the state of every slot."""
         if (more := self.machine.join.slots - self._standing.size) > 0:
             more = max(more, self._standing.size)
             self._standing = np.append(self._standing, np.zeros(more, dtype=np.int8))
 
     def _taken(self, asked: ShadowSteps, refused: list[int]) -> NDArray[np.bool_]:
-        """Which steps it can execute."""
+        """The steps that it can execute."""
         taken = ~np.isin(asked.row, refused)
         old = asked.answered[asked.slot >= 0]
         taken[old] = self._standing[asked.slot[asked.slot >= 0]] == HELD
         return taken
 
     def _part(self, plan: Plan, taken: NDArray[np.bool_], refused: set[int]) -> Plan:
-        """The steps of a plan that are taken, and what waits of it."""
+        """The plan reduced to the steps that it executes."""
         kept = {slot: row for slot, row in plan.kept.items() if row not in refused}
         steps = plan.steps
         if not taken.all():
@@ -204,7 +204,8 @@ class Shadow:
         return Plan(steps, kept, plan.freed, plan.began & kept.keys(), ended)
 
     def _whole(self, asked: ShadowSteps, taken: NDArray[np.bool_], result: Result) -> Result:
-        """The result with a prediction a step of the plan, those it could not make empty."""
+        """The result with one prediction for each step of the plan; those it could not make are
+        empty."""
         dropped = asked.learns & ~taken
         missed = self.missed + (np.cumsum(dropped) - dropped)[asked.steps]
         self.missed += int(np.count_nonzero(dropped))
@@ -225,7 +226,7 @@ class Shadow:
         return Result(predictions, said, result.learned, learned, {}, [], why)
 
     def to_state(self) -> State:
-        """All but the join, as a copy."""
+        """A copy of everything except the join."""
         self._grow()
         slots = self.machine.join.kept_slots()
         standing = self._standing[slots]
@@ -242,12 +243,12 @@ class Shadow:
         return State.join(parts)
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved; the join must have been loaded before.
+        """Load what `to_state` saved. The join must have been loaded before.
 
         Raises
         ------
         StateError
-            It is damaged or of another learner; this object is then unusable.
+            The state is damaged or belongs to another learner. This object is then unusable.
         """
         own, join = state.nested("shadow"), self.machine.join
         self.missed, self.refused = own.header["missed"], own.header["refused"]
@@ -265,5 +266,5 @@ class Shadow:
 
     @property
     def skipped(self) -> Mapping[str, int]:
-        """What it could not do, by what that was."""
+        """Number of skipped steps, by kind."""
         return {"refused": self.refused, "uncorrected": self.uncorrected}

@@ -1,1 +1,1 @@
-"""Records as columns: their schema, rows, blocks of steps, and exact states."""
+"""Records as columns: schema, rows, blocks of steps, and exact states."""

@@ -39,17 +39,17 @@ class Block:
     Parameters
     ----------
     rows
-        The features; several steps may name one row.
+        The features. Several steps may use the same row.
     op
-        int8, (m,): an `Op` a step.
+        int8, (m,): the `Op` of each step.
     row
         int64, (m,): index into `rows`.
     y
-        int32, (m,): index into `labels`; -1 where the step does not learn.
+        int32, (m,): index into `labels`; -1 if the step does not learn.
     w
         float64, (m,): weight of a learning step, > 0 and at most 2**53.
     labels
-        This block's own dictionary of labels.
+        The labels of this block, each once.
     """
 
     rows: Rows
@@ -64,7 +64,7 @@ class Block:
 
     @property
     def n_predictions(self) -> int:
-        """How many steps predict."""
+        """The number of predicting steps."""
         return len(self) - self.op.tobytes().count(LEARN)
 
     @classmethod
@@ -75,14 +75,14 @@ class Block:
         ys: Sequence[Any] | None = None,
         ws: Sequence[float] | float = 1.0,
     ) -> Block:
-        """The block that does `op` on each row in turn.
+        """A block that does `op` on each row in turn.
 
         Raises
         ------
         InvalidRecordError
-            A label that is none.
+            A label is not valid.
         SchemaError
-            A weight that is no number, not positive or beyond 2**53; lengths that differ.
+            A weight is not a number above 0 and at most 2**53, or lengths differ.
         """
         if not isinstance(rows, Rows) or getattr(rows.numeric, "ndim", 0) != 2:
             raise SchemaError(f"rows must be Rows of n records, got {shown(rows)}")
@@ -104,15 +104,15 @@ class Block:
         return cls(rows, ops, np.arange(n, dtype=np.int64), y, w, labels)
 
     def check(self) -> None:
-        """Whether its steps can be executed; O(steps + cells).
+        """Check that its steps can be executed; O(steps + cells).
 
         Raises
         ------
         SchemaError
-            An array of another type or length, an index beyond what it points to, a step that
-            learns without a label, a weight out of range, a cell that is not of its column's kind.
+            An array has the wrong type or length, an index or a weight is out of range, a learning
+            step has no label, or a cell does not have the kind of its column.
         InvalidRecordError
-            A number that is infinite or too large, a label that is none.
+            A number is infinite or too large, or a label is not valid.
         """
         if not isinstance(self.rows, Rows):
             raise SchemaError(f"rows must be Rows, got {shown(self.rows)}")
@@ -124,21 +124,21 @@ class Block:
             fits = isinstance(column, np.ndarray) and column.dtype == dtype
             if not fits or column.ndim != 1 or column.shape != m:
                 raise SchemaError(
-                    f"{name} must be an array of {np.dtype(dtype)}, one a step, got {shown(column)}"
+                    f"{name} must be an array of {np.dtype(dtype)} per step, got {shown(column)}"
                 )
         if not isinstance(self.labels, list):
             raise SchemaError(f"labels must be a list, got {shown(self.labels)}")
         if len({(type(label), kinds.plain_label(label)) for label in self.labels}) < len(
             self.labels
         ):
-            raise SchemaError("labels must differ, got one twice")
+            raise SchemaError("labels must be distinct, got one twice")
         self._check_steps()
 
     def _check_steps(self) -> None:
         if not len(self):
             return
         y, w = self.y, self.w
-        if self.op.min() == PREDICT:  # of a step that only predicts, neither is looked at
+        if self.op.min() == PREDICT:  # steps that only predict do not use y and w
             learns = self.op != PREDICT
             y, w = y[learns], w[learns]
         rules = (
@@ -149,7 +149,7 @@ class Block:
             (WEIGHTS, w, math.ulp(0.0), kinds.HEAVIEST),
         )
         for rule, column, least, most in rules:
-            # Written so that NaN is within no bounds.
+            # Written so that NaN is out of bounds.
             if column.size and not (least <= column.min() and column.max() <= most):
                 raise SchemaError(rule)
 
@@ -162,17 +162,17 @@ class Block:
 
 
 def weights(ws: Any, n: int) -> Floats:
-    """One weight for all of n records, or one each, as an array of its own.
+    """One weight for all n records, or one for each, as a new array.
 
     Raises
     ------
     SchemaError
-        One is no number, not above 0 or beyond 2**53; or there are not n.
+        A weight is not a number above 0 and at most 2**53, or there are not n weights.
     """
     if isinstance(ws, np.ndarray) and ws.ndim and ws.dtype.kind in "fiu":
         if ws.shape != (n,):
             raise SchemaError(f"{n} records need {n} weights, got an array of shape {ws.shape}")
-        out = ws.astype(np.float64)  # a copy: kernels are compiled for arrays that can be written
+        out = ws.astype(np.float64)  # a copy, because kernels are compiled for writable arrays
     elif isinstance(ws, Sequence | np.ndarray) and _is_list(ws):
         if len(ws) != n:
             raise SchemaError(f"{n} records need {n} weights, got {len(ws)}")
@@ -186,7 +186,7 @@ def weights(ws: Any, n: int) -> Floats:
 
 
 def _is_list(ws: Any) -> bool:
-    """Whether it holds weights; a text and an array of no dimension are one weight, if any."""
+    """Whether it is a list of weights. Texts and arrays without dimensions are not."""
     return not isinstance(ws, str | bytes) and getattr(ws, "ndim", 1) > 0
 
 
@@ -203,7 +203,7 @@ def learning(block: Block) -> NDArray[np.int64]:
 
 
 def mixed_kinds(first: Label, label: Label) -> InvalidRecordError:
-    """The error of a label of another kind than the first."""
+    """The error for a label that differs in kind from the first one."""
     return InvalidRecordError(
         "label_kind",
         f"labels are {type(first).__name__} since the first one, got {type(label).__name__}",

@@ -1,7 +1,7 @@
-"""The parameters of learners, checked by one set of rules.
+"""Checks of the parameters of learners, with the same rules for all.
 
-Rule: a truth value is no number and a text is none; NumPy's scalars are, and become Python's own.
-Whatever cannot be used is a SchemaError in one line: the parameter, what was expected, what came.
+Rule: truth values and texts are not numbers. NumPy's scalars are numbers and become Python's. An
+invalid value raises a SchemaError with one line: the parameter, what was expected, what came.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ T = TypeVar("T")
 def number(
     name: str, value: Any, low: float = -LARGEST, high: float = LARGEST, *, above: bool = False
 ) -> float:
-    """`value` as a float, if it is a number from `low` to `high`; NaN and infinity are none.
+    """Check that `value` is a number from `low` to `high`, and return a float. NaN and infinity are
+    rejected.
 
     Parameters
     ----------
     name
-        What the error calls it.
+        The name in the error.
     above
         Whether it must be greater than `low`.
 
     Raises
     ------
     SchemaError
-        It is no number, or out of range.
+        It is not a number, or out of range.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def number(
     """
     plain = _plain(value)
     if isinstance(plain, float | int | np.floating) and not isinstance(plain, bool):
-        # Compared before it is converted: an int may be beyond every float.
+        # Compared before the conversion, because an int may be larger than every float.
         enough = plain > low if above else plain >= low
         if enough and plain <= high:
             return float(plain)
@@ -55,12 +56,12 @@ def number(
 
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
-    """`value` as an int, if it is a whole number from `low` to `high`; 2.0 is none.
+    """Check that `value` is a whole number from `low` to `high`. Floats, such as 2.0, are rejected.
 
     Raises
     ------
     SchemaError
-        It is no whole number, or out of range.
+        It is not a whole number, or out of range.
 
     Examples
     --------
@@ -75,12 +76,12 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """`value`, if it is True or False; a text, which would count as true, is neither.
+    """Check that `value` is True or False. Texts are rejected.
 
     Raises
     ------
     SchemaError
-        It is no truth value.
+        It is not a truth value.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def one_of(name: str, value: T, known: Iterable[Any]) -> T:
-    """`value`, if it is one of the texts (or None) in `known`.
+    """Check that `value` is one of the texts (or None) in `known`.
 
     Raises
     ------
@@ -117,7 +118,7 @@ def one_of(name: str, value: T, known: Iterable[Any]) -> T:
 
 
 def mapping(name: str, value: Any, what: str) -> Mapping[Any, Any]:
-    """`value`, if it is a mapping; `what` says of which to which, for the error.
+    """Check that `value` is a mapping. `what` names its keys and values in the error.
 
     Raises
     ------
@@ -136,7 +137,8 @@ def mapping(name: str, value: Any, what: str) -> Mapping[Any, Any]:
 
 
 def names(name: str, value: Any) -> list[str]:
-    """`value` as a list, if it is a list, tuple or set of texts; one text is none.
+    """Check that `value` is a list, tuple or set of texts, and return a list. A single text is
+    rejected.
 
     Raises
     ------
@@ -158,7 +160,7 @@ def names(name: str, value: Any) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """`value` as errors show it: in one line of bounded length.
+    """`value` for an error message: one line of bounded length.
 
     Examples
     --------
@@ -167,8 +169,8 @@ def shown(value: Any) -> str:
     """
     try:
         return " ".join(reprlib.repr(value).split())
-    except ValueError:  # Python does not write integers of more than some 4,300 digits
-        return "a number too long to be written"
+    except ValueError:  # Python does not print integers of more than about 4,300 digits
+        return "a number too long to print"
 
 
 def _plain(value: Any) -> Any:

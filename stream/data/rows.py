@@ -1,7 +1,7 @@
-"""Rows: the features of records, columnar.
+"""Rows: the features of records in columns.
 
-Rule: the columns of rows made from dicts are sorted by name and those of a schema stand in its
-order, so that the columns a row has never depend on the rows it shares a block with.
+Rule: columns made from dicts are sorted by name, and columns of a schema have its order. So the
+order never depends on the other rows of a block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Objects = NDArray[np.object_]
 
 @dataclass(slots=True)
 class Rows:
-    """Features of n records, a column a feature.
+    """Features of n records, one column for each feature.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ class Rows:
     numeric
         float64, (n, len(numeric_names)); NaN is missing.
     categorical
-        object, (n, len(categorical_names)); text, or None where missing.
+        object, (n, len(categorical_names)); text, or None if missing.
     text
-        object, (n, len(text_names)); text, None where missing, or what a learner's
-        `prepare` put in its place.
+        object, (n, len(text_names)); text, None if missing, or the encoded text from a learner's
+        `prepare`.
     binary_names
-        The numeric columns that are declared to hold truth values, as 1 and 0.
+        The numeric columns that are declared as truth values, 1 and 0.
     """
 
     numeric_names: tuple[str, ...]
@@ -69,18 +69,19 @@ class Rows:
         Parameters
         ----------
         xs
-            One mapping a record. Names that are not text are taken by their text.
+            One mapping for each record. Names that are not texts are converted to text.
         numbers, truths
-            ``"numeric"`` or ``"categorical"``: what a number is, and what a truth value.
+            ``"numeric"`` or ``"categorical"``: the kind of numbers and of truth values.
         strings
-            ``"categorical"`` or ``"text"``: what a string value is; ``"refused"``: none may be.
+            ``"categorical"`` or ``"text"``: the kind of strings. ``"refused"``: strings are
+            rejected.
         texts
-            Features whose strings are texts, whatever `strings` says.
+            Features whose strings are texts, in any case.
 
         Raises
         ------
         InvalidRecordError
-            A value no field can hold.
+            A value does not fit any kind.
 
         Examples
         --------
@@ -94,7 +95,7 @@ class Rows:
         for i, x in enumerate(xs):
             if not isinstance(x, Mapping):
                 raise InvalidRecordError(
-                    "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
+                    "wrong_kind", f"a record must map features to values, got {type(x).__name__}"
                 )
             other: set[str] = set()  # names that are not text
             for key, value in x.items():
@@ -115,7 +116,7 @@ class Rows:
                     cells["numeric"].append((i, name, float(value)))
                 else:
                     number = kinds.number(name, value)
-                    if number == number:  # a column of nothing but NaN would be of no kind
+                    if number == number:  # a column with only NaN would have no kind
                         cells["numeric"].append((i, name, number))
         n = len(xs)
         return cls(
@@ -126,17 +127,17 @@ class Rows:
 
     @classmethod
     def declared(cls, xs: Sequence[Mapping[str, Any]], schema: Schema) -> Rows:
-        """Rows of the fields of `schema`, each value of the kind that is declared.
+        """Rows of the fields of `schema`, each value of its declared kind.
 
         Parameters
         ----------
         xs
-            One mapping a record; what the schema does not name is left out.
+            One mapping for each record. Fields that are not in the schema are ignored.
 
         Raises
         ------
         InvalidRecordError
-            A value its field cannot hold.
+            A value does not have the kind of its field.
 
         Examples
         --------
@@ -170,14 +171,14 @@ class Rows:
         )
 
     def check(self) -> None:
-        """Whether the cells are of the columns' kinds, and as many; O(cells).
+        """Check that the cells have the kinds and the number of the columns; O(cells).
 
         Raises
         ------
         SchemaError
-            They are not, or a name stands for two columns.
+            They do not, or two columns have the same name.
         InvalidRecordError
-            A number that is infinite or beyond `schema.LARGEST`.
+            A number is infinite or beyond `schema.LARGEST`.
         """
         n = len(self.numeric) if isinstance(self.numeric, np.ndarray) and self.numeric.ndim else 0
         numeric, other = np.dtype(np.float64), np.dtype(np.object_)
@@ -186,13 +187,13 @@ class Rows:
             texts = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
             if not texts or len(set(names)) < len(names):
                 came = shown(names)
-                raise SchemaError(f"{kind}_names must be a tuple of names that differ, got {came}")
+                raise SchemaError(f"{kind}_names must be a tuple of distinct names, got {came}")
             fits = isinstance(cells, np.ndarray) and cells.dtype == dtype
             if not fits or cells.shape != (n, len(names)):
                 shape = f"{dtype} of shape ({n}, {len(names)})"
                 raise SchemaError(f"{kind} must be an array of {shape}, got {shown(cells)}")
         beyond = np.abs(self.numeric) > kinds.LARGEST
-        if beyond.any():  # to ask that is many times faster than to look for the cell
+        if beyond.any():  # this check is much faster than searching for the cell
             row, column = np.argwhere(beyond)[0].tolist()
             kinds.number(self.numeric_names[column], self.numeric[row, column])
         for value in self.categorical.ravel().tolist():
@@ -228,7 +229,7 @@ class Rows:
             self.text[index] = None
 
     def concat(self, other: Rows) -> Rows:
-        """These rows, then `other`'s (same columns)."""
+        """These rows, then those of `other` (same columns)."""
         if not len(other):
             return self
         return Rows(
@@ -242,7 +243,7 @@ class Rows:
         )
 
     def with_columns_of(self, other: Rows) -> Rows:
-        """These rows with `other`'s columns too, missing where they were not; sorted by name."""
+        """These rows with the columns of `other` too, sorted by name. New columns are missing."""
         if self._columns() == other._columns():
             return self
         numeric, numeric_names = _widened(
@@ -263,9 +264,9 @@ class Rows:
         )
 
     def recast(self, *, numbers: str = "numeric", truths: str = "numeric") -> Rows:
-        """These rows with numbers, or declared truth values, moved to columns of categories.
+        """These rows with numbers or declared truth values as columns of categories.
 
-        So that rows of a schema are those `from_dicts` makes with the same arguments.
+        So rows of a schema equal those of `from_dicts` with the same arguments.
 
         Examples
         --------
@@ -299,12 +300,12 @@ class Rows:
         )
 
     def beside(self, other: Rows) -> Rows:
-        """These rows and, in columns of their own, what `other`'s rows have; sorted by name."""
+        """These rows joined with the columns of `other`, sorted by name."""
         out, more = self.with_columns_of(other), other.with_columns_of(self)
         here = ~np.isnan(more.numeric)
         out.numeric = np.where(here, more.numeric, out.numeric)
         for mine, theirs in ((out.categorical, more.categorical), (out.text, more.text)):
-            for at in zip(*np.nonzero(theirs != None), strict=True):  # noqa: E711  by element
+            for at in zip(*np.nonzero(theirs != None), strict=True):  # noqa: E711 elementwise
                 mine[at] = theirs[at]
         return out
 
@@ -312,7 +313,7 @@ class Rows:
         return self.numeric_names, self.categorical_names, self.text_names
 
     def grown(self, n: int) -> Rows:
-        """These rows and missing ones behind them, n in all."""
+        """These rows, followed by missing ones, n in total."""
         more = n - len(self)
         missing = Rows(
             self.numeric_names,
@@ -326,9 +327,10 @@ class Rows:
         return self.concat(missing)
 
     def sizes(self, *, by_character: bool = False) -> list[int]:
-        """Bytes of the categories and texts of each row; its numbers have the same in every row.
+        """Bytes of the categories and texts of each row. Numbers are left out, because they have
+        the same size in every row.
 
-        `by_character`: a character counts as a byte, as the first rules of the join have it.
+        `by_character`: a character counts as one byte, as in rules 1 of the join.
 
         Examples
         --------
@@ -346,7 +348,7 @@ class Rows:
         return out
 
     def dicts(self) -> list[dict[str, Any]]:
-        """One dict a row, without the missing values. O(n · columns) objects."""
+        """One dict for each row, without missing values. O(n · columns) objects."""
         out: list[dict[str, Any]] = []
         floats, categories, texts = (
             self.numeric.tolist(),
@@ -371,16 +373,16 @@ def _check_list(xs: object) -> None:
 
 
 def _named(key: object, x: Mapping[Any, Any], other: set[str]) -> str:
-    """The text of a name; InvalidRecordError where it is that of another name of the record."""
+    """The text of a name. InvalidRecordError if the record has another name with the same text."""
     name = str(key)
     if (name in x and type(key) not in (str, np.str_)) or name in other:
-        raise InvalidRecordError("wrong_kind", f"two features are called {name!r} as text")
+        raise InvalidRecordError("wrong_kind", f"two features have the name {name!r} as text")
     other.add(name)
     return name
 
 
 def _encoded(value: object) -> bool:
-    """Whether it is a text as a learner's `prepare` leaves it: buckets, and how often each."""
+    """Whether it is a text encoded by a learner's `prepare`: buckets and their counts."""
     if not isinstance(value, np.ndarray) or value.dtype != np.int64:
         return False
     if value.ndim != 2 or len(value) != 2:
@@ -392,7 +394,7 @@ def _encoded(value: object) -> bool:
 def _columns_of(
     cells: list[tuple[int, str, Any]], n: int, missing: float | None, dtype: Any
 ) -> tuple[tuple[str, ...], NDArray[Any]]:
-    """Names, sorted, and values of the columns that hold these (row, name, value)."""
+    """Sorted names and the values of the columns of these (row, name, value)."""
     names = tuple(sorted({name for _, name, _ in cells}))
     at = {name: j for j, name in enumerate(names)}
     out = np.full((n, len(names)), missing, dtype=dtype)
@@ -418,14 +420,14 @@ def conflicts(
     categorical: Collection[str] = (),
     text: Collection[str] = (),
 ) -> dict[int, InvalidRecordError]:
-    """Rows with a value of another kind than its field is known to have, or has in these rows.
+    """Rows in which a value differs in kind from what is known of its field, or from other rows.
 
     Parameters
     ----------
     rows
         The rows.
     numeric, categorical, text
-        The fields of that kind that are known. Of dicts and sets, the cost is that of the columns.
+        The known fields of that kind. With dicts and sets, the cost is O(columns).
     """
     known = {"a number": numeric, "a category": categorical, "a text": text}
     columns = {
@@ -448,7 +450,7 @@ def conflicts(
 
 
 def _present(rows: Rows, kind: str, column: int) -> list[int]:
-    """The rows that have a value in this column of numbers, categories or texts."""
+    """The rows with a value in this column of numbers, categories or texts."""
     if kind == "a number":
         return list(np.flatnonzero(~np.isnan(rows.numeric[:, column])).tolist())
     cells = rows.categorical if kind == "a category" else rows.text

@@ -1,7 +1,7 @@
-"""What a record is made of: fields and their kinds, labels and their kinds, bounded dictionaries.
+"""Fields and labels of records with their kinds, and bounded dictionaries.
 
-The rules of bad input stand here: absent, null and NaN are no evidence; a value of another kind,
-an infinity and a number whose square would overflow are an `InvalidRecordError`.
+This file has the rules for bad input. Absent values, null and NaN are not evidence. A value of the
+wrong kind, an infinite number and a number whose square would overflow raise `InvalidRecordError`.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = str | int | bool
 LONGEST_LABEL = 512  # characters
 
-# Weighted squares of such numbers, 2**53 of them, stay below the largest double.
+# The sum of 2**53 weighted squares of such numbers stays below the largest double.
 LARGEST = 1e100
 HEAVIEST = 2.0**53
-# Text is counts of hashed tokens, by bucket: see `stream.text`.
+# A text is read as counts of hashed tokens, see `stream.text`.
 BUCKETS = 2**20
 
-# Bytes. What a name takes beside its characters: a Python object and its place in a dictionary.
+# Bytes that a name needs in addition to its characters: a Python object and its dictionary entry.
 PER_NAME = 200
-NAMES_ROOM = 2**26  # the names of features, or of anything of which there are as many
+NAMES_ROOM = 2**26  # bytes for the names of features, or for other names of that number
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,9 @@ class Dictionary:
     Parameters
     ----------
     bound
-        How many values it holds. One more is refused and counted in `overflow`.
+        The largest number of values. More are rejected and counted in `overflow`.
     room
-        How many bytes its texts may count together, by `text_bytes` and `PER_NAME` each.
+        The most bytes of its texts together: `text_bytes` and `PER_NAME` for each.
 
     Examples
     --------
@@ -138,13 +138,13 @@ class Dictionary:
         self.bytes = sum(map(_cost, self.values))
 
     def renewed(self, values: Iterable[Hashable], overflow: int = 0) -> Self:
-        """One of the same bounds that holds these values instead."""
+        """A dictionary with the same bounds and these values."""
         out = type(self)(self.bound, values, room=self.room)
         out.overflow = overflow
         return out
 
     def add(self, value: Hashable) -> int:
-        """The code of `value`, a new one if it has none; -1 where the bound is reached."""
+        """The code of `value`, a new one if needed; -1 if the bound is reached."""
         code = self.codes.get(value)
         if code is not None:
             return code
@@ -158,7 +158,7 @@ class Dictionary:
         return len(self.values) - 1
 
     def remove(self, value: Hashable) -> None:
-        """Forget `value`; the codes after its own fall by one. O(len)."""
+        """Forget `value`. Later codes are reduced by one. O(len)."""
         self.values.remove(value)
         self.bytes -= _cost(value)
         self.codes = {v: i for i, v in enumerate(self.values)}
@@ -178,12 +178,12 @@ def _cost(value: Hashable) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """`value` as a float, NaN where it is missing.
+    """`value` as a float; NaN if it is missing.
 
     Raises
     ------
     InvalidRecordError
-        Another kind, infinite, or larger than `LARGEST`.
+        It is not a number, is infinite, or is beyond `LARGEST`.
 
     Examples
     --------
@@ -210,16 +210,14 @@ def number(name: str, value: Any) -> float:
             raise InvalidRecordError(
                 "out_of_range", f"field {name!r}: {x:g} is beyond ±{LARGEST:g}"
             )
-        return x + 0.0  # -0.0 becomes 0.0: equal numbers must have equal bits
+        return x + 0.0  # -0.0 becomes 0.0, because equal numbers must have equal bits
     if isnan(x):
         return nan
-    raise InvalidRecordError(
-        "infinite", f"field {name!r} is {x}; send null where a value is missing"
-    )
+    raise InvalidRecordError("infinite", f"field {name!r} is {x}; send null if a value is missing")
 
 
 def binary(name: str, value: Any) -> float:
-    """`value` (true, false, 0 or 1) as 1.0 or 0.0, NaN where it is missing."""
+    """`value` (true, false, 0 or 1) as 1.0 or 0.0; NaN if it is missing."""
     if value is None:
         return nan
     if isinstance(value, bool | np.bool_):
@@ -234,7 +232,7 @@ def binary(name: str, value: Any) -> float:
 
 
 def category(name: str, value: Any) -> str | None:
-    """`value` (text, a number or a truth value) as text, None where it is missing.
+    """`value` (text, a number or a truth value) as text; None if it is missing.
 
     Examples
     --------
@@ -251,14 +249,14 @@ def category(name: str, value: Any) -> str | None:
         x = number(name, value)
         if isnan(x):
             return None
-        if isinstance(value, int | np.integer):  # as a float neighbours of 2**53 are one
+        if isinstance(value, int | np.integer):  # as floats, neighbours of 2**53 are equal
             return str(int(value))
         return str(int(x)) if x.is_integer() else repr(x)
     raise InvalidRecordError("wrong_kind", f"field {name!r} expects a category, got {_kind(value)}")
 
 
 def text(name: str, value: Any) -> str | None:
-    """`value` if it is text, None where it is missing."""
+    """Check that `value` is text; None if it is missing."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, float) and isnan(value):
@@ -267,12 +265,13 @@ def text(name: str, value: Any) -> str | None:
 
 
 def plain_label(value: Any) -> Label:
-    """`value` as a str, int or bool of Python's own.
+    """`value` as a Python str, int or bool.
 
     Raises
     ------
     InvalidRecordError
-        Anything else, for a label is a name, not a measurement; or one no name is as long as.
+        It is another type (a label is a name, not a measurement), too long, or not a 64-bit
+        integer.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -283,16 +282,16 @@ def plain_label(value: Any) -> Label:
         return cast("int", value)
     raise InvalidRecordError(
         "label_kind",
-        f"a label is text of at most {LONGEST_LABEL} characters, a 64-bit integer or a truth "
+        f"a label must be text of at most {LONGEST_LABEL} characters, a 64-bit integer or a truth "
         f"value, got {_kind(value)}",
     )
 
 
 def text_bytes(value: str) -> int:
-    """The bytes a text counts in every budget: one a character, four where not all are ASCII.
+    """The bytes of a text for all limits: one for each character, four if not all are ASCII.
 
-    No less than it takes in memory, whatever its characters, and the same on every machine: what
-    a budget refuses decides what is learned.
+    It is at least the memory it needs, and the same on every machine, because limits decide what is
+    learned.
 
     Examples
     --------

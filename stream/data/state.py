@@ -1,7 +1,7 @@
-"""State: everything a learner or join needs to go on, as a header of scalars and named arrays.
+"""State: everything that a learner or join needs to continue, as a header and named arrays.
 
-`State` is the only thing that crosses the border between the learning core and disks. It holds
-no objects, so loading one runs no code. Two states are equal when they have the same bits.
+`State` is the only form in which the learning core is saved. It has no objects, so loading a state
+runs no code. Two states are equal if they have the same bits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class State:
     header
         JSON values only (scalars, lists, dicts with text keys); floats must be finite.
     arrays
-        Little-endian arrays of any dtype but object.
+        Little-endian arrays of any dtype except object.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class State:
 
     def __post_init__(self) -> None:
         if not isinstance(self.header, Mapping) or not isinstance(self.arrays, Mapping):
-            raise StateError("expected a mapping for the header and one for the arrays")
+            raise StateError("expected the header and the arrays as mappings")
 
     def fingerprint(self) -> str:
         """SHA-256 over header and arrays (name, dtype, shape, bits), as hex. O(bytes)."""
@@ -66,11 +66,11 @@ class State:
             text = json.dumps(self.header, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError) as error:
             why = " ".join(str(error).split())
-            raise StateError(f"expected a header of JSON values, got another: {why}") from None
+            raise StateError(f"expected a header of JSON values: {why}") from None
         return text.encode("utf-8", "surrogatepass")
 
     def to_bytes(self) -> bytes:
-        """The state as one file's content, in numpy's npz form; nothing in it is executable.
+        """The state as the content of an npz file. Nothing in it is executable.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class State:
         """
         for name, array in self.arrays.items():
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise StateError(f"expected arrays of numbers or text, got another as {name!r}")
+                raise StateError(f"expected numbers or text, got another type for array {name!r}")
         file = BytesIO()
         header = np.frombuffer(self.header_bytes(), dtype=np.uint8)
         arrays = {f"array/{name}": array for name, array in self.arrays.items()}
@@ -95,7 +95,7 @@ class State:
         Raises
         ------
         StateError
-            It is damaged, or of another program.
+            The bytes are damaged or belong to another program.
         """
         try:
             with np.load(BytesIO(data), allow_pickle=False) as file:
@@ -103,10 +103,10 @@ class State:
                 arrays = {k.removeprefix("array/"): file[k] for k in file.files if k != "header"}
             if not isinstance(header, dict):
                 raise StateError("the header is not a mapping")
-        except Exception as error:  # of damaged bytes zipfile, zlib and numpy raise nearly anything
+        except Exception as error:  # zipfile, zlib and numpy raise many types for damaged bytes
             came = f"{len(data):,} bytes" if isinstance(data, bytes) else type(data).__name__
             raise StateError(
-                f"expected a state as to_bytes makes it, got {came} that are damaged or another "
+                f"expected a state made by to_bytes, got {came} that are damaged or another "
                 f"file ({type(error).__name__})"
             ) from None
         return State(header, arrays)
@@ -118,12 +118,12 @@ class State:
         return hash(self.fingerprint())
 
     def nested(self, prefix: str) -> State:
-        """The part that `join` stored under `prefix`.
+        """The part that `join` has stored under `prefix`.
 
         Raises
         ------
         StateError
-            Nothing was stored under it.
+            There is no such part.
         """
         if prefix not in self.header:
             raise StateError(f"state has no part {prefix!r}; it was saved by another program")
@@ -133,7 +133,7 @@ class State:
 
     @staticmethod
     def join(parts: Mapping[str, State]) -> State:
-        """One state of several, each under its name, which holds no "/".
+        """Join several states into one, each under its name. Names must not contain "/".
 
         Examples
         --------
@@ -143,21 +143,21 @@ class State:
         """
         header = {name: part.header for name, part in parts.items()}
         if any("/" in name for name in parts):
-            raise StateError(f'names of parts hold no "/", got {sorted(parts)}')
+            raise StateError(f'names of parts must not contain "/", got {sorted(parts)}')
         arrays = {f"{p}/{k}": v for p, part in parts.items() for k, v in part.arrays.items()}
         return State(header, arrays)
 
     def copy(self) -> State:
-        """The same state with arrays of its own, so that the original may go on changing."""
+        """A copy with its own arrays, so that the original may change."""
         return State(self.header, {k: v.copy() for k, v in self.arrays.items()})
 
     def array(self, name: str, dtype: Any, ndim: int) -> NDArray[Any]:
-        """A private, writable copy of array `name`, checked.
+        """A checked, writable copy of array `name`.
 
         Raises
         ------
         StateError
-            It is missing, or of another dtype or number of dimensions.
+            The array is missing, or has another dtype or number of dimensions.
         """
         found = self.arrays.get(name)
         if found is None or found.dtype != np.dtype(dtype) or found.ndim != ndim:

@@ -1,6 +1,6 @@
-"""Rows as the arrays of a State, and back: numbers, categories, texts, encoded or not.
+"""Convert rows to arrays of a State and back: numbers, categories, texts, encoded or not.
 
-Only the cells travel. The columns are those of the rows they are loaded into.
+Only the cells are saved. The columns come from the rows they are loaded into.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def stored(rows: Rows) -> dict[str, NDArray[np.generic]]:
 
 
 def loaded(state: State, n: int, like: Rows) -> Rows:
-    """The n rows that `stored` took apart, in the columns of `like`.
+    """Load n rows saved by `stored`, in the columns of `like`.
 
     Raises
     ------
     StateError
-        They are damaged, or of other columns.
+        The arrays are damaged or have other columns.
     """
     numeric = state.array("numeric", np.float64, 2)
     shape = (n, like.numeric.shape[1])

@@ -1,4 +1,4 @@
-"""Decisions by risk: what to do, given the posterior and what each mistake costs."""
+"""Decisions by risk: the best action, given the posterior and the losses."""
 
 from stream.decision.overall import OverallRisk, RiskScores
 from stream.decision.risk import BayesDecision, Decision, Decisions

@@ -1,4 +1,4 @@
-"""The overall risk: what decisions have cost, now that the true classes are known."""
+"""The overall risk: the losses of decisions whose true classes are known."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ __all__ = ["OverallRisk", "RiskScores"]
 
 LAST = 1000
 FADING_FACTOR = 0.999
-NOTHING = (0.0, 0.0, 0.0, 0.0)  # scored, their loss, rejected, the loss of the others
+NOTHING = (0.0, 0.0, 0.0, 0.0)  # scored, total loss, rejected, loss of the others
 
 
 @dataclass(frozen=True, slots=True)
 class RiskScores:
-    """What decisions cost over one window.
+    """The losses of decisions over one window.
 
     Parameters
     ----------
     scored
-        Decisions whose true class came (their effective number where they fade).
+        Number of decisions whose true class came (the effective number if they fade).
     risk
-        Their mean loss, a rejection costing what rejecting costs; None where there are none.
+        Their mean loss, including the loss of rejections; None if there are none.
     coverage
-        The share of them on which something was decided.
+        The share of them that were not rejections.
     selective_risk
-        Mean loss of those; None where all were rejected.
+        Mean loss of those that were not rejections; None if all were.
 
     Notes
     -----
-    Coverage and selective risk are those of El-Yaniv and Wiener (2010): a rule may always lower
-    one by lowering the other.
+    Coverage and selective risk are defined by El-Yaniv and Wiener (2010). A rule can always reduce
+    one by reducing the other.
     """
 
     scored: float
@@ -50,7 +50,7 @@ class RiskScores:
 
     @staticmethod
     def of(scored: float, loss: float, rejected: float, decided: float) -> RiskScores:
-        """Of sums: how many, all losses, how many rejections, the losses of what was decided."""
+        """The scores of sums: count, total loss, count of rejections, loss of the others."""
         if not scored:
             return RiskScores(0.0, None, None, None)
         covered = scored - rejected
@@ -64,25 +64,25 @@ class OverallRisk:
     Parameters
     ----------
     rule
-        What decides.
+        The decision rule.
     window
         The N of the last N decisions.
 
     Attributes
     ----------
     count
-        Decisions whose true class came.
+        Number of decisions whose true class came.
     rejected
-        How many of them were rejections.
+        Number of rejections among them.
     total
         Sum of their losses.
     true
-        True class, as text, to how many of them it was of.
+        True class, as text, to the number of decisions.
 
     Notes
     -----
-    A decision is judged as it was made, on what was known then. Loading the state of another rule
-    starts anew: losses of two kinds have no common mean.
+    A decision is judged as it was made, by what was known then. Loading the state of another rule
+    starts empty, because the losses of two rules have no common mean.
 
     Examples
     --------
@@ -102,13 +102,13 @@ class OverallRisk:
         self.rejected = 0
         self.total = 0.0
         self.true: dict[str, int] = {}
-        self._decided = 0.0  # losses of what was not rejected
+        self._decided = 0.0  # loss of decisions that were not rejections
         self._last: deque[tuple[float, bool]] = deque()
         self._fading: tuple[float, ...] = NOTHING
 
     @property
     def windows(self) -> tuple[RiskScores, RiskScores, RiskScores]:
-        """Over all time, the last N decisions, and fading by 0.1 % a decision."""
+        """Over all time, over the last N decisions, and fading by 0.1 % with each decision."""
         losses = [loss for loss, _ in self._last]
         decided = [loss for loss, rejected in self._last if not rejected]
         n = len(losses)
@@ -120,16 +120,16 @@ class OverallRisk:
 
     @property
     def value(self) -> float | None:
-        """Mean loss a decision; None before any."""
+        """Mean loss of a decision; None before the first one."""
         return self.total / self.count if self.count else None
 
     @property
     def constant(self) -> tuple[Label | None, float] | None:
-        """The baseline: `BayesDecision.constant` on the very same decisions."""
+        """The baseline: `BayesDecision.constant` on the same decisions."""
         return self.rule.constant(self.true)
 
     def update(self, true: Label, decision: Decision) -> None:
-        """Add what a decision cost, now that its true class is known."""
+        """Add the loss of a decision whose true class is known."""
         self._add(true, self.rule.loss(decision, true), decision.rejected)
 
     def update_many(self, true: Iterable[Label], made: Decisions) -> None:
@@ -155,7 +155,7 @@ class OverallRisk:
                 self._last.popleft()
 
     def to_state(self) -> State:
-        """The sums, and the rule they are of."""
+        """The sums, and the rule that made the decisions."""
         rule = dict(self.rule.to_state().header)
         sums = {"count": self.count, "rejected": self.rejected, "total": self.total}
         own = {**sums, "decided": self._decided, "fading": list(self._fading)}
@@ -165,12 +165,12 @@ class OverallRisk:
         return State({"rule": rule, **own, "true": dict(self.true)}, last)
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved; empty where that was of another rule.
+        """Load what `to_state` saved. The state of another rule is loaded as empty.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         try:
             keys = ("rule", "count", "rejected", "total", "true", "decided", "fading")

@@ -1,7 +1,7 @@
 """Bayesian decision theory: losses, conditional risk, the reject option.
 
-Rule: a sum runs over the classes in the order they were learned, one at a time, so that a decision
-has the same bits alone and in a block, before and after further classes are known.
+Rule: sums run over the classes in the order they were learned, one at a time. So a decision has the
+same bits alone and in a block, and before and after new classes come.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ __all__ = ["BayesDecision", "Decision", "Decisions", "named"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do about one record.
+    """The decision for one record.
 
     Attributes
     ----------
     action
-        The action of least conditional risk, as it was named in `losses`; None where it was
-        rejected, or no class was known.
+        The action of least conditional risk, as in `losses`; None if the record was rejected or no
+        class was known.
     risk
-        Expected loss of doing so: of the action, or of rejecting; None where nothing was decided.
+        Expected loss of the action or of the rejection; None if there was no decision.
     risks
         Action to its conditional risk.
     rejected
-        Whether abstaining cost less than every action.
+        Whether the expected loss of rejecting was below that of every action.
     """
 
     action: Label | None
@@ -48,20 +48,20 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The decisions of a block's predictions, as columns.
+    """The decisions for the predictions of a block, as columns.
 
     Attributes
     ----------
     actions
         The possible actions.
     chosen
-        int64, (n,): index of the action; -1 where it was rejected or nothing was decided.
+        int64, (n,): index of the action; -1 for a rejection or no decision.
     risk
-        float64, (n,): risk of what was done; 0 where nothing was decided.
+        float64, (n,): risk of the decision; 0 if there was none.
     risks
         float64, (n, len(actions)): conditional risks.
     rejected, decided
-        bool, (n,): whether it was rejected; whether anything was decided.
+        bool, (n,): whether the record was rejected; whether there was a decision.
     """
 
     actions: list[Label]
@@ -75,7 +75,7 @@ class Decisions:
         return int(self.chosen.shape[0])
 
     def done(self) -> list[tuple[Label | None, float | None]]:
-        """Action and risk of each, None where there is none."""
+        """Action and risk of each; None if there is none."""
         columns = (self.chosen.tolist(), self.risk.tolist(), self.decided.tolist())
         return [
             (None if a < 0 else self.actions[a], risk if decided else None)
@@ -89,26 +89,26 @@ class BayesDecision:
     Parameters
     ----------
     losses
-        Action to a mapping from label to λ(action | label): what the action costs where that is
-        the true class; a gain is negative. An action need not be a class. Every action says what
-        every label costs that any action names; only what is not said of the label the action is
-        itself called by costs 0. A label, or an action called by one, may be given by its text
-        ("true", "1"). None: the classes are the actions, and every mistake costs 1.
+        Action to a mapping from label to λ(action | label): the loss of the action if that label is
+        true. A gain is negative. An action need not be a class. Every action needs a loss for every
+        label in `losses`; only the loss of an action for the label of the same name may be left out
+        and is then 0. Labels, and actions named by labels, may be given as text ("true", "1").
+        None: the classes are the actions, and every mistake costs 1.
     reject_loss
-        What abstaining costs: it is done where that is less than the least conditional risk.
-        None: never.
+        The loss of rejecting (making no choice). A record is rejected if that is less than the
+        least conditional risk. None: never.
 
     Raises
     ------
     SchemaError
-        A loss that is missing or no number within ±1e100.
+        A loss is missing or is not a number within ±1e100.
 
     Notes
     -----
-    O(actions · C) a decision. Of equal risks the action that was named first is taken; without
-    `losses` the most probable class, the earliest learned of equals. A class that `losses` names
-    nowhere costs every action the largest loss there is (an action called by it: 0): no choice
-    between actions hangs on it, and it speaks for rejecting. Source: Duda, Hart and Stork, Pattern
+    O(actions · C) for each decision. If risks are equal, the first action in `losses` is chosen;
+    without `losses`, the most probable class, and of equal ones the first learned. A class that is
+    not in `losses` costs every action the largest loss (an action of that name: 0). So it does not
+    affect the choice between actions, but favours rejecting. Source: Duda, Hart and Stork, Pattern
     Classification, chapter 2.2.
 
     Examples
@@ -138,25 +138,25 @@ class BayesDecision:
             for action, row in rows.items():
                 mapping(f"losses[{action!r}]", row, "label to loss")
             if not losses or not any(losses.values()):
-                raise SchemaError("losses name no action and label; leave them out for 0 and 1")
+                raise SchemaError("losses must not be empty; leave them out for losses of 0 and 1")
             _check_losses(losses)
 
     def __repr__(self) -> str:
         return f"BayesDecision(losses={self.losses!r}, reject_loss={self.reject_loss!r})"
 
     def decide_one(self, proba: Mapping[Label, float]) -> Decision:
-        """The decision about one posterior, such as `predict_proba_one` gives.
+        """The decision for one posterior, as returned by `predict_proba_one`.
 
         Raises
         ------
         SchemaError
-            It is no distribution.
+            It is not a distribution.
         """
         given = mapping("proba", proba, "label to probability")
         proba = {y: number(f"proba[{y!r}]", p, 0.0, 2.0) for y, p in given.items()}
         classes = list(proba)
         if proba and not (min(proba.values()) >= 0 and sum(proba.values()) <= 1 + 1e-6):
-            raise SchemaError(f"expected probabilities, which sum to 1, got {dict(proba)!r}")
+            raise SchemaError(f"expected probabilities that sum to 1, got {dict(proba)!r}")
         p = np.array([list(proba.values())], dtype=np.float64).reshape(1, len(classes))
         made = self.decide(classes, p, np.array([bool(classes)]))
         action, risk = made.done()[0]
@@ -164,26 +164,28 @@ class BayesDecision:
         return Decision(action, risk, risks, bool(made.rejected[0]))
 
     def decide_many(self, predictions: Predictions) -> Decisions:
-        """The decisions about a block's predictions; `decide_one` of each, bit for bit."""
+        """The decisions for the predictions of a block; equal to `decide_one` of each, bit for
+        bit."""
         return self.decide(predictions.classes, predictions.proba, predictions.known > 0)
 
     def decide(self, classes: list[Label], proba: Floats, known: NDArray[np.bool_]) -> Decisions:
-        """The decisions about posteriors.
+        """The decisions for posteriors.
 
         Parameters
         ----------
         classes
-            What the columns are.
+            The classes of the columns.
         proba
-            float64, (n, len(classes)); 0 for a class that was not known yet.
+            float64, (n, len(classes)); 0 for a class that was not yet known.
         known
-            bool, (n,): whether any class was; nothing is decided where none was, unless by
-            rejecting.
+            bool, (n,): whether any class was known. If not, the only possible decision is to
+            reject.
         """
         n = len(known)
         if self.losses is None:
             actions, risks = list(classes), 1.0 - proba
-            # Not by the risks: two that differ in their last bits may be equal when taken from 1.
+            # By probability, because risks 1 - p may be equal if probabilities differ in their last
+            # bits.
             best = proba.argmax(axis=1) if classes else np.zeros(n, dtype=np.int64)
         else:
             actions, risks = list(self.losses), np.zeros((n, len(self.losses)))
@@ -201,9 +203,9 @@ class BayesDecision:
         return Decisions(actions, chosen, risk, risks, rejected, known | rejected)
 
     def realised(self, made: Decisions, true: Iterable[Label]) -> list[float | None]:
-        """What each decision cost, now that the true classes are known: λ(action | true).
+        """The loss of each decision, given the true classes: λ(action | true).
 
-        `reject_loss` where it was rejected, None where nothing was decided.
+        `reject_loss` for a rejection, None if there was no decision.
         """
         out: list[float | None] = []
         columns = (made.chosen.tolist(), made.rejected.tolist(), true)
@@ -217,7 +219,7 @@ class BayesDecision:
         return out
 
     def loss(self, decision: Decision, true: Label) -> float | None:
-        """What the decision cost, now that the true class is known; None: nothing was decided."""
+        """The loss of a decision, given the true class; None if there was no decision."""
         if not isinstance(decision, Decision):
             raise SchemaError(f"expected a Decision, got {shown(decision)}")
         if decision.rejected:
@@ -225,17 +227,18 @@ class BayesDecision:
         return None if decision.action is None else self._loss(decision.action, true)
 
     def constant(self, true: Mapping[str, int]) -> tuple[Label | None, float] | None:
-        """The one thing that would have cost least if it had always been done, and its mean loss.
+        """The constant decision with the least mean loss, and that loss.
 
         Parameters
         ----------
         true
-            True class, as text, to how often it came.
+            True class, as text, to its count.
 
         Returns
         -------
         tuple or None
-            The action, None for rejecting; of equals the first. None where nothing came.
+            The action (None for rejecting) and its loss; of equal ones the first. None if there are
+            no true classes.
 
         Examples
         --------
@@ -257,7 +260,7 @@ class BayesDecision:
         return action, risk
 
     def to_state(self) -> State:
-        """The rule itself, so that a sum of losses says what it is a sum of."""
+        """The rule, to identify what a sum of losses belongs to."""
         rows = None if self.losses is None else [[named(a), _row(r)] for a, r in self._rows]
         return State({"losses": rows, "reject_loss": self.reject_loss})
 
@@ -283,7 +286,7 @@ class BayesDecision:
         """The name of each label in `losses` to its column."""
         rows = [(named(a), _row(row)) for a, row in self._rows]
         labels = dict.fromkeys(label for _, row in rows for label in row)
-        # What is not said is λ(c | c) = 0: _check_losses has seen to it.
+        # A missing loss is λ(c | c) = 0; _check_losses rejects all others.
         return {c: np.array([row.get(c, 0.0) for _, row in rows]) for c in labels}
 
     @cached_property
@@ -292,7 +295,7 @@ class BayesDecision:
 
 
 def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
-    """SchemaError for a loss that is no number, missing, or said twice."""
+    """SchemaError if a loss is not a number, is missing, or is given twice."""
     _once("losses", losses)
     labels = {named(label): label for row in losses.values() for label in row}
     for action, row in losses.items():
@@ -305,7 +308,7 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
                 first = [f"{named(c)} = {v:g}, " for c, v in list(row.items())[:3]]
                 said_so = "".join(first) + ("…, " if len(row) > 3 else "")
                 raise SchemaError(
-                    f"losses[{action!r}] does not say what it costs where {label!r} is true; add "
+                    f"losses[{action!r}] has no loss for the case that {label!r} is true; add "
                     f"it, for example losses.{named(action)} = {{{said_so}{name} = 0}}"
                 )
 
@@ -314,7 +317,7 @@ def _once(where: str, names: Iterable[Label]) -> None:
     told: set[str] = set()
     for name in names:
         if named(name) in told:
-            raise SchemaError(f"{where} names {named(name)!r} twice; keep one of them")
+            raise SchemaError(f"{where} has {named(name)!r} twice; keep one of them")
         told.add(named(name))
 
 
@@ -323,6 +326,6 @@ def _row(row: Mapping[Label, float]) -> dict[str, float]:
 
 
 def named(label: Label) -> str:
-    """The text a label is told by in `losses`."""
-    # A configuration's keys are text, whatever the labels are.
+    """The text of a label in `losses`."""
+    # Keys in a configuration are text, but labels may be integers or truth values.
     return str(label).lower() if isinstance(label, bool) else str(label)

@@ -1,4 +1,4 @@
-"""Drift: detectors that can be saved, what they watch, and what an alarm does."""
+"""Drift: detectors with a state, what they watch, and the actions of an alarm."""
 
 from stream.drift.adwin import ADWIN
 from stream.drift.detectors import DETECTORS, RiverDetector, build

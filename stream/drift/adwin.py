@@ -1,4 +1,4 @@
-"""ADWIN: a window that grows while its mean stays, and is cut where it has changed."""
+"""ADWIN: a window that grows while its mean is stable, and is cut where the mean has changed."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ from stream.errors import StateError
 
 __all__ = ["ADWIN"]
 
-MAX_ROWS = 64  # the last one's buckets stand for 2**63 values
+MAX_ROWS = 64  # a bucket of the last row has 2**63 values
 
 
 class ADWIN(DriftDetector):
-    """Adaptive windowing: drift where the means of two parts of the window differ.
+    """Adaptive windowing: drift is detected if the means of two parts of the window differ.
 
     Parameters
     ----------
     delta
-        Confidence: about the chance of a false alarm at one look at the window. Between 0 and 1.
+        Confidence: about the probability of a false alarm at one check of the window. Between 0 and
+        1.
     clock
-        The window is looked at once in so many values; an alarm is late by less than that.
+        The window is checked every `clock` values, so an alarm is late by less than that.
     max_buckets
-        Buckets of a size, at least 2: more of them find the place of a change more exactly.
+        Number of buckets of each size, at least 2. More buckets locate a change more exactly.
     min_window_length
-        Values there must be on either side of a cut.
+        The least number of values on either side of a cut.
     grace_period
-        Nothing is looked at before the window holds more values than this.
+        The window is not checked before it has more values than this.
 
     Attributes
     ----------
     width, total, variance : float
         Values in the window, their sum, and the sum of their squared deviations.
     estimation : float
-        Their mean; 0 of none.
+        Their mean; 0 if there are no values.
     before, after : float
-        At an alarm: the means of what was cut off and of what was left.
+        At an alarm: the means of the removed values and of the rest.
 
     Notes
     -----
-    Alarms, and the sums behind them, are those of river's `drift.ADWIN`, bit for bit. River's
-    state can be read by pickle only; this one's is a `State`. As in river, the window begins anew
-    after an alarm. The bound supposes values between 0 and 1: of larger ones it takes no harm, of
-    much smaller ones it sees no change.
+    Alarms and sums are equal to those of river's `drift.ADWIN`, bit for bit. River's state can only
+    be saved by pickle; this one is a `State`. As in river, the window restarts after an alarm. The
+    bound assumes values between 0 and 1. Larger values do no harm. Changes of much smaller values
+    are not detected.
 
-    O(log width) memory, 12 KiB at most; amortised O(log width / clock) a value, 0.2 µs. Source:
-    Bifet and Gavaldà 2007, "Learning from time-changing data with adaptive windowing" (ADWIN2),
-    with the variance in the bound.
+    O(log width) memory, at most 12 KiB. Amortised O(log width / clock) for each value, 0.2 µs.
+    Source: Bifet and Gavaldà 2007, "Learning from time-changing data with adaptive windowing"
+    (ADWIN2), with the variance in the bound.
 
     Examples
     --------
@@ -88,16 +89,16 @@ class ADWIN(DriftDetector):
         self._window = BucketWindow(np.zeros(room), np.zeros(room), used, np.zeros(5), clock)
 
     def update(self, x: float) -> None:
-        """Take one more value, a finite number."""
+        """Add one finite value."""
         self.update_many(np.array([number("x", x)]))
 
     def update_many(self, values: Floats) -> int:
-        """Take values up to the first alarm.
+        """Add values up to the first alarm.
 
         Returns
         -------
         int
-            Index of the value that raised it, the last one taken; -1: all were, and none did.
+            Index of the value that raised the alarm; later values were not added. -1: no alarm.
         """
         if self.drift_detected:
             self._reset()
@@ -132,19 +133,19 @@ class ADWIN(DriftDetector):
         return float(self._window.sums[AFTER])
 
     def to_state(self) -> State:
-        """The window, as a copy."""
+        """A copy of the window."""
         w = self._window
         arrays = {name: array[: w.clock[ROWS]] for name, array in w._asdict().items()}
         arrays |= {"sums": w.sums, "clock": w.clock}
         return State({"drift_detected": self._drift_detected}, arrays).copy()
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of other `max_buckets`.
+            The state is damaged or has another `max_buckets`.
         """
         self._reset()
         w, dims = self._window, {"total": 2, "variance": 2}

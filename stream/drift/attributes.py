@@ -1,4 +1,4 @@
-"""The state of river's detectors, read from their attributes and set again: no pickle.
+"""Save and load river's detectors by their attributes, without pickle.
 
 Rule: what is a number, a queue of numbers or a generator's state is read; a constructor sets the
 rest. A kind of attribute nobody here has seen is an error, never left out: a detector that goes on
@@ -22,7 +22,7 @@ __all__ = ["read", "write"]
 
 
 def read(model: Any) -> State:
-    """Every number a detector of river holds.
+    """All numbers in a detector of river.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def read(model: Any) -> State:
 
 
 def write(model: Any, state: State) -> None:
-    """Make a new detector, of the same parameters, the one that was read.
+    """Set the numbers of a new detector with the same parameters.
 
     Raises
     ------
     StateError
-        It is another detector's, or damaged.
+        The state is damaged or belongs to another detector.
     """
     paths = set()
     for path, owner, name in list(_leaves(model, "")):
@@ -67,7 +67,7 @@ def write(model: Any, state: State) -> None:
         mine, theirs = getattr(owner, name), state.header.get(path)
         if _is_mean(mine):
             if theirs is not None:
-                mine.update(theirs)  # its first value is its mean
+                mine.update(theirs)  # the first value becomes the mean
         elif isinstance(mine, deque):
             mine.clear()
             mine.extend(state.array(path, np.float64, 1).tolist())
@@ -81,20 +81,20 @@ def write(model: Any, state: State) -> None:
 
 
 def _leaves(owner: Any, prefix: str) -> Iterator[tuple[str, Any, str]]:
-    """Path, owner and name of each attribute that holds numbers."""
+    """Path, owner and name of each attribute that has numbers."""
     for name, value in vars(owner).items():
         path = prefix + name
         if isinstance(value, str) or callable(value):
-            continue  # the constructor's
+            continue  # set by the constructor
         leaf = value is None or isinstance(value, bool | int | float | deque)
         if leaf or hasattr(value, "getstate") or _is_mean(value):
             yield path, owner, name
         elif hasattr(value, "__dict__") and type(value).__module__.startswith("river."):
             yield from _leaves(value, path + ".")
         else:
-            raise StateError(f"{path}, a {type(value).__name__}, cannot be read back")
+            raise StateError(f"cannot save {path}, a {type(value).__name__}")
 
 
 def _is_mean(value: Any) -> bool:
-    """Whether it is river's EWMean: opaque, but all it holds is its mean."""
+    """Whether it is river's EWMean, which is opaque and has only its mean."""
     return hasattr(value, "_ewmean")

@@ -1,6 +1,6 @@
-"""The detectors by name, with their parameters checked: river's, and ADWIN of our own.
+"""Detectors by name with checked parameters: those of river, and our own ADWIN.
 
-river.drift, which loads scipy, is imported when one of its detectors is made and not before.
+river.drift loads scipy, so it is imported only when one of its detectors is made.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from stream.errors import SchemaError
 
 __all__ = ["DETECTORS", "Detector", "RiverDetector", "build", "compile_detectors"]
 
-LONGEST = 10_000  # values in a detector's window
-RECENT = 1 / 32  # weight of the newest value in the mean that stands for "after"
+LONGEST = 10_000  # largest window of a detector, in values
+RECENT = 1 / 32  # weight of the newest value in the mean `after`
 
 share = partial(number, low=1e-300, high=1 - 1e-9)
 count = partial(whole, low=1, high=2**31 - 1)
@@ -34,7 +34,7 @@ positive = partial(number, low=0.0, above=True)
 
 
 class Detector(Protocol):
-    """What a monitor needs of a detector."""
+    """The methods of a detector that a monitor uses."""
 
     @property
     def before(self) -> float:
@@ -43,19 +43,20 @@ class Detector(Protocol):
 
     @property
     def after(self) -> float:
-        """At an alarm: the mean behind it."""
+        """At an alarm: the mean after the change."""
         ...
 
     def update_many(self, values: Floats) -> int:
-        """Take values up to the first alarm: the index of the value that raised it, or -1."""
+        """Add values up to the first alarm. Returns the index of the value that raised it, or
+        -1."""
         ...
 
     def to_state(self) -> State:
-        """All it knows, as a copy."""
+        """A copy of the whole state."""
         ...
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved; StateError where it is damaged."""
+        """Load what `to_state` saved. StateError: the state is damaged."""
         ...
 
 
@@ -63,7 +64,7 @@ Check = Callable[[str, Any], Any]
 
 
 class Kind(NamedTuple):
-    """A kind of detector: whether it takes errors only, and the checks of its parameters."""
+    """A kind of detector: whether it accepts only errors, and the checks of its parameters."""
 
     binary: bool
     parameters: Mapping[str, Check]
@@ -122,24 +123,24 @@ DETECTORS: Mapping[str, Kind] = {
 
 
 class RiverDetector:
-    """A detector of river that can be saved, and says how far the mean moved.
+    """A detector of river that can be saved and reports the mean before and after a change.
 
     Parameters
     ----------
     model
-        The detector, new.
+        The new detector.
     falls
-        Whether it watches for a fall, as river's FHDDM does, whose documentation says otherwise:
-        it is then given 1 - x.
+        Whether it detects a decrease, as river's FHDDM does (contrary to its documentation). It
+        then gets 1 - x.
 
     Attributes
     ----------
     before, after : float
-        The mean since the last alarm, and a fading one of about the last 32 values.
+        The mean since the last alarm, and a fading mean of about the last 32 values.
 
     Notes
     -----
-    About 0.5 µs a value; HDDM_A 4 µs, HDDM_W 6 µs.
+    About 0.5 µs for each value; HDDM_A 4 µs, HDDM_W 6 µs.
 
     Examples
     --------
@@ -159,7 +160,8 @@ class RiverDetector:
         self.before = self.after = 0.0
 
     def update_many(self, values: Floats) -> int:
-        """Take values up to the first alarm: the index of the value that raised it, or -1."""
+        """Add values up to the first alarm. Returns the index of the value that raised it, or
+        -1."""
         model, take, falls = self._model, self._take, self._falls
         if model.drift_detected:
             self._n, self.before, self.after = 0, 0.0, 0.0
@@ -176,7 +178,7 @@ class RiverDetector:
         self._model.update(x)
 
     def to_state(self) -> State:
-        """All it knows, as a copy."""
+        """A copy of the whole state."""
         own = State({"n": self._n, "before": self.before, "after": self.after})
         return State.join({"own": own, "model": read(self._model)})
 
@@ -186,7 +188,7 @@ class RiverDetector:
         Raises
         ------
         StateError
-            It is damaged, or of another detector.
+            The state is damaged or belongs to another detector.
         """
         own = state.nested("own").header
         self._n, self.before, self.after = own["n"], own["before"], own["after"]
@@ -194,17 +196,17 @@ class RiverDetector:
 
 
 class Kswin(RiverDetector):
-    """River's KSWIN, which asks scipy for the p-value of a statistic once instead of every time.
+    """River's KSWIN, with cached p-values.
 
     Parameters
     ----------
     model
-        The detector, new.
+        The new detector.
 
     Notes
     -----
-    Alarms are river's: two samples of n values have n + 1 statistics, and the p-value hangs on
-    nothing else. About 15 µs a value instead of 250.
+    Alarms are equal to river's. The p-value depends only on the statistic, and two samples of n
+    values have n + 1 possible statistics. About 15 µs for each value instead of 250.
 
     Examples
     --------
@@ -243,7 +245,7 @@ def _tested(before: Floats, after: Floats) -> tuple[float, float]:
     """The statistic of Kolmogorov and Smirnov and its p-value."""
     from scipy.stats import ks_2samp
 
-    with warnings.catch_warnings():  # of samples too large for the exact distribution
+    with warnings.catch_warnings():  # scipy warns of large samples
         warnings.simplefilter("ignore", category=RuntimeWarning)
         statistic, p = ks_2samp(before, after, method="auto")
     return float(statistic), float(p)
@@ -257,12 +259,12 @@ def build(name: str, parameters: Mapping[str, Any]) -> Detector:
     name
         One of `DETECTORS`.
     parameters
-        By their names in river; what is left out is river's default. KSWIN's `seed` is 42.
+        By their names in river, with river's defaults. The default of KSWIN's `seed` is 42.
 
     Raises
     ------
     SchemaError
-        No such detector or parameter, or one out of its range.
+        The detector or a parameter does not exist, or a parameter is out of range.
 
     Examples
     --------
@@ -296,7 +298,7 @@ def _river(name: str, parameters: dict[str, Any]) -> Any:
         return drift.PageHinkley(**parameters)
     if name == "KSWIN":
         made = drift.KSWIN(**{"seed": 42, **parameters})
-        if 2 * made.stat_size > made.window_size:  # river draws the sample from what is before
+        if 2 * made.stat_size > made.window_size:  # river draws the sample from the older values
             raise SchemaError(
                 f"KSWIN: window_size must be at least twice stat_size, got {made.window_size} "
                 f"and {made.stat_size}"
@@ -316,7 +318,7 @@ def _river(name: str, parameters: dict[str, Any]) -> Any:
 
 
 def compile_detectors() -> None:
-    """Compile the kernels, on detectors that are thrown away."""
+    """Compile the kernels by running them on throw-away detectors."""
     one = np.zeros(1)
     ADWIN().update_many(one)
     kernels.farthest(one, one)

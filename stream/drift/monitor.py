@@ -1,8 +1,8 @@
-"""Monitors: detectors on the quantities of a stream, step by step, and when to act.
+"""Monitors: detectors on quantities of a stream, and the steps at which an alarm acts.
 
-Rule: a step's alarms are found before the next step is executed, or as if they were: whatever the
-monitors of the model have seen of a later one is void once an alarm acts, for they begin anew then.
-What features say does not depend on the model, so they are looked at once.
+Rule: the result is as if the alarms of a step were found before the next step is executed. When an
+alarm acts, the monitors of the model restart, so later values that they have seen have no effect.
+Features do not depend on the model, so their values are checked once.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from stream.errors import StateError
 
 __all__ = ["RECENTLY", "Alarm", "Monitor", "Monitors", "Series"]
 
-RECENTLY = 1000  # values after an alarm for which drift counts as detected
+RECENTLY = 1000  # number of values after an alarm during which drift counts as detected
 
 
 class Series(NamedTuple):
-    """A quantity over a block: the steps that have a value, int64 ascending, and the values."""
+    """A quantity over a block: the steps that have a value, rising int64, and the values."""
 
     step: NDArray[np.int64]
     value: Floats
@@ -39,11 +39,11 @@ class Alarm(NamedTuple):
     at
         The step of the block; in a result, the event.
     monitor
-        Its number in the rule.
+        The number of the monitor in the rule.
     before, after
-        The mean of what it watches before the change and behind it, as its detector tells them.
+        The mean of the quantity before and after the change, as reported by the detector.
     scored
-        In a result: how many predictions had been scored by then.
+        In a result: the number of predictions scored by then.
     """
 
     at: int
@@ -61,14 +61,14 @@ class Monitor:
     rule
         Which.
     warm_up
-        Values passed over at the beginning.
+        Number of values skipped at the start.
 
     Attributes
     ----------
     alarms : int
-        How many there were.
+        Number of alarms.
     since : int
-        Values since the last one; -1 before any.
+        Number of values since the last alarm; -1 before the first one.
     """
 
     def __init__(self, rule: MonitorRule, warm_up: int) -> None:
@@ -79,7 +79,7 @@ class Monitor:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew; alarms stay counted."""
+        """Restart the detector. Counts of alarms do not change."""
         self._detector = build(self.rule.type, self.rule.parameters)
         self._rest = self._warm_up
 
@@ -89,7 +89,8 @@ class Monitor:
         return 0 <= self.since < RECENTLY
 
     def look(self, values: Floats) -> int:
-        """Take values up to the first alarm; its index, or -1. A fall of an error is none."""
+        """Add values up to the first alarm. Returns its index, or -1. A decrease of an error is not
+        an alarm."""
         at = min(self._rest, values.size)
         self._rest -= at
         while (i := self._detector.update_many(values[at:])) >= 0:
@@ -99,11 +100,11 @@ class Monitor:
         return -1
 
     def alarm(self, step: int, number: int) -> Alarm:
-        """The alarm just found."""
+        """The alarm that `look` has just found."""
         return Alarm(step, number, self._detector.before, self._detector.after)
 
     def count(self, steps: NDArray[np.int64], alarms: Sequence[Alarm]) -> None:
-        """Values came at these steps, and these alarms of it hold."""
+        """Count the values at these steps, and the alarms that took effect."""
         if alarms:
             self.alarms += len(alarms)
             self.since = int(np.count_nonzero(steps > alarms[-1].at))
@@ -111,12 +112,12 @@ class Monitor:
             self.since += steps.size
 
     def to_state(self) -> State:
-        """Everything but the rule, as a copy."""
+        """A copy of everything except the rule."""
         header = {"alarms": self.alarms, "since": self.since, "rest": self._rest}
         return State.join({"own": State(header), "detector": self._detector.to_state()})
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved. StateError: it is damaged."""
+        """Load what `to_state` saved. StateError: the state is damaged."""
         own = state.nested("own").header
         self.alarms, self.since, self._rest = own["alarms"], own["since"], own["rest"]
         self._detector.load_state(state.nested("detector"))
@@ -139,10 +140,10 @@ class Monitors:
     def __init__(self, rule: DriftRule) -> None:
         self.rule = rule
         self.each = [Monitor(monitor, rule.warm_up) for monitor in rule.monitors]
-        self._ahead: list[Alarm] = []  # of features, in this block
+        self._ahead: list[Alarm] = []  # alarms of features in this block
 
     def begin(self, features: Mapping[str, Series]) -> None:
-        """Look at the features over a new block."""
+        """Check the features of a new block."""
         for number, monitor in enumerate(self.each):
             if monitor.rule.feature is None:
                 continue
@@ -152,22 +153,23 @@ class Monitors:
             self._ahead += alarms
 
     def look(self, said: Mapping[str, Series], last: int) -> tuple[list[Alarm], int | None]:
-        """Look at what the model said since the last look, up to a step at which to act.
+        """Check the quantities of the model since the last call, up to a step at which an alarm
+        acts.
 
         Parameters
         ----------
         said
-            error, log_loss and score, as far as they are watched.
+            The series error, log_loss and score, if they are watched.
         last
-            The block's last step.
+            The last step of the block.
 
         Returns
         -------
         list of Alarm
             In the order of their steps.
         int or None
-            The step behind which the model begins anew; then the next look begins with the one
-            after it. None: there is nothing to do, and the block is done.
+            The step after which the model restarts. The next call continues with the step after it.
+            None: the block is complete.
         """
         found = list(self._ahead)
         stop = min((a.at for a in found if self._acts(a)), default=last)
@@ -205,16 +207,16 @@ class Monitors:
         return self.rule.monitors[alarm.monitor].action in ANEW
 
     def to_state(self) -> State:
-        """The monitors, as a copy."""
+        """A copy of the monitors."""
         return State.join({str(i): monitor.to_state() for i, monitor in enumerate(self.each)})
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of another rule.
+            The state is damaged or belongs to another rule.
         """
         if len(state.header) != len(self.each):
             raise StateError(

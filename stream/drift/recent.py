@@ -1,4 +1,4 @@
-"""The records learned last, for a model that is to begin anew with them."""
+"""The last learned records, for a model that restarts with them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Recent:
     Parameters
     ----------
     keep
-        How many it holds at most.
+        The largest number of records.
     like
-        Rows of the stream's shape (any number).
+        Any number of rows with the columns of the stream.
 
     Notes
     -----
-    Labels are codes of whoever fills it. O(columns) a record.
+    The caller defines the codes of labels. O(columns) for each record.
     """
 
     def __init__(self, keep: int, like: Rows) -> None:
@@ -33,19 +33,19 @@ class Recent:
         self._rows = like.take(np.empty(0, dtype=np.int64))
         self._y = np.zeros(keep, dtype=np.int64)
         self._w: Floats = np.zeros(keep)
-        self._number = np.full(keep, -1, dtype=np.int64)  # how many had been learned before it
-        self._pushed = 0  # since it was empty
+        self._number = np.full(keep, -1, dtype=np.int64)  # number of records learned before it
+        self._pushed = 0  # number of records learned since it was empty
         self._learned = 0
 
     def learn(self, rows: Rows, y: NDArray[np.int64], w: Floats) -> None:
-        """More records were learned; those that will not be held need not be given in full.
+        """Add learned records. Rows that do not fit into the ring may be left out.
 
         Parameters
         ----------
         rows
-            The last of them.
+            The last ones of the learned rows.
         y, w
-            int64 and float64, (n,): code and weight of all of them.
+            int64 and float64, (n,): label code and weight of all learned records.
         """
         n, keep = y.size, self._keep
         last = min(n, keep)
@@ -62,21 +62,21 @@ class Recent:
         self._learned += n
 
     def corrected(self, age: int, y: int, w: float) -> None:
-        """The record that `age` others were learned after got another label.
+        """Replace the label of the record after which `age` others were learned.
 
-        Counts as one more that was learned, as it does for the learner.
+        It counts as one more learned record, as it does for the learner.
         """
         at = np.flatnonzero(self._number == self._learned - 1 - age)
         self._y[at], self._w[at] = y, w
         self._learned += 1
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove all records."""
         self._pushed = 0
         self._number[:] = -1
 
     def block(self, labels: list[Label]) -> Block:
-        """The records as steps that learn; `labels` are what the codes stand for."""
+        """The records as learning steps. `labels`: the label of each code."""
         at = self._order()
         n = at.size
         op, row = np.full(n, LEARN, dtype=np.int8), np.arange(n, dtype=np.int64)
@@ -85,7 +85,7 @@ class Recent:
         )
 
     def _order(self) -> NDArray[np.int64]:
-        """The places of the records, from the oldest to the newest."""
+        """The indices of the records, from the oldest to the newest."""
         n = min(self._pushed, self._keep)
         return (self._pushed - n + np.arange(n)) % self._keep
 
@@ -96,12 +96,12 @@ class Recent:
         return State({"learned": self._learned}, {**stored(self._rows.take(at)), **arrays})
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of other columns.
+            The state is damaged or has other columns.
         """
         y, w = state.array("y", np.int64, 1), state.array("w", np.float64, 1)
         self.clear()

@@ -1,6 +1,7 @@
-"""What is watched, by which detector, and what an alarm does: values that can be journaled.
+"""Rules: the watched quantities, their detectors and the action of an alarm, as values for the
+journal.
 
-Two rules are equal when they raise the same alarms and do the same.
+Equal rules raise the same alarms and act in the same way.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from stream.errors import SchemaError
 __all__ = ["ACTING", "ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
 
 Action = Literal["alert", "forget", "reset", "challenger"]
-ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model begins anew
-ACTING: tuple[Action, ...] = (*ANEW, "challenger")  # all but telling it
-MODEL = ("error", "log_loss", "score")  # what the model says and how good it is
+ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model restarts
+ACTING: tuple[Action, ...] = (*ANEW, "challenger")  # all except only reporting the alarm
+MODEL = ("error", "log_loss", "score")  # quantities of the model, not of the records
 FEATURE = "feature:"
-WORSE = ("error", "log_loss")  # a fall of these is what learning is for
+WORSE = ("error", "log_loss")  # a decrease of these is an improvement
 MAX_MONITORS = 20
 LONGEST_KEPT = 100_000
 
@@ -32,23 +33,23 @@ class MonitorRule:
     Parameters
     ----------
     on
-        ``"error"``: 0 or 1 a scored prediction; ``"log_loss"``: -log(probability given to the
-        true class), at most 36; ``"score"``: the largest probability of each prediction, labelled
-        or not; ``"feature:NAME"``: a number of each observation, where it is there.
+        ``"error"``: 0 or 1 for each scored prediction; ``"log_loss"``: -log(probability given to
+        the true class), at most 36; ``"score"``: the largest probability of each prediction,
+        labelled or not; ``"feature:NAME"``: a number of each observation, if it is present.
     type
         One of `DETECTORS`.
     parameters
-        The detector's.
+        Parameters of the detector.
     action
-        ``"alert"``: the alarm is told, and that is all. ``"forget"``: the model begins anew with
-        the last records it learned, see `DriftRule`. ``"reset"``: it begins anew with nothing.
-        ``"challenger"``: of several models the one that did best of late becomes champion, see
-        `stream.contest.champion`.
+        ``"alert"``: the alarm is only reported. ``"forget"``: the model restarts with the last
+        records it learned, see `DriftRule`. ``"reset"``: the model restarts empty.
+        ``"challenger"``: of several models, the one with the best recent score becomes champion,
+        see `stream.contest.champion`.
 
     Raises
     ------
     SchemaError
-        It makes no sense.
+        A value is not valid.
 
     Examples
     --------
@@ -74,7 +75,7 @@ or KSWIN
         build(self.type, self.parameters)
         if DETECTORS[self.type].binary and self.on != "error":
             raise SchemaError(
-                f"{self.type} takes errors only, got on = {self.on!r}; "
+                f"{self.type} accepts only errors, got on = {self.on!r}; "
                 "use ADWIN, PageHinkley or KSWIN"
             )
 
@@ -83,29 +84,29 @@ or KSWIN
 
     @property
     def feature(self) -> str | None:
-        """The feature it watches; None where it watches the model."""
+        """The watched feature; None if a quantity of the model is watched."""
         name = self.on.removeprefix(FEATURE)
         return name if name and name != self.on else None
 
 
 @dataclass(frozen=True, slots=True)
 class DriftRule:
-    """All that is watched.
+    """All monitors of a model.
 
     Parameters
     ----------
     monitors
-        At most 20, no two of one type on the same quantity.
+        At most 20, with different pairs of type and quantity.
     keep
-        How many of the records learned last ``"forget"`` teaches to the model that begins anew.
+        The number of last learned records from which ``"forget"`` restarts the model.
     warm_up
-        How many values of what the model says (error, log_loss, score) are passed over at the
-        beginning, and after an action: a model that has just begun changes by itself.
+        The number of values of error, log_loss and score that are skipped at the start and after a
+        restart, because a new model changes by itself.
 
     Raises
     ------
     SchemaError
-        It makes no sense.
+        A value is not valid.
     """
 
     monitors: tuple[MonitorRule, ...] = ()
@@ -120,24 +121,24 @@ class DriftRule:
             came = shown(self.monitors)
             raise SchemaError(f"monitors must be a tuple of MonitorRule, got {came}")
         if len(self.monitors) > MAX_MONITORS:
-            raise SchemaError(f"expected at most {MAX_MONITORS} detectors, got more")
+            raise SchemaError(f"expected at most {MAX_MONITORS} monitors, got more")
         seen = [str(monitor) for monitor in self.monitors]
         for name in seen:
             if seen.count(name) > 1:
-                raise SchemaError(f"{name} is there twice; leave one of them")
+                raise SchemaError(f"{name} is there twice; leave one out")
 
     @property
     def chooses(self) -> bool:
-        """Whether an alarm may change who is champion."""
+        """Whether an alarm may change the champion."""
         return any(monitor.action == "challenger" for monitor in self.monitors)
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The features that are watched."""
+        """The watched features."""
         return tuple(dict.fromkeys(m.feature for m in self.monitors if m.feature is not None))
 
     def to_json(self) -> dict[str, Any]:
-        """The rule as JSON; empty where nothing is watched.
+        """The rule as JSON; empty if nothing is watched.
 
         Examples
         --------
@@ -154,12 +155,12 @@ class DriftRule:
 
     @staticmethod
     def from_json(told: Mapping[str, Any]) -> DriftRule:
-        """The inverse of `to_json`. SchemaError: it is none of its answers."""
+        """The inverse of `to_json`. SchemaError: it is not a result of `to_json`."""
         if isinstance(told, Mapping) and not told:
             return DriftRule()
         try:
             monitors = tuple(MonitorRule(**monitor) for monitor in told["monitors"])
             return DriftRule(monitors, told["keep"], told["warm_up"])
         except (TypeError, KeyError, IndexError):  # of another shape
-            expected = "expected a rule as DriftRule.to_json makes it"
+            expected = "expected a rule made by DriftRule.to_json"
             raise SchemaError(f"{expected}, got {shown(told)}") from None

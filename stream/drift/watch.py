@@ -1,8 +1,8 @@
-"""Drift: what watches a stream, and how a model begins anew where an alarm says so.
+"""Watch a stream for drift, and restart the model if an alarm requires it.
 
-`forget` and `reset` both leave the learned model behind. What was learned cannot be weighted down
-after the fact in every learner (a tree of river, a window of neighbours), but any learner can
-begin anew and be taught the last records again: exact, bounded by `keep`, and the same for all.
+`forget` and `reset` both drop the learned model. Not every learner can reduce the weight of what it
+has learned (a tree of river or a window of neighbours cannot). But any learner can restart and
+learn the last records again. This is exact, bounded by `keep`, and the same for all learners.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ __all__ = ["DriftWatch"]
 
 
 class DriftWatch:
-    """Monitors, the records to begin anew with, and what was done.
+    """Monitors, the records for a restart, and counts of actions.
 
     Parameters
     ----------
     rule
-        What is watched, and what an alarm does.
+        The monitors and their actions.
     like
-        Rows of the stream's shape (any number), as the learner prepares them.
+        Any number of rows with the columns of the stream, as the learner prepares them.
 
     Attributes
     ----------
     monitors : Monitors
-        What raises the alarms.
+        The monitors that raise alarms.
     actions : Counter
-        How often a model began anew, or another one became champion, by action.
+        Number of restarts of a model and changes of the champion, by action.
 
     Notes
     -----
-    Memory: the monitors', and where an alarm forgets the last `keep` records learned.
+    Memory: the monitors and, if an action is ``"forget"``, the last `keep` learned records.
     """
 
     def __init__(self, rule: DriftRule, like: Rows) -> None:
@@ -53,10 +53,10 @@ class DriftWatch:
         forgets = any(monitor.action == "forget" for monitor in rule.monitors)
         self._recent = Recent(rule.keep, like) if forgets else None
         self.actions: Counter[str] = Counter()
-        self._since: int | None = None  # records learned since a model began anew
+        self._since: int | None = None  # records learned since the model restarted
 
     def learned(self, block: Block, steps: NDArray[np.int64], codes: NDArray[np.int64]) -> None:
-        """These steps of a block learned; `codes` are the classes of the block's labels."""
+        """Add the records of these learning steps. `codes`: the classes of the block's labels."""
         if self._since is not None:
             self._since += steps.size
         if self._recent is not None and steps.size:
@@ -65,17 +65,17 @@ class DriftWatch:
             self._recent.learn(rows, codes[block.y[steps]], block.w[steps])
 
     def forgot(self, age: int) -> bool:
-        """Whether a record is no longer part of the model, or not as it was learned.
+        """Whether the model no longer has a record, or has it in another way than it was learned.
 
         Parameters
         ----------
         age
-            Records learned since it was.
+            Number of records learned after it.
         """
         return self._since is not None and age >= self._since
 
     def corrected(self, age: int, code: int, w: float) -> None:
-        """The label of a record was replaced; to the learner this is one more record."""
+        """Replace the label of a record, which the learner counts as one more record."""
         if self._since is not None:
             self._since += 1
         if self._recent is not None:
@@ -84,16 +84,16 @@ class DriftWatch:
     def anew(
         self, learner: Learner, proven: bool, alarms: Collection[Alarm], labels: list[Label]
     ) -> Learner:
-        """The learner that goes on in place of `learner` after these alarms.
+        """The learner that replaces `learner` after these alarms.
 
         Parameters
         ----------
         proven
-            Whether it has learned before them; it may have learned from what lies behind them.
+            Whether it had learned before the alarms. It may also have learned later records.
         alarms
-            Those of the step at which to act; a reset counts more than forgetting.
+            The alarms of the step. A reset has priority over forgetting.
         labels
-            What the codes of the classes stand for.
+            The label of each class code.
         """
         due: set[Action] = {self.rule.monitors[alarm.monitor].action for alarm in alarms}
         self._since = 0
@@ -106,7 +106,7 @@ class DriftWatch:
         return fresh
 
     def to_state(self) -> State:
-        """Everything, the rule too, as a copy."""
+        """A copy of everything, including the rule."""
         header: Mapping[str, Any] = {
             "rule": self.rule.to_json(),
             "actions": dict(self.actions),
@@ -119,12 +119,12 @@ class DriftWatch:
 
     @classmethod
     def from_state(cls, state: State, like: Rows) -> DriftWatch:
-        """What `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of other columns than `like`.
+            The state is damaged or has other columns than `like`.
         """
         own = state.nested("own").header
         drift = cls(DriftRule.from_json(own["rule"]), like)

@@ -1,4 +1,4 @@
-"""How good a model is: progressive validation, scores, baselines."""
+"""Model quality: progressive validation, scores, baselines."""
 
 from stream.evaluate.offline import Checkpoint
 from stream.evaluate.progressive import progressive

@@ -1,7 +1,7 @@
-"""What a confusion matrix tells: river's metrics, read from its diagonal and its margins.
+"""Scores of a confusion matrix: river's metrics, computed from its diagonal and its margins.
 
-Rule: none of these scores looks at which mistake was made, only at how often a class was right,
-true and said. So baselines need no matrix, and C classes cost O(C).
+Rule: these scores only need how often each class was predicted correctly, was true and was
+predicted. So baselines need no matrix, and C classes cost O(C).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ AVERAGES = ("macro", "micro", "weighted")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How said classes agree with the true ones.
+    """How predicted classes agree with the true ones.
 
     Parameters
     ----------
     balanced_accuracy
         Mean recall of the classes that were true at least once.
     kappa
-        Cohen's: agreement beyond what the margins alone would bring.
+        Cohen's kappa: agreement beyond chance, given the margins.
     mcc
-        Matthews' correlation, of several classes Gorodkin's R_K; 0 where it does not exist.
+        Matthews' correlation; Gorodkin's R_K for several classes; 0 if undefined.
     precision, recall, f1
-        Average (of `AVERAGES`) to value. Over the classes that were true or said; a class with
-        nothing to be measured on counts as 0.
+        Average (of `AVERAGES`) to value, over the classes that were true or predicted. A class for
+        which a score is undefined counts as 0.
     precisions, recalls, f1s
-        The same a class.
+        The same for each class.
     """
 
     balanced_accuracy: float
@@ -52,13 +52,14 @@ class Agreement:
 def agreement(
     right: Sequence[float], true: Sequence[float], said: Sequence[float]
 ) -> Agreement | None:
-    """The agreement of C classes; None where nothing was counted.
+    """The agreement of C classes; None if nothing was counted.
 
     Parameters
     ----------
     right, true, said
-        How often each class was said rightly, was true, was said; weights where they fade. A
-        baseline that said nothing was wrong: less may be said than was true.
+        How often each class was predicted correctly, was true, and was predicted; weights if they
+        fade. A baseline without a prediction was wrong, so the sum of `said` may be less than that
+        of `true`.
 
     Examples
     --------
@@ -96,22 +97,22 @@ def _value(metric: Any, cm: ConfusionMatrix) -> float:
 def _matrix(
     right: Sequence[float], true: Sequence[float], said: Sequence[float]
 ) -> ConfusionMatrix:
-    """river's confusion matrix with these margins, by class code: labels would come in an order
-    that changes from process to process, and with it the last bits of sums."""
+    """river's confusion matrix with these margins, by class code. The order of labels differs
+    between processes, and with it the last bits of sums."""
     from river.metrics import ConfusionMatrix
 
     cm: Any = ConfusionMatrix()  # type: ignore[no-untyped-call]
     for c, (hits, row, column) in enumerate(zip(right, true, said, strict=True)):
         cm.data[c][c], cm.sum_row[c], cm.sum_col[c] = hits, row, column
     cm.total_weight = fsum(true)
-    cm._total_true_positives = fsum(right)  # what its own update() adds up
+    cm._total_true_positives = fsum(right)  # what its update() sums
     return cm  # type: ignore[no-any-return]
 
 
 def _correlation(right: Sequence[float], true: Sequence[float], said: Sequence[float]) -> float:
     """Matthews' correlation of any number of classes (Gorodkin 2004, equation 8, in counts).
 
-    Not river's, which of more than two classes takes one to be positive.
+    river's metric is not used, because with more than two classes it treats one as positive.
     """
     n = fsum(true)
     both = n * fsum(right) - fsum(t * s for t, s in zip(true, said, strict=True))

@@ -1,7 +1,7 @@
-"""A breaker on learning: while too many of the last records were dead letters, nothing is learned.
+"""A circuit breaker for learning: it stops learning while too many recent records are dead letters.
 
-Pure and deterministic: it is told of each record in order, so that any split of a stream into
-calls, and any replay of it, opens and closes it at the same records.
+It is pure and deterministic. It counts each record in order, so it opens and closes at the same
+records in any split of a stream into calls, and in any replay.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ LAST = 1000
 class Breaker:
     """Opens above a ratio of dead letters among the last 1,000 records, closes below half of it.
 
-    Records that have not come yet count as good, so that a few bad ones at the very beginning
-    open nothing. Half, and not the ratio itself: it must not flutter at the edge.
+    Records that have not yet come count as good, so a few dead letters at the very beginning do not
+    open it. It closes below half the ratio, because closing at the ratio itself would make it
+    flutter.
 
     Parameters
     ----------
     ratio
-        Share of dead letters above which it opens; 1 never. May be changed at any time.
+        Share of dead letters above which it opens. 1: it never opens. It may be changed at any
+        time.
 
     Attributes
     ----------
     open : bool
-        Whether learning is held back.
+        Whether learning is stopped.
     dead : int
         Dead letters among the last 1,000 records.
 
@@ -57,7 +59,7 @@ class Breaker:
     def add(self, dead: bool) -> None:
         """Count one more record."""
         if not dead and not self.dead:
-            return  # a window of good records is the same window whichever came last
+            return  # a window of good records only does not change
         self.dead += dead - self._ring[self._at]
         self._ring[self._at] = dead
         self._at = (self._at + 1) % LAST
@@ -67,10 +69,11 @@ class Breaker:
             self.open = self.dead > self.ratio * LAST
 
     def good(self, count: int) -> bool:
-        """Count so many more records that are none; whether it is closed, and stays so meanwhile.
+        """Count `count` more records that are not dead letters. Returns whether it is and stays
+        closed.
 
-        Among the last 1,000 there are then only fewer dead letters. Yet where the ratio was lowered
-        below their share, the next record opens it, whatever that is.
+        Good records only reduce the share of dead letters. But if the ratio was lowered below the
+        present share, the next record opens the breaker, even a good one.
         """
         while count and self.dead:
             self.add(dead=False)
@@ -78,17 +81,17 @@ class Breaker:
         return not self.open and self.dead <= self.ratio * LAST
 
     def to_state(self) -> State:
-        """The window, as a copy."""
+        """A copy of the window."""
         ring = np.frombuffer(bytes(self._ring), dtype=np.uint8)
         return State({"open": self.open, "at": self._at}, {"ring": ring})
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved, the ratio apart.
+        """Load what `to_state` saved. The ratio does not change.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         ring = state.array("ring", np.uint8, 1)
         at = state.header["at"]

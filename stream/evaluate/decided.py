@@ -1,7 +1,7 @@
-"""Decisions, each judged as it was made when its label arrives.
+"""Judge each decision when its label arrives.
 
-Rule: a decision is a function of the posterior, and the posterior of every observation that waits
-for its label is kept. So the decision made then is made again from it, never stored beside it.
+Rule: a decision is a function of the posterior. The posterior of every observation that waits for
+its label is kept, so the decision is recomputed from it and not stored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ __all__ = ["judge"]
 def judge(
     risk: OverallRisk, made: LabelledPredictions, predictions: Predictions, said: NDArray[np.int64]
 ) -> None:
-    """Add the decisions that the labels of a block answer to the risk, in order.
+    """Add the decisions that get their labels in a block to the risk, in order.
 
-    Call it before the block is scored: scoring gives the slots of answered predictions to new ones.
+    Call it before the block is scored, because scoring reuses the slots of labelled predictions.
 
     Parameters
     ----------
     made
-        Which predictions are answered.
+        The predictions that get a label.
     predictions, said
-        Those of this call, and their class codes, -1 for none.
+        The predictions of this call, and their class codes; -1 for none.
     """
     block, waiting = made.block, made.waiting
     steps = np.flatnonzero(block.op != PREDICT)

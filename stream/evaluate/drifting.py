@@ -1,9 +1,10 @@
-"""A block executed while drift is watched: an alarm acts behind its record, not behind the block.
+"""Execute a block while watching for drift. An alarm takes effect after its record, not after the
+block.
 
-Rule: all steps are executed at once, as if there were no alarm, and what lies behind one that acts
-is executed again by the learner that begins anew there. Nothing is rolled back: the old learner is
-dropped with whatever it learned too much. So a block without an alarm costs a look, and any split
-of the stream gives the same bits.
+Rule: all steps are executed at once, as if there were no alarm. If an alarm replaces the learner,
+the steps after the alarm are executed again by the new learner. Nothing is rolled back, because the
+old learner is dropped. So a block without an alarm costs one check, and any split of the stream
+gives the same bits.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = ["BlockContext", "compile_drift", "executed"]
 
 
 class BlockContext(NamedTuple):
-    """What was said and scored before a block.
+    """What happened before a block.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class BlockContext(NamedTuple):
     scored
         How many predictions were scored.
     made
-        The steps, and which predictions their labels answer.
+        The steps, and the predictions that their labels belong to.
     """
 
     events: Sequence[int]
@@ -53,19 +54,19 @@ def executed(
     labels: Dictionary,
     features: Mapping[str, Floats],
 ) -> tuple[Learner, Said, list[Alarm]]:
-    """The steps of a block, and the learner that goes on behind them.
+    """Execute the steps of a block. Returns the learner to continue with.
 
     Parameters
     ----------
     why, labels
         See `said`.
     features
-        The value a row of each feature that is watched, NaN where it is missing.
+        For each watched feature its value in each row; NaN if it is missing.
 
     Returns
     -------
     Learner
-        The one that goes on.
+        The learner to continue with.
     Predictions, list of Explanation
         See `said`.
     list of Alarm
@@ -100,7 +101,7 @@ def executed(
 def _told(
     alarms: list[Alarm], codes: NDArray[np.int64], said: Predictions, context: BlockContext
 ) -> list[Alarm]:
-    """The alarms, each at its event, with what had been scored by then."""
+    """The alarms with the event of each, and the number of predictions scored by then."""
     steps = _series(context.made, codes, said, 0)["error"].step
     scored = np.searchsorted(steps, [alarm.at for alarm in alarms], side="right").tolist()
     return [
@@ -110,7 +111,7 @@ def _told(
 
 
 def _joined(before: Said, after: Said) -> Said:
-    """Predictions with the last of them replaced by `after`."""
+    """Predictions with the last ones replaced by `after`."""
     (old, why), (new, more) = before, after
     keep = len(old) - len(new)
     proba = np.concatenate((old.proba[:keep], new.proba))
@@ -119,7 +120,7 @@ def _joined(before: Said, after: Said) -> Said:
 
 
 def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]:
-    """Each feature of the observations, in order."""
+    """The series of each feature of the observations, in order."""
     steps = np.flatnonzero(block.op != LEARN)
     out = {}
     for name, column in features.items():
@@ -132,7 +133,7 @@ def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]
 def _series(
     made: LabelledPredictions, codes: NDArray[np.int64], said: Predictions, start: int
 ) -> dict[str, Series]:
-    """error, log_loss and score of the steps from `start` on."""
+    """The series error, log_loss and score of the steps from `start` on."""
     block, waiting, predicting = made.block, made.waiting, made.predicting
     first = int(np.searchsorted(predicting, start))
     known = said.known[first:] > 0
@@ -144,27 +145,27 @@ def _series(
     fresh = slot < 0
     answer = np.where(fresh, _at(said.best(), here), _at(waiting.said[:, 0], slot))
     p_true = np.where(fresh, _of(said.proba, here, true), _of(waiting.proba, slot, true))
-    named = answer >= 0  # the others are in no score either
+    named = answer >= 0  # predictions without a class are not scored either
     out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
     out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))
     return out
 
 
 def compile_drift() -> None:
-    """Compile the kernels behind a watch for drift."""
+    """Compile the kernels that watch for drift."""
     compile_detectors()
     kernels.losses(np.ones(1))
 
 
 def _at(values: NDArray[np.int64], index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """values[index], -1 where the index is."""
+    """values[index]; -1 where the index is -1."""
     if not values.size:
         return np.full(index.size, -1, dtype=np.int64)
     return np.where(index >= 0, values[np.maximum(index, 0)], -1)
 
 
 def _of(proba: Floats, row: NDArray[np.int64], column: NDArray[np.int64]) -> Floats:
-    """proba[row, column], 0 where the class had no column yet."""
+    """proba[row, column]; 0 where the class had no column yet."""
     if not proba.size:
         return np.zeros(row.size)
     inside = (column < proba.shape[1]) & (row >= 0)

@@ -1,7 +1,8 @@
-"""How good the predictions are that nobody has labelled yet: an estimate, beside its own error.
+"""Estimate the accuracy of predictions without a label, and the error of that estimate.
 
-Rule: whole numbers only. A probability is counted in units of 2⁻³², so that what was added is taken
-away exactly, in any order: no rounding piles up, and any split of the stream gives the same bits.
+Rule: whole numbers only. A probability is counted in units of 2⁻³². So additions and subtractions
+are exact in any order, rounding errors do not accumulate, and any split of the stream gives the
+same bits.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ class EstimateView:
     Parameters
     ----------
     accuracy
-        Estimated accuracy of the predictions that wait for a label; None where none waits.
+        Estimated accuracy of the predictions that wait for a label; None if none waits.
     waiting
-        How many those are.
+        How many predictions wait.
     errors
-        Window (`all`, `last_1000`) to the error the same estimate made on predictions that waited
-        and were labelled since: estimate minus share of right ones; None before any.
+        Window (`all`, `last_1000`) to the error of the same estimate on predictions that have
+        waited and are labelled now: the estimate minus their true accuracy; None before the first
+        one.
     """
 
     accuracy: float | None = None
@@ -50,18 +52,19 @@ class EstimateView:
 class AccuracyEstimate:
     """The accuracy of predictions without a label, estimated from their own probabilities.
 
-    The estimate is the mean probability of the predicted class: of predictions said with 80 %, a
-    calibrated model has 80 % right. How far that holds is measured on those whose label has come
-    since: `errors` is what the estimate said of them less what turned out. A model that is too
-    sure of itself, such as naive Bayes on dependent features, shows an error far above 0.
+    The estimate is the mean probability of the predicted class: if a calibrated model predicts with
+    80 %, 80 % of these predictions are right. Predictions that are labelled later show how far this
+    holds: `errors` is their estimate minus their true accuracy. An overconfident model, such as
+    naive Bayes on dependent features, has an error far above 0.
 
     Notes
     -----
-    O(1) a prediction and a label; memory is a ring of 1,000 labelled predictions. Predictions
-    that named no class are left out, as they are of the scores.
+    O(1) for each prediction and label. Memory: a ring of 1,000 labelled predictions. Predictions
+    without a class are left out, as in the scores.
 
-    The estimate assumes that what has no label yet resembles what got one, in the features and in
-    how features go with classes. When the latter changes it says nothing [1]_.
+    The estimate assumes that records without a label resemble those with one, both in their
+    features and in the relation of features to classes. It is not valid if that relation changes
+    [1]_.
 
     References
     ----------
@@ -83,8 +86,8 @@ class AccuracyEstimate:
     def __init__(self) -> None:
         self._sum = 0
         self._waiting = 0
-        self._judged = [0, 0, 0]  # predictions, probability, right ones; since the beginning
-        self._ring = np.zeros((LAST, 3), dtype=np.int64)  # the same of each of the last
+        self._judged = [0, 0, 0]  # count, probabilities, right ones; since the start
+        self._ring = np.zeros((LAST, 3), dtype=np.int64)  # of each of the last ones
         self._at = 0
 
     def follow(
@@ -94,14 +97,15 @@ class AccuracyEstimate:
         predictions: Predictions,
         said: Codes,
     ) -> None:
-        """Account for the steps of a plan, before the slots of what waited are used again.
+        """Update the estimate for the steps of a plan. Call it before the slots of labelled rows
+        are reused.
 
         Parameters
         ----------
         plan, made
-            The steps, and which predictions their labels answer.
+            The steps, and the predictions that their labels belong to.
         predictions, said
-            What was said in this call, and its class codes.
+            The predictions of this call, and their class codes.
         """
         block, waiting = made.block, made.waiting
         labelled = np.flatnonzero(block.op == LEARN)
@@ -123,7 +127,7 @@ class AccuracyEstimate:
         self.judge(code[block.y[labelled]], then, sure)
 
     def begin_all(self, waiting: PendingRows, slots: Codes) -> None:
-        """What lies in these slots begins to wait."""
+        """The rows in these slots begin to wait."""
         self.begin(*_sure(waiting.said[slots, 0], waiting.proba[slots]))
 
     def begin(self, said: Codes, sure: Floats) -> None:
@@ -141,13 +145,13 @@ class AccuracyEstimate:
         self._waiting += int(np.count_nonzero(named))
 
     def end(self, said: Codes, sure: Floats) -> None:
-        """They wait no longer, with a label or without; as they were when they began to."""
+        """Predictions stop waiting, with a label or without. Arguments as for `begin`."""
         units, named = _units(said, sure)
         self._sum -= int(units.sum())
         self._waiting -= int(np.count_nonzero(named))
 
     def judge(self, true: Codes, said: Codes, sure: Floats) -> None:
-        """Labels of predictions that had waited, in the order they came.
+        """Labels of predictions that had waited, in order of arrival.
 
         Parameters
         ----------
@@ -173,7 +177,7 @@ class AccuracyEstimate:
         return EstimateView(accuracy, self._waiting, errors)
 
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
         header = {
             "sum": self._sum,
             "waiting": self._waiting,
@@ -183,7 +187,7 @@ class AccuracyEstimate:
         return State(header, {"ring": self._ring}).copy()
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved."""
+        """Load what `to_state` saved."""
         header = state.header
         self._sum, self._waiting, self._at = header["sum"], header["waiting"], header["at"]
         self._judged = list(header["judged"])
@@ -191,7 +195,7 @@ class AccuracyEstimate:
 
 
 def _sure(said: Codes, proba: Floats) -> tuple[Codes, Floats]:
-    """The class codes, and the probability of each; 0 where there was none."""
+    """The class codes, and the probability of each; 0 for no class."""
     sure = np.zeros(said.size)
     at = np.flatnonzero(said >= 0)
     sure[at] = proba[at, said[at]]
@@ -199,12 +203,12 @@ def _sure(said: Codes, proba: Floats) -> tuple[Codes, Floats]:
 
 
 def _units(said: Codes, sure: Floats) -> tuple[Codes, NDArray[np.bool_]]:
-    """The probability in units of 2⁻³², 0 where no class was named, and where one was."""
+    """The probability in units of 2⁻³² (0 for no class), and whether there was a class."""
     named = said >= 0
-    # Somebody else's learner may say what is no probability, and so may a state that was changed;
-    # beyond 1 it would not fit an integer, and as NaN it would be in the sum for good.
+    # A foreign learner, or a changed state, may have values that are not probabilities. Above 1
+    # they would not fit an integer, and NaN would stay in the sum permanently.
     sure = np.clip(np.where(named & ~np.isnan(sure), sure, 0.0), 0.0, 1.0)
-    # A power of two only moves the exponent, and rint is exact: the same units on every machine.
+    # A power of two only changes the exponent, and rint is exact: same units on every machine.
     return np.rint(sure * UNIT).astype(np.int64), named
 
 

@@ -1,7 +1,7 @@
-"""A block executed step by step: each prediction is explained by the state it was made from.
+"""Execute a block step by step, to explain each prediction from the state that made it.
 
-Rule: an explanation must not depend on how records were cut into blocks, so it cannot be made of
-the state before or after one. The price is a kernel call a step instead of a block.
+Rule: an explanation must not depend on the split into blocks, so it cannot use the state before or
+after a block. The cost is one kernel call for each step instead of each block.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ Said = tuple[Predictions, list[Explanation | None] | None]
 
 
 class ExplanationSettings(NamedTuple):
-    """What explanations are made of, and how long they are.
+    """What explanations are made from, and their length.
 
     Attributes
     ----------
     raw
-        The rows as they were before the learner prepared them: texts still have their words.
+        The rows before the learner prepared them, so that texts still have their words.
     shares
-        How many contributions each keeps, the largest: all of them, of a block of long texts, would
-        take many times the bytes of the texts.
+        How many contributions each explanation keeps: the largest ones. All contributions of a
+        block of long texts would need many times the memory of the texts.
     """
 
     raw: Rows
@@ -40,12 +40,12 @@ class ExplanationSettings(NamedTuple):
 def said(
     learner: Learner, block: Block, why: ExplanationSettings | None, labels: Dictionary
 ) -> Said:
-    """What a learner says at the steps of a block, and with `why` the reasons.
+    """The predictions of a learner at the steps of a block, with explanations if `why` is given.
 
     Returns
     -------
     Predictions
-        With a column a label of `labels`.
+        With one column for each label of `labels`.
     list of Explanation, or None
         See `explained_many`.
     """
@@ -58,19 +58,19 @@ def said(
 def explained_many(
     learner: Learner, block: Block, why: ExplanationSettings
 ) -> tuple[Predictions, list[Explanation | None]]:
-    """`learner.progressive_many(block)`, and why, for each predicting step.
+    """`learner.progressive_many(block)`, and an explanation for each predicting step.
 
     Parameters
     ----------
     block
-        Its predicting steps name rows of `why`.
+        Its predicting steps refer to rows of `why`.
 
     Returns
     -------
     Predictions
-        The bits of `progressive_many`.
+        The same bits as from `progressive_many`.
     list of Explanation
-        One a prediction; None while fewer than two classes were known.
+        One for each prediction; None while fewer than two classes were known.
     """
     parts: list[Predictions] = []
     found: list[Explanation | None] = []

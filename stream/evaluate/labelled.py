@@ -1,4 +1,4 @@
-"""Where the prediction of each step is: made in this call, or kept since an earlier one."""
+"""Find the prediction of each labelled step: made in this call, or kept from an earlier one."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["LabelledPredictions"]
 
 
 class LabelledPredictions:
-    """The predictions that the labels of a block answer.
+    """The predictions that the labels of a block belong to.
 
     Parameters
     ----------
     block
         The steps.
     slot
-        int64, a step: the slot its row was fetched from; -1 for a row of this call.
+        int64, one for each step: the slot its row was fetched from; -1 for a row of this call.
     waiting
-        What was predicted in earlier calls, by slot.
+        Rows and predictions of earlier calls, by slot.
 
     Notes
     -----
-    It costs nothing until it is asked.
+    Everything is computed on first use.
     """
 
     def __init__(self, block: Block, slot: NDArray[np.int64], waiting: PendingRows) -> None:
@@ -35,19 +35,19 @@ class LabelledPredictions:
 
     @cached_property
     def predicting(self) -> NDArray[np.int64]:
-        """The steps that predict; the predictions of this call are in their order."""
+        """The steps that predict, in the order of the predictions of this call."""
         return np.flatnonzero(self.block.op != LEARN)
 
     @cached_property
     def of_row(self) -> NDArray[np.int64]:
-        """The prediction made of each row in this call; -1 if it was not predicted."""
+        """The index of the prediction of each row in this call; -1 if it was not predicted."""
         made = np.full(len(self.block.rows), -1, dtype=np.int64)
         made[self.block.row[self.predicting]] = np.arange(self.predicting.size)
         return made
 
     def answered(self, steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The prediction of this call, and the slot of the earlier one, that each step answers.
+        """For each step, its prediction of this call, and the slot of its earlier prediction.
 
-        One of both is -1.
+        One of the two is -1.
         """
         return self.of_row[self.block.row[steps]], self.slot[steps]

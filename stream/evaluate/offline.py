@@ -1,7 +1,7 @@
-"""Offline: a data set as the events that would have come, each label when it would have.
+"""Offline: turn a data set into the events of a stream, with each label at its time.
 
-Rule: the order is that of river's `simulate_qa`: before a record is asked, the labels come that are
-due. Here that holds also where the times of the data set go back.
+Rule: the order is that of river's `simulate_qa`: labels that are due come before the next record.
+Here this also holds if the times of the data set go back.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Record = tuple[Features, Any] | tuple[Features, Any, Mapping[str, float]]
 Moment = str | Callable[[Features], Any] | None
 Delay = Any  # a number, a timedelta, the name of a field, or a function of features and label
 
-_Line = tuple[str, int, object, float, int]  # as the columns of `Events`
+_Line = tuple[str, int, object, float, int]  # the columns of `Events`
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(QualityView):
-    """How things stand after so many records.
+    """The scores after `n` records.
 
     Parameters
     ----------
     n
-        Records asked so far; those whose label is still to come are in no score yet.
+        Records predicted so far. Records whose label has not yet come are not in the scores.
     predictions
-        What was said of the records since the checkpoint before, in order.
+        The predictions since the previous checkpoint, in order.
     """
 
     n: int
@@ -47,20 +47,20 @@ class Checkpoint(QualityView):
 
 
 class Chunk(NamedTuple):
-    """A part of the data set, as it comes.
+    """A part of the data set in stream order.
 
     Parameters
     ----------
     xs
-        Features of the records asked.
+        Features of the records to predict.
     events
-        Questions and answers in order.
+        Observations and labels in order.
     n
-        Records asked up to its end.
+        Records predicted up to its end.
     waiting
-        As many may wait for a label at once.
+        The largest number of records that wait for a label at once.
     checkpoint
-        Whether to look at the scores behind it.
+        Whether a checkpoint follows it.
     """
 
     xs: list[Features]
@@ -73,7 +73,7 @@ class Chunk(NamedTuple):
 def chunks(
     dataset: Iterable[Record], moment: Moment, delay: Delay, size: int, step: int | None
 ) -> Iterator[Chunk]:
-    """The data set in parts of at most `size` records, cut where a multiple of `step` is.
+    """The data set in parts of at most `size` records, with a cut at each multiple of `step`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def chunks(
     except TypeError:
         raise SchemaError(f"expected records of features and label, got {shown(dataset)}") from None
     hidden = {name for name in (moment, delay) if isinstance(name, str)}
-    owed: list[tuple[Any, int, object, float]] = []  # when, of which record, label, weight
+    owed: list[tuple[Any, int, object, float]] = []  # time, number of the record, label, weight
     xs: list[Features] = []
     out: list[_Line] = []
     n = unlabelled = most = 0
@@ -100,7 +100,7 @@ def chunks(
                 heappush(owed, (_due(now, wait, x, y, n), n, y, w))
         except TypeError:
             raise SchemaError(
-                f"record {n}: cannot compare its moment {shown(now)} with those before"
+                f"record {n}: cannot compare its moment {shown(now)} with earlier ones"
             ) from None
         out.append((str(n), len(xs), None, 1.0, n))
         xs.append({k: v for k, v in x.items() if k not in hidden} if hidden else x)
@@ -117,7 +117,7 @@ def chunks(
 
 
 def connected(parts: list[Predictions]) -> Predictions:
-    """Predictions one after another; those that knew fewer classes gave the others nothing."""
+    """Concatenate predictions. Classes that were not yet known get probability 0."""
     last = parts[-1]
     if len(parts) == 1:
         return last
@@ -135,19 +135,19 @@ def _read(record: Any, n: int) -> tuple[Features, Any, float]:
     x, y, more = (*record, {})[:3] if known else (None, None, None)
     if not isinstance(x, Mapping) or not isinstance(more, Mapping):
         raise SchemaError(
-            f'record {n}: expected features and label, and perhaps {{"w": weight}}, got '
+            f'record {n}: expected features, label and optionally {{"w": weight}}, got '
             f"{shown(record)}"
         )
     return x, y, number("w", more.get("w", 1.0), 0.0, HEAVIEST, above=True)
 
 
 def _asked(when: Callable[[int, Features], Any], n: int, x: Features) -> Any:
-    """When a record is asked."""
+    """The time of a record."""
     try:
         now = when(n, x)
     except KeyError as error:
         raise SchemaError(
-            f"record {n}: there is no field {error}, which names the moment"
+            f"record {n}: it has no field {error}, which `moment` refers to"
         ) from None
     if not _there(now):
         raise SchemaError(f"record {n}: a moment must not be missing, got {shown(now)}")
@@ -155,14 +155,14 @@ def _asked(when: Callable[[int, Features], Any], n: int, x: Features) -> Any:
 
 
 def _due(now: Any, wait: Callable[[Features, Any], Any], x: Features, y: Any, n: int) -> Any:
-    """When the label of a record comes that is asked now."""
+    """The time at which the label of a record arrives."""
     try:
         delay = wait(x, y)
-        due = now if delay == 0 else now + delay  # also where moments are no numbers
+        due = now if delay == 0 else now + delay  # also if moments are not numbers
     except KeyError as error:
-        why = f"record {n}: there is no field {error}, which names the delay"
+        why = f"record {n}: it has no field {error}, which `delay` refers to"
         raise SchemaError(why) from None
-    except (TypeError, ValueError):  # of an array: whether it is 0 has no answer
+    except (TypeError, ValueError):  # e.g. an array, which cannot be compared with 0
         raise SchemaError(
             f"record {n}: expected a delay that can be added to the moment {shown(now)}, such as a "
             f"number to a number or a timedelta to a datetime, got {shown(delay)}"
@@ -173,7 +173,7 @@ def _due(now: Any, wait: Callable[[Features, Any], Any], x: Features, y: Any, n:
 
 
 def _there(moment: Any) -> bool:
-    """Whether it is one moment, and not one that is missing, such as NaN."""
+    """Whether a moment is present, not missing such as NaN."""
     return getattr(moment, "ndim", 0) == 0 and bool(moment == moment)
 
 

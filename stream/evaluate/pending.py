@@ -1,4 +1,4 @@
-"""Rows that wait for their label, with what was said of them, in slots the join hands out."""
+"""Rows that wait for their label, with their predictions, in slots assigned by the join."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stream.evaluate.quality import BaselinePredictions
 
 __all__ = ["PendingRows", "either"]
 
-SLACK = 1e-6  # by which a learner's sums may exceed 1
+SLACK = 1e-6  # by which sums of probabilities may exceed 1
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -27,12 +27,12 @@ class PendingRows:
     Attributes
     ----------
     rows : Rows
-        Features as they were encoded at prediction.
+        Features as encoded at prediction.
     said : ndarray
         int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
     proba, prior : ndarray
-        float64, (slots, C): the posterior, and the shares of the labels learned then; 0 for classes
-        that were not known then.
+        float64, (slots, C): the posterior, and the shares of the labels learned by then; 0 for
+        classes that were not yet known.
     squares : ndarray
         float64, (slots,): of `BaselinePredictions`.
     """
@@ -46,7 +46,7 @@ class PendingRows:
         self._classes = 0
 
     def align(self, rows: Rows) -> Rows:
-        """`rows` with the columns of this store, which takes on those it did not have."""
+        """`rows` with the columns of this store. The store adds columns that it did not have."""
         self.rows = self.rows.with_columns_of(rows)
         return rows.with_columns_of(self.rows)
 
@@ -59,7 +59,8 @@ class PendingRows:
         proba: Floats,
         beside: BaselinePredictions,
     ) -> None:
-        """Store one row, and what was said of it, a slot of `index`; `slots` is the size needed."""
+        """Store one row with its predictions in each slot of `index`. `slots` is the size
+        needed."""
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
         if proba.shape[1] > self.proba.shape[1]:
@@ -75,10 +76,10 @@ class PendingRows:
             held[index, : new.shape[1]] = new
 
     def clear(self, slots: Iterable[int]) -> None:
-        """Let go of the categories and texts in `slots`; numbers take the same room either way."""
+        """Release the categories and texts in `slots`. Numbers do not free memory, so they stay."""
         rows = self.rows
         if rows.categorical_names or rows.text_names:
-            there = [slot for slot in slots if slot < len(rows)]  # not what was never put
+            there = [slot for slot in slots if slot < len(rows)]  # skip slots that were never used
             rows.categorical[there] = rows.text[there] = None
 
     def _resize(self, slots: int, classes: int) -> None:
@@ -92,7 +93,7 @@ class PendingRows:
             self.rows = self.rows.grown(slots)
 
     def to_state(self, index: NDArray[np.int64]) -> State:
-        """What lies in the slots of `index`, in that order."""
+        """The state of the slots of `index`, in that order."""
         arrays = {
             "said": self.said[index],
             "proba": self.proba[index, : self._classes],
@@ -102,19 +103,21 @@ class PendingRows:
         return State({}, {**stored(self.rows.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
-        """Become what `to_state` saved, with its rows back in the slots of `index`.
+        """Load what `to_state` saved, with its rows in the slots of `index`.
 
         Raises
         ------
         StateError
-            A probability is none: no program wrote it.
+            A value is not a probability, so the state is damaged.
         """
         rows = loaded(state, index.size, self.rows)
         said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
         for name, shares in (("proba", proba), ("prior", prior)):
             if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():
-                raise StateError(f"array {name!r}: expected probabilities from 0 to 1, got others")
+                raise StateError(
+                    f"array {name!r}: expected probabilities from 0 to 1, got other values"
+                )
         self.put(
             slots, index, rows, said[:, 0], proba, BaselinePredictions(said[:, 1:], prior, squares)
         )
@@ -127,9 +130,9 @@ def either(
     then: NDArray[_Number],
     width: int,
 ) -> NDArray[_Number]:
-    """Rows of predictions made `now`, or, where there is a slot, of those that waited since `then`.
+    """Rows of predictions made `now`, or, for steps with a slot, of waiting ones made `then`.
 
-    What waited may be narrower, for fewer classes were known, or wider, for room to grow.
+    Waiting rows may have fewer columns, because fewer classes were known, or more, as spare room.
     """
     out = np.zeros((here.size, width), dtype=now.dtype)
     waited = slots >= 0

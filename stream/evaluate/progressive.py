@@ -1,11 +1,11 @@
 """Progressive validation: predict, score, then learn, one record at a time, in blocks.
 
-`Progressive` is the one machine behind the live service and offline delays: the join turns
-events into steps, the learner runs them in one compiled call, and each label that arrives scores
-the prediction that was made then, on the features that were known then.
+`Progressive` is used by the live service and for offline delays. The join turns events into steps.
+The learner runs the steps in one compiled call. Each label that arrives scores the prediction that
+was made from the features known at that time.
 
-Class codes here are those of the join: labels in the order they were learned. A learner's own may
-change when a correction takes a class back that nothing else was learned of.
+Class codes here are those of the join: labels in the order they were learned. The codes of a
+learner may change when a correction unlearns the last record of a class.
 """
 
 from __future__ import annotations
@@ -49,36 +49,36 @@ LONGEST = 2**40  # records between two checkpoints, or in a block
 
 
 class Progressive:
-    """A learner, the join before it and the scores behind it.
+    """A learner with its label join and its scores.
 
     Parameters
     ----------
     learner
-        What predicts and learns.
+        The learner that predicts and learns.
     join
-        What brings labels to their observations.
+        The join that matches labels to observations.
     like
-        Rows of the stream's shape (any number): its columns are kept while rows wait.
+        Any number of rows with the columns of the stream. These columns are kept while rows wait.
     breaker
-        What holds learning back; None: nothing does.
+        What can stop learning. None: learning never stops.
     window
         The N of the scores of the last N records.
     rule
-        What decides; None: nothing is decided.
+        The decision rule. None: no decisions.
 
     Attributes
     ----------
     drift : Drift, or None
-        What watches for drift, see `watch`. Its state is its own, not part of `to_state`.
+        The watch for drift, see `watch`. Its state is not part of `to_state`.
     risk : OverallRisk, or None
-        Of the decisions whose true class came, in the order in which the labels did. Its state is
-        its own, not part of `to_state`: a service may begin or cease to decide at any time.
+        The risk of the decisions whose label came, in the order of the labels. Its state is not
+        part of `to_state`, because a service may start or stop to decide at any time.
 
     Notes
     -----
-    A score is of the first label an id had, and stays when that label is corrected: it says how
-    good a prediction was by what was known when it was scored, and log loss, windows and baselines
-    could not be moved with it. What each correction did to the model, the next scores show.
+    A score uses the first label of an id and does not change if that label is corrected, because
+    log loss, windows and baselines could not be changed with it. The next scores show the effect of
+    a correction on the model.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class Progressive:
             join.labels.add(label)
 
     def watch(self, rule: DriftRule) -> None:
-        """Watch for drift from now on; what another rule has seen is dropped."""
+        """Watch for drift from now on. The state of an earlier rule is dropped."""
         self.drift = DriftWatch(rule, self.waiting.rows) if rule.monitors else None
 
     def load_drift(self, state: State) -> None:
-        """Go on watching from what `drift.to_state` saved. StateError: it is damaged."""
+        """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
         self.drift = DriftWatch.from_state(state, self.waiting.rows)
 
     def process(
@@ -118,13 +118,13 @@ class Progressive:
     ) -> Result:
         """Predict, score and learn, event by event.
 
-        With `why` each prediction is explained too, step by step. `features` are those that are
-        watched for drift: a value a row, NaN where it is missing.
+        With `why` each prediction is explained too, step by step. `features` are the features
+        watched for drift: one value for each row, NaN if it is missing.
 
         Raises
         ------
         SchemaError
-            Events that differ in length, or hold what is no id, row, weight or time.
+            Columns of events differ in length, or have an invalid id, row, weight or time.
         """
         check(events, len(rows))
         stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
@@ -180,10 +180,11 @@ class Progressive:
         traced: bool = False,
         origin: Callable[[int], bytes] | None = None,
     ) -> Plan:
-        """The plan of the next events, up to a correction or the last; `sizes` of their rows.
+        """The plan of the next events, up to a correction or the last event. `sizes`: bytes of
+        their rows.
 
-        With `traced` it tells the event of each step, as it does where drift is watched. `origin`
-        is that of the events.
+        With `traced`, or if drift is watched, it has the event of each step. `origin` is that of
+        the events.
         """
         plan, join, breaker = Plan(origin=origin), self.join, self._breaker
         traced = traced or self.drift is not None
@@ -218,12 +219,12 @@ class Progressive:
         return plan
 
     def _learns(self, passed: int) -> bool:
-        """Whether labels may be learned until the next dead letter, after so many more records that
-        are none."""
+        """Whether labels may be learned until the next dead letter, after `passed` more good
+        records."""
         return self._breaker is None or self._breaker.good(passed)
 
     def correct(self, due: Correction) -> None:
-        """Replace the label, or let the old one be."""
+        """Replace the label, or keep the old one if that fails."""
         if self.relearn(due):
             self.join.corrected(due)
             if self.drift is not None:
@@ -232,14 +233,15 @@ class Progressive:
             self.join.conflicted(due)
 
     def relearn(self, due: Correction) -> bool:
-        """Unlearn the old label and learn the new one, as old as it was; whether that was done."""
+        """Unlearn the old label and learn the new one with the same age. Returns whether it
+        succeeded."""
         if self.drift is not None and self.drift.forgot(due.age):
             return False
         row = self.waiting.rows.take(np.array([due.slot]))
-        w = due.new_w * self.learner.faded(due.age + 1)  # to learn it is one record more
+        w = due.new_w * self.learner.faded(due.age + 1)  # learning it adds one record
         try:
             if w == 0.0:
-                raise NotLearnedError("it has faded to nothing")
+                raise NotLearnedError("its weight has faded to 0")
             self.learner.unlearn_rows(row, due.old, due.old_w, age=due.age)
         except (NotLearnedError, NotSupportedError):
             return False
@@ -247,9 +249,9 @@ class Progressive:
         return True
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
-        """The steps over this call's rows and, behind them, those fetched from their slots.
+        """The steps over the rows of this call, followed by the rows fetched from their slots.
 
-        Also returns the slot of each fetched row, -1 for this call's own.
+        Also returns the slot of each fetched row; -1 for rows of this call.
         """
         op, row, slot, ys, w = plan.columns()
         n, fetch = len(rows), np.flatnonzero(row < 0)
@@ -273,7 +275,7 @@ class Progressive:
         codes = {label: code for code, label in enumerate(predictions.classes)}
         label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
         if not plan.kept and (block.op == PREDICT_THEN_LEARN).all():
-            self.quality.score_at_once(block.y, label, predictions)  # each label came with its row
+            self.quality.score_at_once(block.y, label, predictions)  # every label came with its row
             return
         n_classes = len(predictions.classes)
         beside = self.quality.baselines(block.op, block.y, label, n_classes, made.predicting.size)
@@ -294,11 +296,11 @@ class Progressive:
         self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
 
     def view(self) -> QualityView:
-        """The scores as they stand."""
+        """The present scores."""
         return self.quality.view(list(self.join.labels))
 
     def to_state(self) -> State:
-        """Learner, join, scores and waiting rows, as a copy."""
+        """A copy of learner, join, scores and waiting rows."""
         return State.join(
             {
                 "learner": self.learner.to_state(),
@@ -310,12 +312,12 @@ class Progressive:
         )
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged or of another learner; this object is then unusable.
+            The state is damaged or belongs to another learner. This object is then unusable.
         """
         self.learner.load_state(state.nested("learner"))
         self.join.load_state(state.nested("join"))
@@ -344,36 +346,37 @@ def progressive(
     Parameters
     ----------
     dataset
-        Features and label, in order, and perhaps `{"w": weight}`; a record whose label is None is
-        predicted only.
+        Records in order: features, label and optionally `{"w": weight}`. A record with the label
+        None is only predicted.
     learner
-        It learns as it goes.
+        The learner to validate. It learns the data set.
     delay
-        When the label of a record comes: just before the first record is asked whose moment is so
+        The delay of a label. It arrives just before the first record whose moment is at least that
         much later. A number, a `timedelta`, the name of a field, or a function of features and
-        label. 0 and 1 records both mean: before the next one. What is still waited for comes at
-        the end.
+        label. 0 and 1 records both mean: before the next record. The remaining labels arrive at the
+        end.
     moment
-        When a record is asked: the name of a field, or a function of the features. None: its
-        number. Fields that `moment` and `delay` name are no features.
+        The time of a record: the name of a field, or a function of the features. None: the number
+        of the record. Fields used as `moment` and `delay` are not features.
     step
-        Records between two checkpoints; None: one a block.
+        Records between two checkpoints. None: one checkpoint for each block.
     window
         The N of the scores of the last N records.
     block_size
-        Records a compiled call; it changes no bit of the result.
+        Records in each compiled call. It does not change the result.
 
     Yields
     ------
     Checkpoint
-        The scores after every `step` records, and at the end, and what was said since the last one.
+        The scores after every `step` records and at the end, and the predictions since the last
+        checkpoint.
 
     Raises
     ------
     InvalidRecordError
-        A label was refused: it is of another kind than the first, or there are too many.
+        A label was rejected: it differs in kind from the first one, or there are too many classes.
     SchemaError
-        An argument, or a record, that cannot be used.
+        An argument or a record is not valid.
 
     Examples
     --------
@@ -391,7 +394,7 @@ def progressive(
     """
     if not isinstance(learner, Learner):
         raise SchemaError(
-            f"expected a Learner, got {shown(learner)}; RiverClassifier makes one of a river model"
+            f"expected a Learner, got {shown(learner)}; wrap a river model in RiverClassifier"
         )
     if step is not None:
         step = whole("step", step, 1, LONGEST)
@@ -412,7 +415,7 @@ def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Itera
         result = machine.process(rows, part.events)
         for event, reason in result.rejected.items():
             label = part.events.labels[event]
-            raise InvalidRecordError(reason, f"label {label!r} was refused")
+            raise InvalidRecordError(reason, f"label {label!r} was rejected")
         said.append(result.predictions)
         if part.checkpoint:
             view = machine.view()

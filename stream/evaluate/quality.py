@@ -1,7 +1,7 @@
-"""Quality: how good the predictions were, each scored on what was known when it was made.
+"""Quality: scores of predictions, each by what was known when it was made.
 
-Rule: the kernel counts, record by record; what the counts say is computed when it is asked for
-(`stream.evaluate.scores`), so that a score costs nothing a record.
+Rule: the kernel only counts, record by record. Scores are computed from the counts on demand
+(`stream.evaluate.scores`), so a score has no cost for each record.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 LAST = 1000
-MOST = 10_000  # of a window: what `Scores.roc_auc` sorts in a few milliseconds
+MOST = 10_000  # largest window: `Scores.roc_auc` sorts it in a few milliseconds
 FADING_FACTOR = 0.999
 RANKED = 32  # classes whose posteriors are kept over the window
 
@@ -57,7 +57,7 @@ WINDOWS = windows()
 
 
 def spoken(window: str) -> str:
-    """The name of a window in words.
+    """The name of a window for people.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def spoken(window: str) -> str:
 
 
 class BaselinePredictions(NamedTuple):
-    """What the baselines say at predicting steps.
+    """Predictions of the baselines at predicting steps.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class BaselinePredictions(NamedTuple):
     prior
         float64, (n, C): the share of each class in the labels learned so far.
     squares
-        float64, (n,): the sum of the squares of a row.
+        float64, (n,): the sum of the squares of each row of `prior`.
     """
 
     said: NDArray[np.int64]
@@ -86,12 +86,12 @@ class BaselinePredictions(NamedTuple):
     squares: Floats
 
     def take(self, index: NDArray[np.int64]) -> BaselinePredictions:
-        """Those of some steps."""
+        """The predictions of some steps."""
         return BaselinePredictions(self.said[index], self.prior[index], self.squares[index])
 
 
 class _Lazy(Mapping[str, Scores]):
-    """Window to its scores, each computed when it is first asked for."""
+    """Window to its scores, each computed on first use."""
 
     def __init__(self, made: Mapping[str, Callable[[], Scores]]) -> None:
         self._made = made
@@ -122,7 +122,7 @@ class QualityView:
     scores
         Window (of `windows`) to scores.
     unscored
-        Labelled predictions that named no class, for none was known yet.
+        Labelled predictions without a class, because no class was yet known.
     """
 
     classes: tuple[Label, ...]
@@ -154,7 +154,7 @@ class QualityView:
 
 
 class Quality:
-    """Progressive scores of a model and of the baselines beside it.
+    """Progressive scores of a model and of its baselines.
 
     Parameters
     ----------
@@ -163,8 +163,8 @@ class Quality:
 
     Notes
     -----
-    O(C) a scored prediction. Memory and state 16 C² bytes, and a ring of N predictions of 56 bytes
-    and 8 for each of the first 32 classes.
+    O(C) for each scored prediction. Memory and state: 16 C² bytes, plus a ring of N predictions
+    with 56 bytes each and 8 bytes for each of the first 32 classes.
     """
 
     def __init__(self, window: int = LAST) -> None:
@@ -193,7 +193,8 @@ class Quality:
         n_classes: int,
         n_predictions: int,
     ) -> BaselinePredictions:
-        """What the baselines say at each predicting step; learns the steps' labels."""
+        """The predictions of the baselines at each predicting step. Learns the labels of the
+        steps."""
         self._count(n_classes)
         n = n_predictions
         out = BaselinePredictions(
@@ -216,11 +217,11 @@ class Quality:
         true
             int64, (k,): class codes.
         said
-            int64, (k,): what the model said; -1 for nothing.
+            int64, (k,): class codes predicted by the model; -1 for none.
         proba
-            float64, (k, C): its posteriors; 0 for a class that was not known then.
+            float64, (k, C): its posteriors; 0 for a class that was not yet known.
         beside
-            What the baselines said then.
+            The baselines' predictions at the same time.
         """
         named = said >= 0
         if (without := int(true.size - np.count_nonzero(named))) > 0:
@@ -235,12 +236,12 @@ class Quality:
     def score_at_once(
         self, y: NDArray[np.int32], label: NDArray[np.int64], said: Predictions
     ) -> None:
-        """`baselines` and `score` in one call, where every step predicts and then learns.
+        """`baselines` and `score` in one call, if every step predicts and then learns.
 
         Parameters
         ----------
         y
-            int32, (n,): index into `label` a step.
+            int32, (n,): for each step an index into `label`.
         label
             int64: class codes.
         said
@@ -258,12 +259,12 @@ class Quality:
         self.score(label[y], said.best(), proba, beside)
 
     def _count(self, n_classes: int) -> None:
-        """Make room for labels that are new."""
+        """Make room for new labels."""
         if (more := n_classes - len(self._counts)) > 0:
             self._counts = np.append(self._counts, np.zeros(more, dtype=np.int64))
 
     def _into(self) -> tuple[Any, ...]:
-        """What the kernel counts in, with room for every class that was counted."""
+        """The arrays in which the kernel counts, with room for every counted class."""
         n, old = len(self._counts), len(self._confusion)
         if n > old:
             confusion, baselines = np.zeros((n, n, 2)), np.zeros((2, n + 1, 2, 2))
@@ -279,14 +280,14 @@ class Quality:
         )
 
     def _renew(self, ranked: int) -> None:
-        """The ring in new arrays: of another size, or because a view reads the old ones."""
+        """Copy the ring to new arrays: for another size, or because a view reads the old ones."""
         n, m = self.window, self._filled
         posterior = np.zeros((n, ranked))
         if len(self._posterior) == n:
             codes, told = self._codes.copy(), self._told.copy()
             posterior[:, : self._posterior.shape[1]] = self._posterior
         else:
-            old = ((self._at + np.arange(m)) % max(m, 1))[-n:]  # the oldest first
+            old = ((self._at + np.arange(m)) % max(m, 1))[-n:]  # oldest first
             m = old.size
             codes, told = np.zeros((4, n), dtype=np.int32), np.zeros((5, n))
             codes[:, :m], told[:, :m] = self._codes[:, old], self._told[:, old]
@@ -301,11 +302,11 @@ class Quality:
         return int(self._sums[0, 0])
 
     def bits(self) -> bytes:
-        """The sums behind the scores, bit for bit: equal after the same predictions and labels."""
+        """The bytes of the sums, which are equal after the same predictions and labels."""
         return b"".join(a.tobytes() for a in (self._sums, self._baselines, self._calibration))
 
     def view(self, classes: list[Label]) -> QualityView:
-        """A frozen copy. O(C²); what is asked of it costs its reader, not the loop."""
+        """A frozen copy. O(C²). Its scores are computed by its reader, not in the loop."""
         labels = tuple(classes)
         confusion, baselines = self._confusion.copy(), self._baselines.copy()
         calibration, sums = self._calibration.copy(), self._sums.tolist()
@@ -329,7 +330,7 @@ class Quality:
         return QualityView(labels, confusion[..., 0].astype(np.int64), scores, self.unscored)
 
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
         n = self._filled
         arrays: dict[str, NDArray[Any]] = {
             "counts": self._counts,
@@ -345,13 +346,14 @@ class Quality:
         return State({"at": self._at, "unscored": self.unscored}, arrays).copy()
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved. A window of another size is trimmed, or fills up, when the
-        next prediction is scored.
+        """Load what `to_state` saved.
+
+        A window of another size is trimmed, or fills up, when the next prediction is scored.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         self._at, self.unscored = state.header["at"], state.header["unscored"]
         self._counts = state.array("counts", np.int64, 1)
@@ -378,5 +380,5 @@ class Quality:
                 raise StateError(f"array {name!r}: expected shape {expected}, got {came}")
         if not 0 <= self._at <= self._filled:
             raise StateError(f"at: expected 0 to {self._filled}, got {self._at}")
-        if self._filled == self.window:  # where a larger one was saved, there was room after them
+        if self._filled == self.window:  # a larger saved window left room after them
             self._at %= self.window

@@ -1,7 +1,7 @@
-"""What came of one call: the result of its steps, and of several parts as one.
+"""The result of one call: predictions, learned steps, alarms and promotions.
 
-Rule: predictions have a column a label that was ever learned, in the order of the join. A learner's
-own classes may change between two parts.
+Rule: predictions have one column for each label that was ever learned, in the order of the join,
+because the classes of a learner may change between two parts of a call.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ __all__ = ["Promotion", "Result", "by_code", "joined"]
 
 
 class Promotion(NamedTuple):
-    """Another model became champion: from which prediction on, which one, by what evidence.
+    """Another model became champion: which one, from which prediction on, and the evidence.
 
-    `event`, of the call, decided it: what comes behind it is the new champion's.
+    `event`, an event of the call, decided it. Later predictions are made by the new champion.
     """
 
     prediction: int
@@ -36,30 +36,30 @@ class Promotion(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """What came of `Events`.
+    """The result of processing `Events`.
 
     Parameters
     ----------
     predictions
-        One an observation that was not rejected, in order.
+        One for each observation that was not rejected, in order.
     said
-        Their class codes, -1 for none.
+        Class codes of the predictions; -1 for none.
     learned
-        How many steps learned; a correction, which takes back as much, is none.
+        Number of steps that learned. Corrections are not counted, because they unlearn as much.
     learned_before
-        int64, one a prediction: how many of them before it.
+        int64, one for each prediction: the number of steps that learned before it.
     rejected
-        Event to the reason its label was refused; such an observation has no prediction.
+        Event to the reason why its label was rejected. Such an observation has no prediction.
     refused
-        Labels of events before that waited for their observation and were refused when it came.
+        Labels of earlier events that waited for their observation and were rejected when it came.
     explanations
-        One a prediction, where they were asked for.
+        One for each prediction, if requested.
     speakers
-        From which prediction on who speaks, of several models; empty where there is but one.
+        First prediction of each champion, if there are several models; otherwise empty.
     promotions
-        Who became champion meanwhile.
+        Changes of the champion in this call.
     alarms
-        Of drift, in order; each at its event.
+        Drift alarms in order, each with its event.
     """
 
     predictions: Predictions
@@ -75,7 +75,7 @@ class Result:
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
-    """The predictions with a column a label that was ever learned."""
+    """The predictions with one column for each label that was ever learned."""
     if made.classes == labels.values:
         return made
     at = np.array([labels.codes[label] for label in made.classes], dtype=np.int64)
@@ -86,7 +86,7 @@ def by_code(made: Predictions, labels: Dictionary) -> Predictions:
 
 
 def joined(parts: list[Result], labels: list[Label]) -> Result:
-    """The results of one call's parts as one."""
+    """Join the results of the parts of one call."""
     n = sum(len(part.predictions) for part in parts)
     proba, at, learned = np.zeros((n, len(labels))), 0, 0
     before: list[NDArray[np.int64]] = []

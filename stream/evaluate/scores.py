@@ -1,7 +1,7 @@
-"""Scores: what the counts and sums over one window say, computed when they are asked for.
+"""Scores of one window, computed on demand from counts and sums.
 
-Rule: here nothing is counted, and nothing changes what is counted. Sums of floats are those of
-`math.fsum`, exact in any order; counts are whole, or weights that fade.
+Rule: this file reads counts and does not change them. Sums of floats use `math.fsum`, which is
+exact in any order. Counts are whole numbers, or weights if they fade.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from stream.evaluate.ranking import Ranking, ranking
 __all__ = ["BASELINES", "BINS", "Bin", "ClassScores", "PredictionTable", "Scores", "Tally"]
 
 BASELINES = ("majority", "no_change")
-BINS = 10  # of confidences, for calibration
+BINS = 10  # bins of confidence, for calibration
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally:
-    """What was counted over one window.
+    """The counts of one window.
 
     Parameters
     ----------
     sums
-        Predictions scored (their effective number where they fade); sums of log loss, Brier score,
-        and log loss and Brier score of the prior.
+        Number of scored predictions (the effective number if they fade), and sums of log loss,
+        Brier score, and log loss and Brier score of the prior.
     confusion
-        float64, (C, C): weights of [true, said].
+        float64, (C, C): weights of [true, predicted].
     baselines
-        float64, (2, C + 1, 2): weights of [majority or no-change, 1 + said, right].
+        float64, (2, C + 1, 2): weights of [majority or no-change, 1 + predicted, right].
     calibration
         float64, (B, 2, 2): by [confidence, right], the weight and the sum of confidences.
     true, posterior
-        int64, (n,), and float64, (n, R): true classes and posteriors over the first R classes, for
-        what needs each of them; None where the window does not keep them.
+        int64, (n,), and float64, (n, R): true classes and posteriors of the first R classes, for
+        scores that need single predictions; None if the window does not keep them.
     losses
-        float64, (2, n): their log losses, the model's and the prior's; None likewise.
+        float64, (2, n): their log losses, of the model and of the prior; None likewise.
     """
 
     sums: tuple[float, float, float, float, float]
@@ -67,16 +67,16 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Predictions of about the same confidence, which is the posterior of the class said.
+    """Predictions of about the same confidence: the probability of the predicted class.
 
     Parameters
     ----------
     low, high
-        Its bounds; `high` belongs to the next bin, but 1 to the last.
+        Its bounds. `high` belongs to the next bin, except 1, which belongs to the last bin.
     weight
-        How many.
+        Number of predictions.
     confidence, accuracy
-        Their mean confidence, and the share of them that was right; None where there are none.
+        Mean confidence, and share of right predictions; None if the bin is empty.
     """
 
     low: float
@@ -95,11 +95,11 @@ class ClassScores:
     label
         The class.
     support, said
-        How often it was the true class, and how often it was said.
+        How often it was the true class, and how often it was predicted.
     precision, recall, f1
-        0 where there is nothing to be measured on, as in river and scikit-learn.
+        0 if undefined, as in river and scikit-learn.
     roc_auc, pr_auc
-        None where the window keeps no posteriors, or holds only this class or none of it.
+        None if the window keeps no posteriors, or has only records of this class or none of them.
     """
 
     label: Label
@@ -114,24 +114,24 @@ class ClassScores:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Scores over one window; None before anything was scored, or where one does not exist.
+    """Scores over one window. A score is None before the first scored prediction, or if undefined.
 
     Parameters
     ----------
     scored
-        Predictions in the window (its effective number where it fades).
+        Predictions in the window (the effective number if it fades).
     accuracy, log_loss
-        The model's.
+        Scores of the model.
     baselines
         Baseline (of `BASELINES`) to its accuracy on the same predictions.
     classes
         Labels in the order they were learned.
     count
-        Makes the tally that all other scores are computed from; None: they do not exist.
+        Makes the tally from which all other scores are computed. None: they are undefined.
 
     Notes
     -----
-    All but the parameters is computed when it is first asked for, and kept.
+    All other scores are computed on first use and kept.
     """
 
     scored: float
@@ -143,7 +143,7 @@ class Scores:
 
     @staticmethod
     def of(tally: Tally, classes: tuple[Label, ...]) -> Scores:
-        """The scores of what was counted."""
+        """The scores of a tally."""
         n, loss = tally.sums[:2]
         if not n:
             return Scores(0, None, None, dict.fromkeys(BASELINES))
@@ -151,7 +151,7 @@ class Scores:
             fsum(hits.tolist())
             for hits in (np.diagonal(tally.confusion), *tally.baselines[:, :, 1])
         )
-        # Weights were added class by class and, in another order, to n: the last bits differ.
+        # Weights were added to n in another order than by class, so the last bits differ.
         baselines = {b: min(1.0, hits / n) for b, hits in zip(BASELINES, others, strict=True)}
         return Scores(n, min(1.0, right / n), loss / n, baselines, classes, lambda: tally)
 
@@ -165,7 +165,7 @@ class Scores:
 
     @cached_property
     def tally(self) -> Tally | None:
-        """What was counted."""
+        """The counts of the window."""
         return None if self.count is None else self.count()
 
     @property
@@ -175,7 +175,8 @@ class Scores:
 
     @property
     def prior_log_loss(self) -> float | None:
-        """Log loss of the prior: the shares of the labels learned when the model was asked."""
+        """Log loss of the prior: the shares of the labels that were learned before the
+        prediction."""
         return self._mean(3)
 
     @property
@@ -185,17 +186,17 @@ class Scores:
 
     @cached_property
     def balanced_log_loss(self) -> float | None:
-        """Mean over the true classes of a class's own mean log loss, however rare it is."""
+        """Mean over the true classes of each class's mean log loss."""
         return self._balanced(0)
 
     @cached_property
     def prior_balanced_log_loss(self) -> float | None:
-        """The same of the prior."""
+        """Balanced log loss of the prior."""
         return self._balanced(1)
 
     @cached_property
     def agreement(self) -> Agreement | None:
-        """What the confusion of true and said classes tells."""
+        """Scores of the confusion matrix."""
         if self.tally is None:
             return None
         said = self.tally.confusion
@@ -204,7 +205,7 @@ class Scores:
 
     @cached_property
     def beside(self) -> Mapping[str, Agreement | None]:
-        """Baseline to what the confusion of true classes and what it said tells."""
+        """Baseline to the scores of its confusion matrix."""
         if self.tally is None:
             return dict.fromkeys(BASELINES)
         true = _sums(self.tally.confusion)
@@ -215,12 +216,13 @@ class Scores:
 
     @property
     def kappa_m(self) -> float | None:
-        """Kappa-M (p - p_m) / (1 - p_m), p_m the majority's accuracy; None where that is 1."""
+        """Kappa-M (p - p_m) / (1 - p_m), with p_m the accuracy of majority; None if that is 1."""
         return self._above("majority")
 
     @property
     def kappa_t(self) -> float | None:
-        """Kappa-Temporal (p - p_t) / (1 - p_t), p_t no-change's accuracy; None where that is 1."""
+        """Kappa-Temporal (p - p_t) / (1 - p_t), with p_t the accuracy of no-change; None if that is
+        1."""
         return self._above("no_change")
 
     @property
@@ -240,7 +242,7 @@ class Scores:
 
     @property
     def calibration(self) -> tuple[Bin, ...]:
-        """The bins of a calibration plot, from the least confidence up."""
+        """The bins of a calibration plot, by rising confidence."""
         if self.tally is None:
             return ()
         out, n = [], len(self.tally.calibration)
@@ -258,7 +260,7 @@ class Scores:
 
     @cached_property
     def ranks(self) -> tuple[Ranking | None, ...]:
-        """How well the posterior of each class, the first R, ranks it above the others."""
+        """How well the posterior of each of the first R classes ranks it above the others."""
         if self.tally is None or self.tally.true is None or self.tally.posterior is None:
             return ()
         return ranking(self.tally.true, self.tally.posterior)
@@ -296,7 +298,7 @@ class Scores:
         )
 
     def plain(self) -> Scores:
-        """Without what most scores are computed from: to be kept by the hundred."""
+        """A copy without the tally, small enough to keep hundreds of them."""
         return Scores(self.scored, self.accuracy, self.log_loss, self.baselines)
 
     def _mean(self, which: int) -> float | None:
@@ -313,7 +315,7 @@ class Scores:
     def _above(self, baseline: str) -> float | None:
         if self.tally is None:
             return None
-        # Of what was wrong: where it weighs little, one less what was right has no digit left.
+        # Computed from the wrong ones: 1 - accuracy would lose all digits if few are wrong.
         confusion = self.tally.confusion
         wrong = fsum(confusion[~np.eye(len(confusion), dtype=bool)].tolist())
         others = fsum(self.tally.baselines[BASELINES.index(baseline), :, 0].tolist())
@@ -322,12 +324,13 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class PredictionTable:
-    """Single predictions, in any order.
+    """Single predictions in any order.
 
     Parameters
     ----------
     codes
-        int32, (4, n): true class, and those the model, majority and no-change said; -1 for none.
+        int32, (4, n): the true class, and the predictions of model, majority and no-change; -1 for
+        none.
     told
         float64, (5, n): log loss, confidence, Brier score, log loss and Brier score of the prior.
     posterior
@@ -342,7 +345,7 @@ class PredictionTable:
     n_classes: int
 
     def scores(self, classes: tuple[Label, ...]) -> Scores:
-        """Theirs: the quick ones now, the rest when asked for."""
+        """Their scores: the cheap ones at once, the others on first use."""
         n, (true, *said) = self.codes.shape[1], self.codes
         if not n:
             return Scores(0, None, None, dict.fromkeys(BASELINES))
@@ -352,7 +355,7 @@ class PredictionTable:
         return Scores(n, right, loss, baselines, classes, self.tally)
 
     def tally(self) -> Tally:
-        """What they add up to."""
+        """Their sums."""
         codes, n, sure = self.codes, self.n_classes, self.told[1]
         true, said = codes[0].astype(np.int64), codes[1]
         confusion = np.bincount(true * n + said, minlength=n * n).reshape(n, n).astype(np.float64)
@@ -363,7 +366,7 @@ class PredictionTable:
         at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (said == true)
         calibration = np.empty((BINS, 2, 2))
         calibration[:, :, 0] = np.bincount(at, minlength=2 * BINS).reshape(BINS, 2)
-        # One after the other, unlike numpy's sums.
+        # Added in order, unlike numpy's pairwise sums.
         calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
         loss, brier, prior_loss, prior_brier = (fsum(self.told[k].tolist()) for k in (0, 2, 3, 4))
         sums = (float(true.size), loss, brier, prior_loss, prior_brier)

@@ -1,7 +1,7 @@
-"""The table of scores: everything that is true of a score stands in its one entry.
+"""The table of scores: one entry has everything about a score.
 
 Rule: metrics, the live page, `/status`, the report, the tables of `replay`, the Grafana panels and
-docs/quality.md are made from this table, and none of them names a score that is not in it. To add
+docs/quality.md are made from this table. None of them has a score of its own. To add
 a score, compute it in `stream.evaluate.scores` and add an entry here (decision 0050).
 """
 
@@ -34,18 +34,18 @@ Unit = Literal["share", "area", "number"]
 
 @dataclass(frozen=True, slots=True)
 class BaselineSpec:
-    """How the baselines do by a score.
+    """A score of the baselines.
 
     Parameters
     ----------
     values
         Baseline to its score.
     metric, help
-        Name and meaning in Prometheus; the empty name means that there is no series.
+        Name and help text in Prometheus. The empty name means: no series.
     legend
-        What a Grafana panel calls it.
+        Its name in a Grafana panel.
     last_only
-        The series has the window of the last records only.
+        The series exists only for the window of the last records.
     """
 
     values: Callable[[Scores], Mapping[str, float | None]]
@@ -66,28 +66,28 @@ class ScoreSpec:
     title
         Its name on the live page and in docs/quality.md.
     of
-        What it is a score of: the classes that were predicted, or the probabilities.
+        What it scores: the predicted classes or the probabilities.
     unit
         A share of records, an area between 0 and 1, or a plain number.
     value
-        Reads it; None where it does not exist.
+        Function that reads it; None if it is undefined.
     metric, help
-        Name and meaning in Prometheus.
+        Name and help text in Prometheus.
     formula, limits
         How it is computed, and what it does not show, for docs/quality.md.
     panel, legend
         The Grafana panel that shows it, a key of `PANELS` in docker/grafana/make_dashboards.py,
         and its name there.
     baselines
-        How the baselines do by it; None where the comparison has no meaning.
+        The same score of the baselines; None if the comparison has no meaning.
     column, long
-        Its name where there is little room, and where there is much; the title where empty.
+        A short and a long name; the title if empty.
     labels
-        Labels of the metric besides shard, model and window, with their values.
+        Labels of the metric in addition to shard, model and window, with their values.
     first
-        `Scores` holds it as a field of its own, and tables show it first.
+        `Scores` has it as a field, and tables show it first.
     last_only
-        It needs each prediction, so only the window of the last records has it.
+        It needs single predictions, so it exists only for the window of the last records.
     """
 
     id: str
@@ -110,7 +110,7 @@ class ScoreSpec:
 
 
 class Column(NamedTuple):
-    """A score, or how the prior does by it, as a column of a table with one row a window."""
+    """A score of the model or of the prior, as a column of a table with one row for each window."""
 
     id: str
     title: str
@@ -119,14 +119,14 @@ class Column(NamedTuple):
 
 
 def _agreed(read: Callable[[Agreement], float]) -> Value:
-    """Of the confusion matrix, where there is one."""
+    """A value of the confusion matrix, if there is one."""
     return lambda s: None if s.agreement is None else read(s.agreement)
 
 
 def _baselines_agreed(
     read: Callable[[Agreement], float],
 ) -> Callable[[Scores], Mapping[str, float | None]]:
-    """The same of what the baselines predicted."""
+    """The same for the baselines."""
     return lambda s: {name: None if a is None else read(a) for name, a in s.beside.items()}
 
 
@@ -390,7 +390,7 @@ SCORES: tuple[ScoreSpec, ...] = (
 
 
 def arranged(*first: str) -> tuple[ScoreSpec, ...]:
-    """The table with these ids first; the others follow in its own order.
+    """The table with these ids first. The others follow in the order of the table.
 
     Examples
     --------
@@ -404,7 +404,7 @@ def arranged(*first: str) -> tuple[ScoreSpec, ...]:
 def columns(of: Of) -> tuple[Column, ...]:
     """The scores of classes or of probabilities, without those that every table shows first.
 
-    What the prior gets stands beside what the model gets; scores that only the model has come last.
+    Scores of the prior are next to those of the model. Scores of the model only come last.
 
     Examples
     --------
@@ -439,7 +439,7 @@ def _prior(score: ScoreSpec) -> Column:
 
 
 def formulas(page: str) -> str:
-    """The text of docs/quality.md with its tables of scores made again.
+    """The text of docs/quality.md with its tables of scores regenerated.
 
     Examples
     --------

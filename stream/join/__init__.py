@@ -1,1 +1,1 @@
-"""The delayed-label join: which observation a label is for, and what a learner does with it."""
+"""The delayed-label join: match labels to observations, and derive the steps of a learner."""

@@ -20,8 +20,8 @@ WHOLE = (int, np.integer)
 NUMBER = (*WHOLE, float, np.floating)
 LATEST = 2**63 - 1  # milliseconds
 
-# Its number (-1: the end), its id, the row of an observation (-1: it is a label), label and weight,
-# stream time, and how many records before it were dead letters.
+# Number (-1: the end), id, row of an observation (-1: it is a label), label and weight, stream
+# time, and the number of dead letters directly before it.
 Event = tuple[int, str, int, object, float, int, int]
 
 
@@ -32,7 +32,7 @@ class Events:
     Parameters
     ----------
     ids
-        One an event.
+        One for each event.
     row
         Index of the observation's features; -1 for a label.
     labels
@@ -42,11 +42,11 @@ class Events:
     times
         Stream time in milliseconds.
     dead
-        How many records were dead letters between the event before and each event, and after the
-        last one; None: they are not counted.
+        The number of dead letters directly before each event, and after the last one. None: not
+        counted.
     origin
-        Gives the record of an event as bytes. They are kept with a label that comes before its
-        observation, for its dead letter if it cannot be learned then. None: they are not kept.
+        Returns the record of an event as bytes. The bytes are kept with a label that comes before
+        its observation, for a dead letter if the label cannot be learned later. None: not kept.
     """
 
     ids: Sequence[str]
@@ -59,13 +59,13 @@ class Events:
 
 
 def check(events: Events, rows: int) -> None:
-    """Whether these events can be taken, of so many rows; O(events), each column as a whole.
+    """Check the events, which refer to `rows` rows. O(events), one column at a time.
 
     Raises
     ------
     SchemaError
-        Columns that differ in length; an id that is no text, a row that is not there, a time that
-        is no whole number, a weight that is no number above 0 or is beyond 2**53.
+        Columns differ in length, an id is not a text, a row does not exist, a time is not a whole
+        number, or a weight is not a number above 0 and at most 2**53.
     """
     try:
         n = len(events.ids)
@@ -74,7 +74,7 @@ def check(events: Events, rows: int) -> None:
     except TypeError:
         raise SchemaError("the columns of events must be sequences") from None
     if set(lengths) != {n} or dead != n + 1:
-        raise SchemaError(f"{n} events need {n} of each column, and {n + 1} of dead")
+        raise SchemaError(f"{n} events need {n} values in each column, and {n + 1} in dead")
     _column("an id must be text", events.ids, (str,))
     _column(f"row must be from -1 to {rows - 1}", events.row, WHOLE, -1, rows - 1)
     _column("a time must be a whole number of ms", events.times, WHOLE, -LATEST, LATEST)
@@ -90,7 +90,7 @@ def _column(rule: str, values: Sequence[Any], kinds: tuple[type, ...], *bounds: 
     wrong = [value for value in values if type(value) in odd] if odd else []
     if bounds and not odd:
         least, most = bounds
-        # Of whole numbers two do; a NaN among others would hide from them.
+        # For whole numbers, minimum and maximum suffice. A NaN could hide from them.
         some = {min(values), max(values)} if types and types <= {int} else set(values)
         wrong = [value for value in some if not least <= value <= most]
     if wrong:
@@ -98,7 +98,7 @@ def _column(rule: str, values: Sequence[Any], kinds: tuple[type, ...], *bounds: 
 
 
 def one_by_one(events: Events) -> Iterator[Event]:
-    """Each event; behind them one of number -1, which tells of the dead letters at the end."""
+    """Each event, then one with number -1, which has the dead letters at the end."""
     n = len(events.ids)
     dead = [0] * (n + 1) if events.dead is None else events.dead
     every: Iterator[Event] = zip(
@@ -109,6 +109,6 @@ def one_by_one(events: Events) -> Iterator[Event]:
         events.weights,
         events.times,
         dead,
-        strict=False,  # one more number of dead letters than events
+        strict=False,  # `dead` has one value more than there are events
     )
     return chain(every, [(-1, "", -1, None, 1.0, 0, dead[n])])

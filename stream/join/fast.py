@@ -17,7 +17,7 @@ from stream.join.plan import Plan
 
 __all__ = ["uncommon"]
 
-NONE = -2  # the number of no event
+NONE = -2  # stands for no event
 
 
 def uncommon(
@@ -38,8 +38,8 @@ def uncommon(
     sizes
         Bytes of each row, without its numbers.
     learns
-        Called with the number of common events since the last call; whether labels may be learned
-        until the next dead letter.
+        Called with the number of common events since the last call. Returns whether labels may be
+        learned until the next dead letter.
     """
     while not join.corrections and learns(0):
         before = len(plan.steps)

@@ -1,8 +1,8 @@
-"""The delayed-label join: which observation a label is for, and what to do with it.
+"""The delayed-label join: match labels to observations, by a table of transitions.
 
 Pure and bounded. Events come in order; each becomes steps over rows for a learner. The rules are
-the table in `transitions.py`: this file finds the state of an id and what happened to it, and runs
-the transition. It decides nothing else but which id is the oldest where a bound is reached.
+the table in `transitions.py`. This file finds the state of an id and the event, and runs the
+transition. Its only other decision is which id is the oldest if a bound is reached.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class LabelJoin:
     Parameters
     ----------
     max_pending
-        How many observations wait at most; the same bound for early labels and settled ids.
+        The largest number of waiting observations. Early labels and settled ids have the same
+        bound.
     horizon
         How long they wait, in milliseconds of stream time.
     max_classes
@@ -65,14 +66,14 @@ class LabelJoin:
         the champion holds them. What challengers hold for them is not counted, because a
         challenger would then decide which observations the champion learns.
     rules
-        A journal replays under the rules it was begun with. Under rules 1 an early label fixed the
-        kind of labels and took one of `max_classes`, and ids, labels and the records of early
-        labels did not count towards `max_bytes`.
+        A journal is replayed under the rules it was started with. Under rules 1 an early label
+        fixed the kind of labels and took one of `max_classes`, and ids, labels and the records of
+        early labels did not count towards `max_bytes`.
 
     Attributes
     ----------
     state : JoinState
-        All that is held.
+        The state of all ids.
 
     Examples
     --------
@@ -113,12 +114,12 @@ class LabelJoin:
 
     @property
     def outcomes(self) -> Counter[str]:
-        """What became of labels and observations, by `OUTCOMES`."""
+        """Number of labels and observations by outcome, see `OUTCOMES`."""
         return self.state.outcomes
 
     @property
     def label_delays(self) -> LabelDelays:
-        """Which predictions got their label, and how late."""
+        """Counts of labelled predictions and of label delays."""
         return self.state.label_delays
 
     @property
@@ -139,7 +140,7 @@ class LabelJoin:
 
     @property
     def slots(self) -> int:
-        """One more than the largest slot ever used: the size of the store behind."""
+        """One more than the largest slot ever used: the size of the store of rows."""
         return self.state.rows.count
 
     def kept_slots(self) -> NDArray[np.int64]:
@@ -163,7 +164,7 @@ class LabelJoin:
         learn: bool = True,
         size: int = 0,
     ) -> None:
-        """An observation, perhaps with its label inside.
+        """Plan an observation, which may have its label inside.
 
         `learn` False: a label is held back. `size`: bytes of its row, without its numbers.
         """
@@ -195,7 +196,7 @@ class LabelJoin:
         time: int,
         learn: bool = True,
     ) -> None:
-        """A label for the observation `id`. `learn` False: it is held back."""
+        """Plan a label for the observation `id`. `learn` False: it is held back."""
         held = self.state
         if time > held.time:
             self._pass_time(plan, time)
@@ -223,7 +224,7 @@ class LabelJoin:
         self._run(Plan(), due.id, CORRECTABLE, IdEvent.NOT_CORRECTED)
 
     def forget_early(self, refused: Callable[[bytes], bool]) -> None:
-        """Drop the early labels whose record was refused in a span that a rollback cut out."""
+        """Drop the early labels whose record was rejected in a span removed by a rollback."""
         kept = [(id_, origin) for id_, (*_, origin) in self.state.early.items() if origin]
         for id_ in [id_ for id_, origin in kept if refused(origin)]:
             self._run(Plan(), id_, EARLY, IdEvent.WITHDRAWN)
@@ -233,12 +234,12 @@ class LabelJoin:
         return self.state.to_state(corrections=self.corrections)
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         self.state.load_state(state, corrections=self.corrections)
 
@@ -322,14 +323,14 @@ class LabelJoin:
         held = self.state
         if len(held.early) >= self.max_pending:
             self._run(plan, next(iter(held.early)), EARLY, OVERFLOW)
-        # Of a class that was learned already: nothing can refuse it, so its record is not needed.
+        # A label of a learned class is never rejected, so its record is not needed.
         safe = self.rules == 1 or held.labels.knows(label) or plan.origin is None
         origin = b"" if safe else plan.origin(event)  # type: ignore[misc]
         held.add_label(id_, label, w, origin)
         self._trim(plan)
 
     def _keep_first(self, plan: Plan, id_: str, arrival: Arrival) -> None:
-        self._trim(plan)  # a correction before may have made a label longer
+        self._trim(plan)  # an earlier correction may have made a label longer
 
     def _reject(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         event, _, label, _, _ = arrival
@@ -403,17 +404,17 @@ class LabelJoin:
         self.state.settle(id_, settled)
 
     def _release(self, plan: Plan, slot: int) -> None:
-        """The row in this slot, if any, is kept no longer."""
+        """The row in this slot, if any, is no longer kept."""
         if slot >= 0:
             if plan.kept.pop(slot, None) is None:
                 plan.freed.append(slot)
             self.state.rows.give(slot)
 
-    # Bounds. EARLY and UNFIT labels go alike, and so do all settled ids (tests check this): the
-    # state of an id that goes need not be looked up.
+    # Bounds. EARLY and UNFIT labels are removed in the same way, and so are all settled ids (tests
+    # check this). So the state of a removed id need not be looked up.
 
     def _pass_time(self, plan: Plan, time: int) -> None:
-        """Move stream time on; what is older than the horizon expires, oldest first."""
+        """Advance stream time. Ids older than the horizon expire, oldest first."""
         held = self.state
         held.time = time
         limit = time - self.horizon
@@ -430,7 +431,7 @@ class LabelJoin:
         held.find_oldest()
 
     def _trim(self, plan: Plan) -> None:
-        """Remove the oldest until what is held fits into `max_bytes`."""
+        """Remove the oldest ids until the rest fits into `max_bytes`."""
         held, most = self.state, self.max_bytes
         if held.rules == 1:
             return
@@ -440,11 +441,11 @@ class LabelJoin:
         while held.text_bytes + held.rows.bytes > most:
             if held.settled_bytes > share:
                 self._run(plan, held.settled.order[0], LABELLED, OVERFLOW)
-            else:  # early labels and settled ids take half at most: something waits
+            else:  # early labels and settled ids take at most half, so something waits
                 self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
 
     def _make_room(self, plan: Plan, size: int) -> None:
-        """Rules 1 only: remove the oldest rows until one more fits, or none is left."""
+        """For rules 1 only: remove the oldest rows until one more fits, or no row is left."""
         held = self.state
         while held.rows.bytes and held.rows.bytes + size > self.max_bytes:
             if self.corrections and held.settled:

@@ -1,7 +1,7 @@
-"""Label delay: which predictions got their label, and how late in stream time.
+"""Label delay: how many predictions got their label, and how late in stream time.
 
-Rule: whole numbers only, so that any split of the stream gives the same counts, and all of them are
-in the state of the join, so that they go on after a restart.
+Rule: whole numbers only, so that any split of the stream gives the same counts. All counts are in
+the state of the join, so that they continue after a restart.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OUTCOMES = (
     "late",  # for an observation that had expired or was evicted
     "rejected",  # of another kind, or one class too many: a dead letter
     "early_expired",  # an early label whose observation did not come
-    "early_evicted",  # an early label that went because the bound was reached
+    "early_evicted",  # an early label removed because a bound was reached
     "expired",  # an observation whose label did not come within the horizon
-    "evicted",  # an observation that went because the bound was reached
-    "forgotten",  # a settled id that went because the bound was reached
+    "evicted",  # an observation removed because a bound was reached
+    "forgotten",  # a settled id removed because a bound was reached
     "duplicate_observation",  # an id seen before: predicted, not learned again
 )
 
-# A label came. The others tell what became of an observation, or of an early label.
+# Outcomes of a label that came. The others are outcomes of an observation or an early label.
 ARRIVED = frozenset(OUTCOMES[:8])
 
 DELAY_BOUNDS_MS = (
@@ -122,12 +122,12 @@ class LabelDelays:
         }
 
     def load_header(self, header: Mapping[str, Any]) -> None:
-        """Become what `to_header` saved.
+        """Load what `to_header` saved.
 
         Raises
         ------
         StateError
-            It has other buckets.
+            The header has other buckets.
         """
         delays = list(header["delays"])
         if len(delays) != len(self.delays):

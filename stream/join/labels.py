@@ -1,4 +1,4 @@
-"""Which labels are accepted: of one kind, and no class beyond the bound.
+"""Decide which labels are accepted: all of the same kind, and no class beyond the bound.
 
 The first label that is learned fixes the kind. By rules 1 a label that is kept until its
 observation comes is promised a place among the classes, so that it can be learned then.
@@ -46,7 +46,8 @@ class AcceptedLabels:
         return list(self._promised)
 
     def knows(self, value: object) -> bool:
-        """Whether it equals a learned label, and is of its type; then it is never refused."""
+        """Whether it equals a learned label and has the same type. Such a label is never
+        rejected."""
         values = self.learned.values
         return bool(values) and type(value) is type(values[0]) and value in self.learned.codes
 
@@ -55,19 +56,19 @@ class AcceptedLabels:
         self._promised[label] += 1
 
     def release(self, label: Label) -> None:
-        """Take one promise of it back."""
+        """Withdraw one promise of it."""
         self._promised[label] -= 1
         if not self._promised[label]:
             del self._promised[label]
 
     def accepted(self, value: object) -> Label | None:
-        """The label if it may be learned, now or later; None where it is refused."""
+        """The label if it may be learned, now or later; None if it is rejected."""
         if self.knows(value):
             return value  # type: ignore[return-value]
         return plain_label(value) if self.refusal(value) is None else None
 
     def refusal(self, value: object) -> Reason | None:
-        """Why a label may be learned neither now nor later; None where it may."""
+        """Why a label may never be learned; None if it may."""
         if self.knows(value):
             return None
         try:
@@ -85,15 +86,15 @@ class AcceptedLabels:
         return "max_classes" if len(self.learned) + unlearned >= self.learned.bound else None
 
     def refuse(self, value: object) -> Reason:
-        """Why a label is refused; counted where there are too many classes."""
+        """Why a label is rejected. A label beyond the bound of classes is counted."""
         reason = self.refusal(value)
-        assert reason is not None  # noqa: S101  the caller has found that it is
+        assert reason is not None  # noqa: S101  the caller has checked that it is rejected
         if reason == "max_classes":
             self.learned.overflow += 1
         return reason
 
     def load(self, learned: Iterable[Label], overflow: int) -> None:
-        """Become these, with nothing promised."""
+        """Replace the learned labels, with no promises."""
         self.learned = Dictionary(self.learned.bound, learned)
         self.learned.overflow = overflow
         self._promised = Counter()

@@ -1,7 +1,7 @@
 """The plan of one call: the steps for a learner that the label join derives from events.
 
-A plan ends early where a correction is due, because only the learner knows whether the old label
-can be taken back, and the next event depends on it.
+A plan ends early if a correction is due, because only the learner knows whether the old label can
+be unlearned, and the next event depends on it.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ class Correction(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An early label that did not fit when its observation came.
+    """An early label that was rejected when its observation came.
 
     Parameters
     ----------
     event
-        The event of this call at which it was refused; the label came with an earlier one.
+        The event of this call at which it was rejected. The label came with an earlier event.
     label
         The label.
     reason
-        Why it was refused.
+        Why it was rejected.
     origin
         The record it came in, from `Plan.origin`; empty if there was none.
     """
@@ -97,16 +97,16 @@ class Plan:
         Slots of the observations that wait at the end of the call but did not before it, and of
         those that waited before it but no longer do.
     rejected
-        Event to the reason its label was refused.
+        Event to the reason why its label was rejected.
     refused
-        Early labels of earlier events that were refused.
+        Early labels of earlier events that were rejected.
     origin
-        Gives the record of an event as bytes. They are kept with an early label, for its dead
-        letter if it is refused.
+        Returns the record of an event as bytes. They are kept with an early label, for its dead
+        letter if it is rejected.
     events
         The event of each step; empty unless the caller fills it.
     correction
-        To be done after the steps and before the next event is planned.
+        The correction to make after the steps and before the next event is planned.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Plan:
             self.ended.append(slot)
 
     def renumber(self) -> list[int]:
-        """The rows that the steps use, in order; the steps then use their positions in it."""
+        """The rows that the steps use, in order. The steps then refer to positions in this list."""
         used = sorted({row for _, row, *_ in self.steps if row >= 0})
         place = {row: i for i, row in enumerate(used)}
         self.steps = [(op, place.get(row, -1), s, y, w) for op, row, s, y, w in self.steps]

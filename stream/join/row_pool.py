@@ -1,7 +1,7 @@
-"""The row pool: which slots of the store behind hold a row that is kept, and how large it is.
+"""The row pool: which slots of the store have a kept row, and how large it is.
 
-A free slot is used again, the one that was freed last first, so the store never grows beyond the
-most rows that were kept at one time.
+Free slots are reused, the last freed slot first. So the store is never larger than the largest
+number of rows kept at one time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RowPool:
     Attributes
     ----------
     count : int
-        One more than the largest slot ever taken: the size of the store behind.
+        One more than the largest slot ever taken: the size of the store.
     bytes : int
         Bytes of all rows, as given to `take`.
 
@@ -38,10 +38,10 @@ class RowPool:
         self.count = 0
         self.bytes = 0
         self._free: list[int] = []
-        self._sizes: dict[int, int] = {}  # of the slots that hold any bytes
+        self._sizes: dict[int, int] = {}  # of the slots whose rows have bytes
 
     def take(self, size: int) -> int:
-        """A free slot, for a row of so many bytes."""
+        """Take a free slot for a row with that many bytes."""
         if self._free:
             slot = self._free.pop()
         else:
@@ -53,22 +53,22 @@ class RowPool:
         return slot
 
     def give(self, slot: int) -> None:
-        """The slot is free again."""
+        """Free the slot."""
         self._free.append(slot)
         if slot in self._sizes:
             self.bytes -= self._sizes.pop(slot)
 
     def size(self, slot: int) -> int:
-        """The bytes of its row; 0 for slot -1, which stands for no row."""
+        """The bytes of its row; 0 for slot -1, which means no row."""
         return self._sizes.get(slot, 0)
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
-        """The free slots, and slot and size of those that hold bytes."""
+        """The free slots, and slot and size of the rows that have bytes."""
         sizes = np.array(sorted(self._sizes.items()), dtype=np.int64).reshape(-1, 2)
         return {"free": np.array(self._free, dtype=np.int64), "sizes": sizes}
 
     def load(self, count: int, state: State) -> None:
-        """Become the pool that had this count and these arrays.
+        """Load the pool with this count and these arrays.
 
         Raises
         ------

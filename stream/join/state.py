@@ -1,9 +1,9 @@
-"""The join state: all that the delayed-label join holds, its size in bytes, and its saved form.
+"""The join state: ids, rows and labels of the delayed-label join, their bytes, and their saved
+form.
 
 Waiting rows, early labels and settled ids each have a dict of their own, ordered by time of
-arrival. An id is in at most one of them. What happens to an id, and why, is in `transitions.py`; a
-transition removes the id from one dict and adds it to another, and the methods here keep the byte
-counts true.
+arrival. An id is in at most one of them. The rules are in `transitions.py`. A transition removes
+the id from one dict and adds it to another. The methods here update the byte counts.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["EarlyLabel", "Fifo", "JoinState", "SettledId", "WaitingRow"]
 V = TypeVar("V")
 
 # Built-in tuples, because two are made for each record and a hundred thousand are kept: an object
-# of a class takes five times as long to make, and the garbage collector visits it again and again.
-# The second item of each is the stream time at which it came.
+# of a class takes five times as long to make, and the garbage collector visits it repeatedly. The
+# second item of each is the stream time at which it came.
 WaitingRow: TypeAlias = tuple[int, int]  # its slot in the row pool
-# A label whose observation has not come: label, time, weight, and its record if it may be refused.
+# A label whose observation has not come: label, time, weight, and its record if it may be rejected.
 EarlyLabel: TypeAlias = tuple[Label, int, float, bytes]
-# An id that waits for nothing: its label (None: it was given up before one came), time, the slot of
-# its row (-1: not kept), weight, and how many records were learned up to and including it.
+# An id that is settled: its label (None: given up before a label came), time, the slot of its row
+# (-1: not kept), weight, and the number of records learned up to and including it.
 SettledId: TypeAlias = tuple[Label | None, int, int, float, int]
 Kept: TypeAlias = WaitingRow | EarlyLabel | SettledId
 # Columns of settled ids that are saved if their rows are kept.
@@ -45,10 +45,10 @@ UNKNOWN, WAITING, EARLY, UNFIT, LABELLED, CORRECTABLE, UNLABELLED = IdState
 
 
 class Fifo(dict[str, V]):
-    """A dict of which only the oldest key is removed.
+    """A dict from which only the oldest key is removed.
 
-    To find the first key of a plain one costs a scan over those deleted before it; an
-    `OrderedDict`, of which any key can be removed, takes twice as long to add and remove a key.
+    Finding the first key of a plain dict scans the deleted keys before it. An `OrderedDict`, which
+    can remove any key, takes twice as long to add and remove a key.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Fifo(dict[str, V]):
 
     @property
     def oldest(self) -> V | None:
-        """The value of the oldest key; None: there is no key."""
+        """The value of the oldest key; None if there is no key."""
         return self[self.order[0]] if self.order else None
 
     def put(self, id_: str, value: V) -> None:
@@ -83,7 +83,7 @@ class Fifo(dict[str, V]):
 
 
 class JoinState:
-    """What is held under ids, and what was counted.
+    """What the join knows about ids, and what it has counted.
 
     Parameters
     ----------
@@ -99,20 +99,19 @@ class JoinState:
     early : OrderedDict
         Id to the label that waits for its observation.
     settled : Fifo
-        Id to what is known of it. Only the oldest is removed; of a plain dict it would be hard to
-        find.
+        Id to its last label and row. Only the oldest id is removed.
     rows : RowPool
         The slots of the rows that are kept.
     labels : AcceptedLabels
-        The labels learned, and what a label is refused for.
+        The learned labels, and the check of new ones.
     outcomes : Counter
-        What became of labels and observations, by `OUTCOMES`.
+        Number of labels and observations by outcome, see `OUTCOMES`.
     label_delays : LabelDelays
-        Which predictions got their label, and how late.
+        Counts of labelled predictions and of label delays.
     time : int
         Stream time: the latest of any event.
     oldest : int
-        Nothing held is older: most events need no search for what has expired.
+        A lower bound of all times in the state. With it most events need no search for expired ids.
     learned : int
         Records learned so far.
     weigh : callable
@@ -151,7 +150,7 @@ class JoinState:
         early = self.early.get(id_)
         if early is None:
             return UNKNOWN
-        if self.rules == 1:  # its label has a place among the classes
+        if self.rules == 1:  # its label has a promised place among the classes
             return EARLY
         return EARLY if self.labels.refusal(early[0]) is None else UNFIT
 
@@ -166,13 +165,13 @@ class JoinState:
         self.text_bytes += self.weigh(id_)
 
     def remove_row(self, id_: str) -> WaitingRow:
-        """It waits no longer; the slot of its row is still taken."""
+        """The row no longer waits; its slot is still taken."""
         row = self.waiting.pop(id_)
         self.text_bytes -= self.weigh(id_)
         return row
 
     def add_label(self, id_: str, label: Label, w: float, origin: bytes) -> None:
-        """The label of an unknown id is early."""
+        """Keep the early label of an unknown id."""
         self.early[id_] = (label, self.time, w, origin)
         if self.rules == 1:
             self.labels.promise(label)
@@ -181,7 +180,7 @@ class JoinState:
         self.early_bytes += size
 
     def remove_label(self, id_: str) -> EarlyLabel:
-        """The early label is held no longer."""
+        """Remove the early label of an id."""
         early = self.early.pop(id_)
         label, _, _, origin = early
         if self.rules == 1:
@@ -208,7 +207,7 @@ class JoinState:
         self.settled_bytes += size
 
     def relabel(self, id_: str, label: Label, w: float) -> None:
-        """Another label stands for a settled id, as old as the first one."""
+        """Replace the label of a settled id; the new label has the same age."""
         old, time, slot, _, learned = self.settled[id_]
         self.settled[id_] = (label, time, slot, w, learned)
         longer = self.weight("", label) - self.weight("", old)
@@ -216,7 +215,7 @@ class JoinState:
         self.settled_bytes += longer
 
     def remove_settled(self) -> SettledId:
-        """The oldest settled id is held no longer; the slot of its row is still taken."""
+        """Remove the oldest settled id; the slot of its row is still taken."""
         id_ = self.settled.order.popleft()
         settled = self.settled.pop(id_)
         label, _, slot, _, _ = settled
@@ -226,7 +225,7 @@ class JoinState:
         return settled
 
     def count_bytes(self) -> tuple[int, int, int]:
-        """`text_bytes`, `early_bytes` and `settled_bytes`, counted from what is held."""
+        """`text_bytes`, `early_bytes` and `settled_bytes`, recounted from all ids."""
         rows = sum(map(self.weigh, self.waiting))
         early = sum(self.weight(i, y) + len(raw) for i, (y, _, _, raw) in self.early.items())
         settled = sum(self.weight(i, s[0]) for i, s in self.settled.items())
@@ -256,19 +255,19 @@ class JoinState:
             "settled_labels": [label for label, *_ in self.settled.values()],
             "promised": self.labels.promised,
         }
-        if corrections:  # otherwise nothing is saved of settled ids but their labels
+        if corrections:  # otherwise only the labels of settled ids are saved
             header["learned"] = self.learned
         if self.rules > 1:
             header["rules"] = self.rules
         return State(header, self.rows.arrays() | self._arrays(rows_of_settled=corrections))
 
     def load_state(self, state: State, *, corrections: bool) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         header = state.header
         self.rules = header.get("rules", 1)  # saved before they had a number
@@ -287,7 +286,7 @@ class JoinState:
         self.text_bytes, self.early_bytes, self.settled_bytes = self.count_bytes()
 
     def _arrays(self, *, rows_of_settled: bool) -> dict[str, NDArray[Any]]:
-        """All but the labels; of settled ids only what is kept with their rows."""
+        """All columns except the labels. Settled ids are included only if their rows are kept."""
         arrays: dict[str, NDArray[Any]] = {}
         every: dict[str, Mapping[str, Kept]] = {
             "waiting": self.waiting,

@@ -3,7 +3,7 @@
 An observation and its label arrive apart: in either order, late, twice, or never. The join holds
 what it knows under the observation's id, which is compared as text. Every id is in one state:
 
-- UNKNOWN: nothing is held under it.
+- UNKNOWN: the join has nothing for it.
 - WAITING: its observation was predicted. Its row is kept until its label comes.
 - EARLY: its label came first. The label is kept until its observation comes.
 - UNFIT: as EARLY, but the label can no longer be learned, because labels that met their
@@ -19,21 +19,22 @@ bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT
 
 1. The first label wins, because a prediction is scored once, against what was known first. An equal
    label is a duplicate, another one conflicts. Only a CORRECTABLE id takes another label.
-2. An observation is predicted each time it comes, because somebody waits for the answer; but an id
-   is learned once, because a redelivered record is no new evidence.
+2. An observation is predicted each time it comes, because somebody waits for the prediction. But an
+   id is learned once, because a redelivered record is not new evidence.
 3. A label is learned on the row as it was encoded when it was predicted. That row is kept.
 4. A label inside an observation is judged first: if it cannot be learned, the whole record is a
    dead letter and the state of its id does not change, so that the record can be sent again.
 5. A label on its own is first compared with the label of a settled id, and judged only where it
-   may be learned, so that whatever comes late is counted as late, not as a dead letter.
+   may be learned, so that a late label is counted as late, not as a dead letter.
 6. Only a label that met its observation fixes the kind of labels or takes one of `max_classes`. An
    early label may be junk for an id that never comes. It is judged again when its observation, or
-   another label of its id, comes. If it is UNFIT then, it is refused, and the id is UNKNOWN.
+   another label of its id, comes. If it is UNFIT then, it is rejected, and the id becomes UNKNOWN.
 7. While labels are held back (the dead-letter breaker is open), an id is settled as if its label
    had been learned, but nothing is learned and no row is kept.
-8. All three kinds of what is held are bounded by count, by bytes and by age. The oldest goes first
-   (`EXPIRY`, `OVERFLOW`). An observation that goes settles its id, so that its label is counted as
-   late; an early label or a settled id that goes leaves the id UNKNOWN.
+8. Waiting rows, early labels and settled ids are bounded by count, by bytes and by age. The oldest
+   is removed first (`EXPIRY`, `OVERFLOW`). If an observation is removed, its id is settled, so that
+   its label is counted as late. If an early label or a settled id is removed, the id becomes
+   UNKNOWN.
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
 `LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
@@ -51,7 +52,7 @@ __all__ = ["COMMON", "IdEvent", "IdState", "JoinAction", "Table", "Transition", 
 
 
 class IdState(IntEnum):
-    """What is held under an id."""
+    """The state of an id."""
 
     UNKNOWN = 0
     WAITING = 1
@@ -65,22 +66,22 @@ class IdState(IntEnum):
 class IdEvent(IntEnum):
     """What happens to an id."""
 
-    OBSERVATION = 0  # without a label
-    OBSERVATION_LABEL = 1  # with a label inside; if an early one is held, the two differ
+    OBSERVATION = 0  # without a label inside
+    OBSERVATION_LABEL = 1  # with a label inside that differs from an early one, if any
     OBSERVATION_SAME = 2  # with a label inside that equals the early one
     OBSERVATION_REFUSED = 3  # with a label inside that cannot be learned
-    LABEL = 4  # on its own; if one is held under the id, the two differ
-    LABEL_SAME = 5  # equal to the one that is held under the id
-    LABEL_REFUSED = 6  # it cannot be learned, and does not equal the one that is held
-    EXPIRY = 7  # it was held for longer than the horizon
-    OVERFLOW = 8  # it is the oldest where a bound is reached
-    WITHDRAWN = 9  # the record of its early label was refused in a span that a rollback cut out
+    LABEL = 4  # on its own; it differs from the label of the id, if any
+    LABEL_SAME = 5  # on its own; equal to the label of the id
+    LABEL_REFUSED = 6  # on its own; it differs from the label of the id and cannot be learned
+    EXPIRY = 7  # it is older than the horizon
+    OVERFLOW = 8  # it is the oldest when a bound is reached
+    WITHDRAWN = 9  # the record of its early label was rejected in a span removed by a rollback
     CORRECTED = 10  # the learner replaced its label by another one
-    NOT_CORRECTED = 11  # the learner could not take the label back
+    NOT_CORRECTED = 11  # the learner could not unlearn the label
 
 
 class JoinAction(Enum):
-    """What the join does: one method of `LabelJoin` each."""
+    """What the join does. Each action is a method of `LabelJoin`."""
 
     COUNT = "count"  # nothing else
     PREDICT = "predict"  # predict the row; no label will come for this prediction
@@ -92,15 +93,15 @@ class JoinAction(Enum):
     HOLD_EARLY = "hold_early"  # as learn early, but nothing is learned
     HOLD_KEPT = "hold_kept"  # as learn kept, but nothing is learned
     KEEP_LABEL = "keep_label"  # keep the label until its observation comes
-    KEEP_FIRST = "keep_first"  # the early label that is held stays
+    KEEP_FIRST = "keep_first"  # keep the early label of the id
     REJECT = "reject"  # the record is a dead letter
     REFUSE_EARLY = "refuse_early"  # the record of the early label is a dead letter
-    DROP_LABEL = "drop_label"  # the early label goes
-    GIVE_UP = "give_up"  # the row that waits goes, and its prediction gets no label
-    FORGET = "forget"  # the settled id goes, and its row if it was kept
+    DROP_LABEL = "drop_label"  # remove the early label
+    GIVE_UP = "give_up"  # remove the waiting row; its prediction gets no label
+    FORGET = "forget"  # remove the settled id, and its row if it was kept
     CORRECT = "correct"  # end the plan with a correction, because only the learner knows whether
-    # the old label can be taken back
-    RELABEL = "relabel"  # the new label stands, as old as the first one
+    # the old label can be unlearned
+    RELABEL = "relabel"  # keep the new label, with the age of the first one
 
 
 class Transition(NamedTuple):
@@ -109,7 +110,7 @@ class Transition(NamedTuple):
     Parameters
     ----------
     then
-        The state that follows. Bounds may take the id away at once: see `EXPIRY` and `OVERFLOW`.
+        The next state. Bounds may remove the id at once: see `EXPIRY` and `OVERFLOW`.
     actions
         In order.
     outcomes
@@ -140,7 +141,7 @@ def _again(state: IdState) -> dict[IdEvent, Transition]:
     }
 
 
-# How what is held goes: rule 8.
+# Removal of what is held: rule 8.
 ROW_GOES = {
     IdEvent.EXPIRY: _to(UNLABELLED, A.GIVE_UP, count="expired"),
     IdEvent.OVERFLOW: _to(UNLABELLED, A.GIVE_UP, count="evicted"),
@@ -155,7 +156,7 @@ SETTLED_GOES = {
     IdEvent.OVERFLOW: _to(UNKNOWN, A.FORGET, count="forgotten"),
 }
 
-# What holds without corrections, while labels are learned. `table` makes the others of it.
+# Without corrections, while labels are learned. `table` derives the other tables from it.
 PLAIN: Final[Table] = {
     UNKNOWN: {
         IdEvent.OBSERVATION: _to(WAITING, A.WAIT),
@@ -180,7 +181,7 @@ PLAIN: Final[Table] = {
         IdEvent.LABEL_REFUSED: _to(EARLY, A.REJECT, count="rejected"),
         **LABEL_GOES,
     },
-    UNFIT: {  # the early label is refused; then as UNKNOWN
+    UNFIT: {  # the early label is rejected; then as UNKNOWN
         IdEvent.OBSERVATION: _to(WAITING, A.REFUSE_EARLY, A.WAIT, count="rejected"),
         IdEvent.OBSERVATION_LABEL: _to(
             LABELLED, A.REFUSE_EARLY, A.LEARN_INSIDE, count="rejected joined"
@@ -255,7 +256,7 @@ def table(*, corrections: bool = False, held_back: bool = False) -> Table:
 
 
 def _with_corrections(transition: Transition) -> Transition:
-    """What is learned can be corrected."""
+    """Keep the row of a learned label, so that it can be corrected."""
     learns = LEARNS.intersection(transition.actions)
     return transition._replace(then=CORRECTABLE) if learns else transition
 

@@ -1,1 +1,1 @@
-"""What a learner is, what it predicts, and how it explains that."""
+"""The interface of learners, their predictions and their explanations."""

@@ -1,9 +1,10 @@
 """Learner: river's classifier, with blocks, exact state and bounds.
 
-A family of models subclasses `Learner` and gives four things: `_start` (empty state), `_execute`
-(run a block's steps by its kernel), `_export` and `_restore` (state out and in). Everything a
-user calls stands here, once: one-record calls are blocks of one row, so they run the same kernel.
-A family may answer a plain record without a block, by its own kernels on one row: the same bits.
+A family of models subclasses `Learner` and implements four methods: `_start` (empty state),
+`_execute` (run the steps of a block by a kernel), `_export` and `_restore` (save and load the
+state). This file has everything that users call. A call with one record is a block of one row, so
+it runs the same kernel. A family may predict and learn plain records without a block, if the
+results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from stream.learner.predictions import Predictions
 __all__ = ["Learner", "Predictions"]
 
 MAX_CLASSES = 4096
-NO_LABEL = np.int32(-1).tobytes()  # in a block's y; codes are too small to look like it
+NO_LABEL = np.int32(-1).tobytes()  # in a block's y; no other code contains these bytes
 
 
 class Learner(base.Classifier, abc.ABC):
@@ -38,19 +39,19 @@ class Learner(base.Classifier, abc.ABC):
     classes : list
         Labels in the order they were first learned.
     features : list of str
-        Features in the order they were first learned, where their names are kept.
+        Features in the order they were first learned; empty if the learner keeps no names.
     can_save : bool
-        Whether `to_state` works; where not, the state is rebuilt from the journal at start.
+        Whether `to_state` works. If not, a start rebuilds the state from the journal.
     numbers, truths, strings : str
-        What such a value is to this learner, see `Rows.from_dicts`.
+        The kind as which this learner reads such a value, see `Rows.from_dicts`.
     kinds : frozenset of str
-        Kinds of declared fields it learns from; those of another kind change nothing.
+        Kinds of declared fields that it learns from. It ignores fields of other kinds.
     added : mapping
-        Parameters that a release added, and the value of each that means "as before". A state
-        leaves such a value out, so that states of earlier releases and of this one are the same.
+        Parameters that a release added, and for each the value that means "as before". A state
+        omits a parameter with that value, so that states of earlier releases stay the same.
     first_defaults : mapping
-        Parameters whose default a release changed, and the value each had at first: what a model
-        that was begun then goes on with.
+        Parameters whose default a release changed, and the first default of each. A model that was
+        started with the first default keeps it.
     """
 
     numbers: ClassVar[str] = "numeric"
@@ -65,31 +66,33 @@ class Learner(base.Classifier, abc.ABC):
     _classes: Dictionary
 
     def _begin(self) -> None:
-        """Empty state. Every `__init__` ends with it."""
+        """Set the empty state. Every `__init__` ends with this call."""
         self._classes = Dictionary(MAX_CLASSES)
         self._start()
 
-    # What a family gives.
+    # What a family implements.
 
     @abc.abstractmethod
     def _start(self) -> None:
-        """Set empty state."""
+        """Set the empty state of the family."""
 
     @abc.abstractmethod
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
-        """Run the steps. `label` maps the block's labels to class codes, -1 for one that no
-        step need know and, last, for none; `before` classes were known before; predictions go
-        to `out`."""
+        """Run the steps of a block.
+
+        `label` maps the block's labels to class codes: -1 for a label that no step needs, and as
+        its last element -1 for a missing label. `before` classes were known before the block.
+        Predictions are written to `out`."""
 
     @abc.abstractmethod
     def _export(self) -> State:
-        """The state, sharing arrays."""
+        """The state; its arrays are not copied."""
 
     @abc.abstractmethod
     def _restore(self, state: State) -> None:
-        """Take the state over, having checked it."""
+        """Check the state and take it over."""
 
     # What users call.
 
@@ -103,17 +106,17 @@ class Learner(base.Classifier, abc.ABC):
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused at a bound, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         return {"classes": self._classes.overflow}
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """Laws of `stream.checks` that say nothing of this learner, and why."""
+        """Laws of `stream.checks` that do not apply to this learner, with the reason."""
         return {}
 
     @property
     def max_classes(self) -> int:
-        """How many classes it can hold."""
+        """The largest number of classes it can have."""
         return self._classes.bound
 
     @property
@@ -122,17 +125,18 @@ class Learner(base.Classifier, abc.ABC):
 
     @property
     def _texts(self) -> Collection[str]:
-        """Features that are texts although strings are categories."""
+        """Features that are texts, if strings are categories otherwise."""
         return ()
 
     def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as columns, each value of the kind it is to this learner, or that is declared."""
+        """`xs` as columns, each value of its declared kind or else of the kind this learner
+        reads."""
         if self._declared is not None:
             return self._columns_declared(xs, self._declared)
         return self._columns_inferred(xs)
 
     def _columns_declared(self, xs: Sequence[Mapping[Any, Any]], schema: Schema) -> Rows:
-        """Declared fields by their kinds, and the others by their values."""
+        """Declared fields by their kinds, all others by their values."""
         names = {f.name for f in schema.fields}
         others = [
             {k: v for k, v in x.items() if k not in names} if isinstance(x, Mapping) else x
@@ -151,19 +155,19 @@ class Learner(base.Classifier, abc.ABC):
         )
 
     def declare(self, schema: Schema) -> Self:
-        """Take the values of dicts by the kinds of a schema, as a service takes its records.
+        """Read the values of dicts by the kinds of a schema, as the service reads its records.
 
-        Without it a string is a category, or a text, whichever this learner learns.
+        Without a schema a string is a category or a text, whichever this learner learns.
 
         Parameters
         ----------
         schema
-            Kinds of fields. Values of other fields are taken as before.
+            Kinds of fields. Values of other fields are read as before.
 
         Returns
         -------
         Self
-            This learner; a clone knows nothing of it.
+            This learner. A clone of it does not have the schema.
 
         Examples
         --------
@@ -177,15 +181,16 @@ class Learner(base.Classifier, abc.ABC):
         return self
 
     def rows(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as rows this learner can take."""
+        """`xs` as rows that this learner accepts."""
         return self.prepare(self.columns(xs))
 
     def prepare(self, rows: Rows) -> Rows:
-        """Bring values into the columns learned from, and encode texts. Pure, idempotent."""
+        """Convert values into the columns that are learned from, and encode texts. Pure,
+        idempotent."""
         return rows.recast(numbers=self.numbers, truths=self.truths)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows this learner cannot take although their values fit the schema, and why."""
+        """Rows that this learner rejects although their values fit the schema, with the reason."""
         return {}
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -194,25 +199,25 @@ class Learner(base.Classifier, abc.ABC):
         Parameters
         ----------
         x
-            Feature to value; absent, None and NaN are no evidence.
+            Feature to value. Absent values, None and NaN are not evidence.
         y
             The label: text, an integer or a truth value.
         w
-            Weight, > 0 and at most 2**53: as if the record had come w times.
+            Weight, > 0 and at most 2**53. Weight w counts as w records.
 
         Raises
         ------
         InvalidRecordError
-            A value or label that cannot be learned; the model is untouched.
+            A value or label cannot be learned. The model did not change.
         """
         self.run(Block.of(self.rows([x]), LEARN, [y], w))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
-        """Posterior of each known class; empty before anything was learned. Pure."""
+        """The posterior of each known class; empty before the first record was learned. Pure."""
         return self.predict_proba_many([x]).dicts()[0]
 
     def learn_many(self, xs: Sequence[Mapping[Any, Any]], ys: Sequence[Any], ws: Any = 1.0) -> None:
-        """`learn_one` of each in turn, in one compiled call; all or, on an error, none."""
+        """`learn_one` of each in turn, in one compiled call. On an error nothing is learned."""
         self.run(Block.of(self.rows(xs), LEARN, ys, ws))
 
     def predict_proba_many(self, xs: Sequence[Mapping[Any, Any]]) -> Predictions:
@@ -225,15 +230,15 @@ class Learner(base.Classifier, abc.ABC):
         Returns
         -------
         Predictions
-            Of the predicting steps, each made before its own step learned.
+            One for each predicting step, made before that step learned.
 
         Raises
         ------
         InvalidRecordError
-            A row this learner cannot take, a label of another kind or beyond the bound; nothing
+            The learner rejects a row, or a label differs in kind or is beyond the bound. No step
             was executed.
         SchemaError
-            The block is damaged, see `Block.check`; nothing was executed.
+            The block is damaged, see `Block.check`. No step was executed.
         """
         if not isinstance(block, Block):
             raise SchemaError(f"expected a Block, got {shown(block)}")
@@ -241,7 +246,8 @@ class Learner(base.Classifier, abc.ABC):
         return self.run(block)
 
     def run(self, block: Block) -> Predictions:
-        """`progressive_many` of a block that was made from checked parts."""
+        """`progressive_many` of a block that was made from checked parts, so it is not checked
+        again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
         before = len(self._classes)
@@ -252,7 +258,7 @@ class Learner(base.Classifier, abc.ABC):
         return out
 
     def to_state(self) -> State:
-        """The whole state, as a copy. O(bytes)."""
+        """A copy of the whole state. O(bytes)."""
         inner = self._export().copy()
         header: dict[str, Any] = {
             "learner": type(self).__name__,
@@ -260,17 +266,17 @@ class Learner(base.Classifier, abc.ABC):
             "classes": self.classes,
             "inner": dict(inner.header),
         }
-        if self._classes.overflow:  # left out where it is 0: so it was before it was saved
+        if self._classes.overflow:  # omitted if 0: fewer bytes, and an absent count is read as 0
             header["classes_refused"] = self._classes.overflow
         return State(header, inner.arrays)
 
     def load_state(self, state: State) -> Self:
-        """Become the learner that `to_state` saved; nothing is recomputed.
+        """Load what `to_state` saved; nothing is recomputed.
 
         Raises
         ------
         StateError
-            It is another learner's, or damaged; this learner is then unusable.
+            The state is damaged or belongs to another learner. This learner is then unusable.
         """
         if not isinstance(state, State):
             raise StateError(f"expected a State, got {shown(state)}")
@@ -282,7 +288,7 @@ class Learner(base.Classifier, abc.ABC):
             raise StateError(f"expected the state of a {name}, got {header.get('learner')!r}")
         theirs = header.get("parameters")
         if not isinstance(theirs, Mapping):
-            raise StateError(f"the state of this {name} is damaged: it names no parameters")
+            raise StateError(f"the state of this {name} is damaged: it has no parameters")
         mine = self._told()
         for key in [*mine, *(key for key in theirs if key not in mine)]:
             came, own = (told.get(key, self.added.get(key)) for told in (theirs, mine))
@@ -300,7 +306,7 @@ class Learner(base.Classifier, abc.ABC):
         return self
 
     def _told(self) -> dict[str, Any]:
-        """The parameters as JSON: what a state is worth depends on them."""
+        """The parameters as JSON. A state can only be loaded with equal parameters."""
         told = {name: _plain(value) for name, value in self._get_params().items()}
         as_before = [name for name, value in self.added.items() if told.get(name) == value]
         return {name: value for name, value in told.items() if name not in as_before}
@@ -308,7 +314,8 @@ class Learner(base.Classifier, abc.ABC):
     def fingerprint(self) -> str:
         """SHA-256 of the state, parameters included.
 
-        The count of refused classes is left out: a refused record changes nothing.
+        The count of rejected classes is left out, because a rejected record does not change the
+        model.
         """
         return self._fingerprint(self.to_state())
 
@@ -317,61 +324,61 @@ class Learner(base.Classifier, abc.ABC):
         return State(_without_refusals(state.header), state.arrays).fingerprint()
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """Never take more bytes for the state, whatever is learned; before anything is.
+        """Bound the bytes of the state. Call it before anything is learned.
 
         Parameters
         ----------
         max_bytes
-            By a formula over shapes and texts, which is the same on every machine: beyond it
-            values are refused and counted in `overflows`.
+            Computed by a formula over shapes and texts, so it is the same on every machine. Values
+            beyond it are rejected and counted in `overflows`.
         schema
-            The fields there will be.
+            The fields of the records.
         max_classes
-            How many classes there may be.
+            How many classes are wanted.
 
         Returns
         -------
         int
-            How many classes fit, at most `max_classes`: no more may be learned.
+            How many classes fit, at most `max_classes`. No more may be learned.
 
         Raises
         ------
         SchemaError
-            Two classes do not fit.
+            Not even two classes fit.
         """
         self._limited = _limits(max_bytes, schema, max_classes)
         return max_classes
 
     def compile_kernels(self) -> None:
-        """Compile what this learner runs, on a throw-away copy."""
+        """Compile the kernels of this learner by running them on a throw-away copy."""
         trial = self.clone()
         trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
     def anew(self, proven: bool) -> Self:
-        """An empty learner of these parameters, to go on in place of this one.
+        """An empty learner with the same parameters, to replace this one.
 
-        `proven`: learning works, for records of this stream have been learned.
+        `proven`: whether records of this stream were learned before, so that learning works.
         """
         out = self.clone()
         if self._limited is not None:
             out.limit(*self._limited)
         return out
 
-    # What not every family can do.
+    # What only some families can do.
 
     def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """log P(class) + log p(x | class) of each known class; -inf where truly impossible."""
-        raise self._lacks("a joint log likelihood")
+        raise self._lacks("joint log likelihoods")
 
     def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
         """log p(x), the log of Σ P(class) · p(x | class) over the known classes."""
-        raise self._lacks("an evidence")
+        raise self._lacks("evidence")
 
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
     ) -> None:
-        """Take one learned record back."""
+        """Unlearn one record that was learned."""
         self.unlearn_rows(self.rows([x]), y, w, age=age)
 
     def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
@@ -380,19 +387,19 @@ class Learner(base.Classifier, abc.ABC):
 
     @property
     def can_unlearn(self) -> bool:
-        """Whether records can be taken back; of single ones it may still be impossible."""
+        """Whether records can be unlearned. A single record may still be impossible to unlearn."""
         return type(self).unlearn_rows is not Learner.unlearn_rows
 
     def faded(self, age: int) -> float:
-        """What is left of a record's weight after so many records learned since."""
+        """The share of a record's weight that is left after `age` more records were learned."""
         return 1.0
 
     def merge(self, other: Learner) -> Self:
-        """Become what learning `other`'s records after one's own would give."""
+        """Learn what `other` has learned, as if its records came after those of this learner."""
         raise self._lacks("merging")
 
     def _alike(self, other: Learner) -> Self:
-        """`other`, which can be merged: of this kind and these parameters, or a SchemaError."""
+        """`other`, if it has the same type and parameters; otherwise a SchemaError."""
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise SchemaError(f"expected another {shown(self)} to merge with, got {shown(other)}")
         return other
@@ -405,14 +412,14 @@ class Learner(base.Classifier, abc.ABC):
         Parameters
         ----------
         label, against
-            Two known classes; left out, the most probable one and the runner-up.
+            Two known classes. By default the most probable one and the runner-up.
 
         Raises
         ------
         NotLearnedError
-            Fewer than two classes are known, or one that is asked for is not.
+            Fewer than two classes are known, or a given class is not known.
         NotSupportedError
-            This learner has no shares of features.
+            This learner cannot attribute a prediction to features.
         """
         return self.explain_rows(self.columns([x]), label, against)
 
@@ -420,43 +427,44 @@ class Learner(base.Classifier, abc.ABC):
         self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:
         """`explain_one` of the one row of `rows`, as `columns` makes them."""
-        raise self._lacks("an explanation by features")
+        raise self._lacks("explanations by features")
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The log-odds of two classes as bias and weights, where they are a line."""
+        """The log-odds of two classes as bias and weights, if they are linear."""
         raise self._lacks("a linear view")
 
     @property
     def n_parameters(self) -> int:
         """Free parameters of the model."""
-        raise self._lacks("a number of parameters")
+        raise self._lacks("counting its parameters")
 
     def _lacks(self, what: str) -> NotSupportedError:
-        return NotSupportedError(f"{type(self).__name__} has no such thing as {what}")
+        return NotSupportedError(f"{type(self).__name__} does not support {what}")
 
     # Shared by the families.
 
     def _admit_labels(self, block: Block) -> NDArray[np.int64]:
-        """Class codes of the block's labels and, last, of none; new ones as their steps learn."""
+        """Class codes of the block's labels and, last, -1 for a missing label. New labels get codes
+        in the order of the steps that learn them."""
         codes, values = self._classes.codes, self._classes.values
         known = [codes.get(value, -1) for value in block.labels]
         label = np.array([*known, -1], dtype=np.int64)
         kind = type(values[0]) if values else None
         plain = -1 not in known and all(type(value) is kind for value in block.labels)
-        if plain and NO_LABEL not in block.y.tobytes():  # no label is new, and no step lacks one
+        if plain and NO_LABEL not in block.y.tobytes():  # no label is new, and every step has one
             return label
         learned = block.y[learning(block)]
         if learned.size and learned.min() < 0:
             raise SchemaError("a learning step needs a label")
         asked = np.flatnonzero(np.bincount(learned)).tolist()
         if any(known[code] < 0 for code in asked):
-            asked = list(dict.fromkeys(learned.tolist()))  # new ones in order
+            asked = list(dict.fromkeys(learned.tolist()))  # new labels in order
         label.fill(-1)
         label[asked] = self._admit_classes([block.labels[code] for code in asked])
         return label
 
     def _admit_classes(self, labels: Sequence[Label]) -> NDArray[np.int64]:
-        """The class code of each label, new ones in order; all or, on an error, none."""
+        """The class code of each label; new labels get codes in order. On an error none does."""
         fresh: dict[Label, int] = {}
         first = self._classes.values[0] if len(self._classes) else None
         for value in labels:
@@ -467,7 +475,9 @@ class Learner(base.Classifier, abc.ABC):
                 fresh.setdefault(value, len(fresh))
         if len(self._classes) + len(fresh) > self._classes.bound:
             self._classes.overflow += 1
-            raise InvalidRecordError("max_classes", f"more than {self._classes.bound} classes")
+            raise InvalidRecordError(
+                "max_classes", f"expected at most {self._classes.bound} classes, got one more"
+            )
         return np.array([self._classes.add(value) for value in labels], dtype=np.int64)
 
 
@@ -487,14 +497,14 @@ def _labels(header: Mapping[str, Any]) -> list[Label]:
     except InvalidRecordError:
         plain = None
     if plain is None or len({(type(y), y) for y in plain}) < len(plain):
-        raise StateError(f"expected labels, each once, got {shown(labels)}")
+        raise StateError(f"expected each label once, got {shown(labels)}")
     if len({type(y) for y in plain}) > 1:
         raise StateError(f"expected labels of one kind, got {shown(labels)}")
     return plain
 
 
 def _without_refusals(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The header, and those of learners inside, without the count of refused classes."""
+    """The header, and the headers of learners inside, without the count of rejected classes."""
     return {
         key: _without_refusals(value) if isinstance(value, Mapping) else value
         for key, value in header.items()
@@ -503,15 +513,15 @@ def _without_refusals(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(header: Mapping[str, Any]) -> int:
-    """How many classes were refused, of a state's header."""
+    """How many classes were rejected, by a state's header."""
     refused = header.get("classes_refused", 0)
     if type(refused) is not int or refused < 0:
-        raise StateError(f"expected how many classes were refused, got {refused!r}")
+        raise StateError(f"expected the number of rejected classes, got {refused!r}")
     return refused
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON; mappings as pairs, for their keys may be of any kind."""
+    """A parameter as JSON. A mapping becomes pairs, because its keys may be of any kind."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):

@@ -1,4 +1,4 @@
-"""What a prediction rests on: the shares of the features, and the line where there is one."""
+"""Explanations of a prediction: contributions of features, and a linear view if there is one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PRIOR = "(prior)"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one class rather than another: a log likelihood ratio a feature or token.
+    """Why one class rather than another: a log likelihood ratio for each feature or token.
 
     Attributes
     ----------
@@ -23,8 +23,8 @@ class Explanation:
     log_odds
         log P(label | x) - log P(against | x): exactly ``sum(contributions.values())``.
     contributions
-        Feature or token to its share, in nats; the prior's has the name "(prior)". `largest` drops
-        the small ones.
+        Feature or token to its contribution, in nats. The prior is called "(prior)". `largest`
+        drops the small contributions.
 
     Examples
     --------
@@ -40,11 +40,11 @@ class Explanation:
     contributions: Mapping[str, float]
 
     def top(self, n: int) -> list[tuple[str, float]]:
-        """The n largest contributions, either way, largest first."""
+        """The n contributions of largest absolute value, largest first."""
         return sorted(self.contributions.items(), key=lambda item: -abs(item[1]))[:n]
 
     def largest(self, n: int) -> Explanation:
-        """This with its n largest contributions only; `log_odds` stays the sum of all."""
+        """A copy with the n largest contributions only. `log_odds` stays the sum of all."""
         if len(self.contributions) <= n:
             return self
         return Explanation(self.label, self.against, self.log_odds, dict(self.top(n)))
@@ -52,14 +52,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class LinearView:
-    """The log-odds of two classes as a line: bias + Σ weights[f] · x[f].
+    """The log-odds of two classes as a linear function: bias + Σ weights[f] · x[f].
 
     Attributes
     ----------
     label, against
-        The two classes: the logistic function of the line is the posterior of `label` among them.
+        The two classes. The logistic function of the log-odds is the posterior of `label` among
+        these two.
     bias
-        The value where every feature is 0.
+        The value if every feature is 0.
     weights
         Feature or token to its weight.
     """

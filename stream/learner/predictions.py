@@ -1,4 +1,4 @@
-"""Predictions: the posteriors of a block, as columns."""
+"""Predictions: the posteriors of a block in columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream.data.schema import Label
 
 __all__ = ["Predictions"]
 
-FEW_CLASSES = 8  # numpy looks for the largest of a few columns faster than of a short row
+FEW_CLASSES = 8  # with few columns, comparing them is faster than argmax over short rows
 
 
 @dataclass(slots=True)
@@ -24,9 +24,9 @@ class Predictions:
     classes
         The learner's classes after the block, in the order they were learned.
     proba
-        float64, (n, len(classes)); 0 for a class that was not known yet.
+        float64, (n, len(classes)); 0 for a class that was not yet known.
     known
-        int64, (n,): how many classes were known when each was made.
+        int64, (n,): how many classes were known at each prediction.
     """
 
     classes: list[Label]
@@ -37,7 +37,8 @@ class Predictions:
         return int(self.known.shape[0])
 
     def best(self) -> NDArray[np.int64]:
-        """Code of the most probable class (the earliest learned of equals); -1 where none."""
+        """Code of the most probable class; -1 if no class was known. Of equal ones the first
+        learned wins."""
         n, classes = self.proba.shape
         if not 0 < classes <= FEW_CLASSES:
             best = np.argmax(self.proba, axis=1) if classes else np.zeros(n, dtype=np.int64)
@@ -50,11 +51,13 @@ class Predictions:
         return best if self.known.all() else np.where(self.known > 0, best, -1)
 
     def labels(self) -> list[Label | None]:
-        """The most probable label of each; None where no class was known."""
+        """The most probable label of each; None if no class was known."""
         return [None if code < 0 else self.classes[code] for code in self.best().tolist()]
 
     def ranked(self, top: int) -> list[list[tuple[Label, float]]]:
-        """Label and probability of the `top` most probable classes of each, equals as learned.
+        """Label and probability of the `top` most probable classes of each.
+
+        Equal probabilities keep the order in which the classes were learned.
 
         Examples
         --------

@@ -1,7 +1,8 @@
-"""Codes of categories: only whether two are equal ever counts, so codes leave no trace.
+"""Codes of categories. Only equality of codes is used, so their values do not affect a result.
 
-Rule: a category gets its code when a record with it is learned, and loses it some time after the
-last one left the window: the table holds at most twice what the window holds, and a bit.
+Rule: a category gets its code when a record with it is learned. It loses the code some time after
+the last such record left the window. The table has at most about twice as many categories as the
+window.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from stream.neighbors._kernels.window import Ints
 
 __all__ = ["CategoryCodes"]
 
-LONGEST = 128  # bytes; of a longer category its hash is kept, for only equality counts
-PER_CATEGORY = LONGEST + PER_NAME  # bytes that one takes at most
+LONGEST = 128  # bytes; a longer category is replaced by its hash
+PER_CATEGORY = LONGEST + PER_NAME  # the most bytes that a category needs
 STRANGER = -2.0  # the code of a category that no record has
 SPARE = 1024
 
 
 class CategoryCodes:
-    """Category to code, whatever attribute it is of."""
+    """Category to code, in one table for all attributes."""
 
     def __init__(self, values: list[str] | None = None) -> None:
         self._codes = {value: code for code, value in enumerate(values or [])}
@@ -41,14 +42,14 @@ class CategoryCodes:
                 self._next += 1
 
     def encode(self, values: Objects) -> Floats:
-        """Their codes, NaN where missing."""
+        """Their codes; NaN for missing values."""
         get = self._codes.get
         every = values.ravel().tolist()
         flat = [np.nan if v is None else get(known_by(v), STRANGER) for v in every]
         return np.array(flat, dtype=np.float64).reshape(values.shape)
 
     def translate(self, cells: Floats, other: CategoryCodes) -> Floats:
-        """Another table's codes as codes of this one, new ones where needed."""
+        """Codes of another table as codes of this table; unknown categories get new codes."""
         names = {float(code): value for value, code in other._codes.items()}
         values: Objects = np.empty(cells.size, dtype=np.object_)
         values[:] = [names.get(code) for code in cells.ravel().tolist()]
@@ -56,7 +57,7 @@ class CategoryCodes:
         return self.encode(values).reshape(cells.shape)
 
     def sweep(self, cells: Floats) -> None:
-        """If the table has grown too long, keep the codes that are in the cells."""
+        """If the table has grown too large, keep only the codes that are in the cells."""
         if len(self._codes) <= self._full:
             return
         held = set(cells.ravel().tolist())
@@ -64,7 +65,8 @@ class CategoryCodes:
         self._full = 2 * len(self._codes) + SPARE
 
     def export(self, cells: Floats) -> tuple[Floats, State]:
-        """The cells with codes 0, 1, 2, … in the order they come, and the categories of these."""
+        """The cells with codes 0, 1, 2, … in order of appearance, and the categories of these
+        codes."""
         there = ~np.isnan(cells)
         found, first, inverse = np.unique(cells[there], return_index=True, return_inverse=True)
         rank = np.empty(found.size, dtype=np.int64)
@@ -77,13 +79,13 @@ class CategoryCodes:
 
     @classmethod
     def restored(cls, cells: Floats, state: State) -> CategoryCodes:
-        """The table for cells that `export` gave. StateError: damaged."""
+        """The table for cells made by `export`. StateError: the state is damaged."""
         lengths, data = state.array("lengths", np.int64, 1), state.array("bytes", np.uint8, 1)
         if (lengths < 0).any() or int(lengths.sum()) != data.size:
             raise StateError("expected the categories of the window, got another number of bytes")
         used: Ints = np.unique(cells[~np.isnan(cells)])
         if not np.array_equal(used, np.arange(lengths.size)):
-            raise StateError(f"expected codes of {lengths.size} categories, got others")
+            raise StateError(f"expected codes of {lengths.size} categories, got other codes")
         try:
             values = unpack({"lengths": lengths, "bytes": data})
         except UnicodeDecodeError as error:
@@ -92,7 +94,7 @@ class CategoryCodes:
 
 
 def known_by(value: str) -> str:
-    """What a category is kept as: itself, or its hash where it is long.
+    """The text that is kept for a category: itself, or its hash if it is long.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The distances by name, the parameters that choose them, and the ball's volume.
+"""Distances by name, the parameters that select them, and the volume of a ball.
 
-Rule: an attribute counts only where a record of the window has it. What a gap counts as is said
-in `KNNClassifier`, metric by metric, and done in the kernels.
+Rule: an attribute is used only if a record of the window has it. `KNNClassifier` documents the
+treatment of missing values by metric; the kernels implement it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stream.neighbors._kernels.window import BY_RANGE, BY_STD, UNSCALED
 
 __all__ = ["METRICS", "SCALES", "WEIGHTS", "exponent", "log_volume", "rule"]
 
-# Name to the kernel's metric, and to when an attribute that x lacks counts 1.
+# Name to the kernel's metric, and to when an attribute that x does not have adds 1.
 METRICS = {
     "auto": (EUCLIDEAN, IF_NOMINAL),
     "euclidean": (EUCLIDEAN, NEVER),
@@ -45,23 +45,25 @@ NORMS = {1.0: MANHATTAN, 2.0: EUCLIDEAN, inf: CHEBYSHEV}
 
 
 def exponent(p: float) -> float:
-    """Minkowski's `p`, if it is at least 1, else the distance is none; infinity is one."""
+    """Check that Minkowski's `p` is at least 1, since it is not a norm otherwise. Infinity is
+    allowed."""
     return p if isinstance(p, float) and p == inf else number("p", p, 1.0)
 
 
 def rule(n_neighbors: int, metric: str, p: float, weights: str) -> Rule:
-    """The parameters as kernels take them; Minkowski's special cases by their own loops."""
+    """The parameters in the form that kernels take. Special cases of Minkowski have their own
+    loops."""
     kind, strict = METRICS[metric]
     if kind == MINKOWSKI:
         kind = NORMS.get(float(p), MINKOWSKI)
-    power = float(p) if isfinite(p) else 1.0  # of no use to the maximum
+    power = float(p) if isfinite(p) else 1.0  # not used by the maximum
     return Rule(kind, strict, power, n_neighbors, int(weights == "distance"))
 
 
 def log_volume(rule: Rule, q: Query, radius: float) -> float | None:
     """Log volume of a ball around q.x, (2 Γ(1/p + 1))ᵈ / Γ(d/p + 1) · rᵈ in scaled units.
 
-    None where it has none: no radius, or no attribute that x and the window have.
+    None if the ball has no volume: the radius is 0, or x and the window have no common attribute.
     """
     used = (q.held > 0) & ~np.isnan(q.x) & (q.inverse > 0)
     d = int(used.sum())

@@ -1,4 +1,4 @@
-"""KNNClassifier: the nearest of the newest records vote."""
+"""KNNClassifier: the nearest records in a sliding window vote."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from stream.neighbors.window import Id, Neighbor
 
 __all__ = ["KNNClassifier", "Neighbor"]
 
-STEPS = 4096  # executed at a time, so that what they see takes bounded memory
-SEEN = 2**18  # values noted for the steps executed at a time
+STEPS = 4096  # steps executed at a time, to bound memory
+SEEN = 2**18  # bound of the values noted for these steps
 
 
 @registered(
@@ -52,63 +52,64 @@ class KNNClassifier(Learner):
     n_neighbors
         K: how many neighbours vote.
     window
-        How many records are held: the newest ones. At most 2**20; see Notes for how many
-        attributes they may have.
+        The number of records in the window: the newest ones. At most 2**20; see Notes for the
+        number of attributes.
     metric
-        ``"auto"``: Euclidean, or HEOM as soon as a record held has a categorical attribute.
-        ``"euclidean"``, ``"manhattan"``, ``"chebyshev"``, ``"minkowski"``: the norms of the
-        differences. ``"heom"``: Euclidean with gaps as Wilson and Martinez have them.
+        ``"auto"``: HEOM while a record in the window has a categorical attribute, otherwise
+        Euclidean. ``"euclidean"``, ``"manhattan"``, ``"chebyshev"``, ``"minkowski"``: the norms of
+        the differences. ``"heom"``: Euclidean, with missing values as in Wilson and Martinez.
         ``"cosine"``: 1 - cosine of the angle, rounded to 2**-48 so that parallel vectors tie.
         ``"hamming"``: the share of attributes that differ.
     p
-        Of ``"minkowski"``, at least 1.
+        The exponent of ``"minkowski"``, at least 1.
     scale
-        What a numeric difference is divided by: ``"range"`` or ``"std"`` (1/n) of the attribute
-        over the records held, or None, nothing. By range, the default, the answer does not depend
-        on units, and a category that differs weighs as much as the largest numeric difference.
-        An attribute whose values are all equal is divided by infinity.
+        What a numeric difference is divided by: the ``"range"`` or ``"std"`` (1/n) of the attribute
+        over the window. None: not divided. With ``"range"`` predictions do not depend on units, and
+        two different categories have the same distance as the largest numeric difference. An
+        attribute whose values are all equal is divided by infinity.
     weights
-        ``"uniform"``: a neighbour votes with the weight it was learned with. ``"distance"``: with
-        that over its distance; where records lie on x itself, they alone vote.
+        ``"uniform"``: a neighbour votes with its weight. ``"distance"``: with its weight divided by
+        its distance; if records are equal to x, only they vote.
 
     Attributes
     ----------
     classes : list
-        Labels in the order they were first learned. One without a record in the window has
-        probability 0; one whose records were all unlearned or forgotten is a class no more.
+        Labels in the order they were first learned. A class without a record in the window has
+        probability 0. A class is removed when all its records were unlearned or forgotten.
     features : list of str
         Attributes in the order they were first learned.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, a number where categories are known or
-        the other way round.
+        By `learn_one` and the predictions: an infinite number, a number in a field of categories or
+        a category in a field of numbers.
 
     Notes
     -----
-    P(class | x) = K_i / K over the smallest ball around x that holds K records. Records at the
-    same distance are in it or out of it together, so ties at its edge all vote (K is then larger),
-    and of twenty equal records none outvotes the others. A record without any known attribute is
-    as near to every record: its posterior is the share of each class in the window. Where the
-    window is empty but classes are known, each is as probable.
+    P(class | x) = K_i / K over the smallest ball around x that holds K records. Records at the same
+    distance are all inside or all outside, so all ties at the edge vote (K is then larger). A
+    record without any known attribute has the same distance to every record, so its posterior is
+    the share of each class in the window. If the window is empty but classes are known, they have
+    equal probabilities.
 
-    Truth values are the numbers 0 and 1. Categories differ by 0 or 1 (in cosine: one-hot vectors).
-    A value that a record of the window lacks differs from x's by the range of the attribute,
-    scaled: 1 by range; in Hamming it differs; in cosine it is 0. An attribute that x lacks is left
-    out; in HEOM it counts 1 for every record, which changes their distance, not their order;
-    in cosine it is 0. An attribute that no record of the window has counts nowhere, nor do fields
-    that a schema declares to be texts.
+    Truth values are the numbers 0 and 1. Categories differ by 0 or 1 (with cosine: one-hot
+    vectors). If a record of the window has no value of an attribute, its difference from x is the
+    scaled range of the attribute (1 with ``"range"``). With Hamming it counts as different, with
+    cosine as 0. An attribute that x does not have is left out. With HEOM it adds 1 for every
+    record, which changes their distances but not their order. With cosine it is 0. An attribute
+    that no record of the window has is ignored, and so are fields that a schema declares to be
+    texts.
 
-    A weight is how much a record's vote counts; it takes one place in the window all the same.
-    O(window · D) to predict, O(D) to learn (O(window) more when an extreme value leaves);
-    Minkowski's powers cost some 40 times as much as Euclid. Memory: 8 bytes a value and record,
-    and a quarter more; at most 2**25 values, so a window of n has at most 2**25 / n attributes
-    (65,536 at most; of 2**20 records 32). What comes after them is left out, and counted in
-    ``overflows["features"]``. Source: Zaki and Meira, Data Mining and Machine Learning, chapter
-    18.3; Wilson and Martinez 1997, Improved Heterogeneous Distance Functions.
+    A weight multiplies the vote of a record. It does not change its one place in the window.
+    O(window · D) to predict, O(D) to learn (plus O(window) if an extreme value leaves the window).
+    Minkowski's powers cost about 40 times as much as Euclidean distances. Memory: 8 bytes for each
+    value of a record, plus a quarter. At most 2**25 values: a window of n records has at most 2**25
+    / n attributes, and at most 65,536 (32 with 2**20 records). Further attributes are left out;
+    ``overflows["features"]`` counts them. Source: Zaki and Meira, Data Mining and Machine Learning,
+    chapter 18.3; Wilson and Martinez 1997, Improved Heterogeneous Distance Functions.
 
     Examples
     --------
@@ -129,11 +130,11 @@ class KNNClassifier(Learner):
 
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
     not_applicable: ClassVar[Mapping[str, str]] = {
-        "weight_two_is_twice": "a record takes one place in the window, whatever its weight",
-        "contributions_sum_exactly_to_the_log_odds": "a vote has no share of a feature",
-        "an_explanation_of_the_converse_is_the_negative": "a vote has no share of a feature",
-        "parameters_are_counted": "it keeps records, it has no parameters",
-        "the_evidence_normalises_the_joint_likelihood": "its joint leaves the ball's volume out",
+        "weight_two_is_twice": "a record has one place in the window, whatever its weight",
+        "contributions_sum_exactly_to_the_log_odds": "votes have no contributions of features",
+        "an_explanation_of_the_converse_is_the_negative": "votes have no contributions of features",
+        "parameters_are_counted": "it has records instead of parameters",
+        "the_evidence_normalises_the_joint_likelihood": "its joint leaves out the ball's volume",
     }
 
     def __init__(
@@ -165,23 +166,23 @@ class KNNClassifier(Learner):
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused at a bound, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         return {**super().overflows, "features": self._memory.features.overflow}
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """See `Learner.limit`. What it holds is bounded by the window and the fields."""
+        """See `Learner.limit`. The window and the fields bound the memory."""
         super().limit(max_bytes, schema, max_classes)
         cells = len(schema.numeric) + len(schema.categorical)
         needed = self.window * (12 * (cells + 8) + 2 * PER_CATEGORY * len(schema.categorical))
         if needed > max_bytes:
             raise SchemaError(
-                f"{self.window:,} records of these fields need {needed:,} bytes, and "
+                f"{self.window:,} records with these fields need {needed:,} bytes, but "
                 f"{max_bytes:,} are allowed"
             )
         return super().limit(max_bytes, schema, max_classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number where categories are known, or the other way round."""
+        """Rows with a number in a field of categories, or a category in a field of numbers."""
         if not rows.categorical_names and not self._memory.arrays.nominal.any():
             return {}
         return conflicts(rows, self._memory.named(0), self._memory.named(1))
@@ -194,7 +195,7 @@ class KNNClassifier(Learner):
         Parameters
         ----------
         x
-            Feature to value; absent, None and NaN are missing.
+            Feature to value. Absent values, None and NaN are missing.
         y
             The label: text, an integer or a truth value.
         w
@@ -205,7 +206,7 @@ class KNNClassifier(Learner):
         Raises
         ------
         InvalidRecordError
-            A value or label that cannot be learned; the model is untouched.
+            A value or label cannot be learned. The model did not change.
         """
         if id is not None:
             _check_id(id)
@@ -215,7 +216,8 @@ class KNNClassifier(Learner):
             self._memory.window.name_newest(id)
 
     def _learned_quickly(self, x: Mapping[Any, Any], y: Any, w: float) -> bool:
-        """Learn a plain record of known attributes and class without a block; else do nothing."""
+        """Learn a plain record of known attributes and class without a block. Otherwise do
+        nothing."""
         c = self._classes.codes.get(y, -1) if type(y) in (str, int, bool) else -1
         if c < 0 or type(self._classes.values[c]) is not type(y):
             return False
@@ -228,7 +230,7 @@ class KNNClassifier(Learner):
         return True
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
-        """Posterior of each known class; empty before anything was learned. Pure."""
+        """The posterior of each known class; empty before the first record was learned. Pure."""
         values = self._memory.vector(x, strangers=True)
         if values is None or not self._classes:
             return super().predict_proba_one(x)
@@ -258,7 +260,7 @@ class KNNClassifier(Learner):
             at += m
 
     def _run(self, op: Any, y: Ints, w: Floats, x: Floats, known: int, out: Predictions) -> None:
-        """A few steps: note what each prediction sees, then answer all of them."""
+        """Run a few steps: note the window of each prediction, then make all predictions."""
         s, m = self._memory.arrays, len(out)
         span, held = np.empty((m, 2), dtype=np.int64), np.empty((m, x.shape[1]), dtype=np.int64)
         noted = (span, held, np.empty(held.shape), np.empty(held.shape), out.known)
@@ -270,14 +272,15 @@ class KNNClassifier(Learner):
             kernels.answer(self._rule, asked, span, out.known, *records, room, out.proba)
 
     def compile_kernels(self) -> None:
-        """Compile what this learner runs, by block and by record, on a throw-away copy."""
+        """Compile the kernels for blocks and for single records by running them on a throw-away
+        copy."""
         trial, x = self.clone(), {"warm": 1.0}
         for _ in range(2):
             trial.learn_one(x, "warm")
         trial.predict_proba_one(x)
         trial.progressive_many(Block.of(trial.rows([x]), PREDICT))
 
-    # Reading it.
+    # Reading the model.
 
     def _query(self, x: Mapping[Any, Any]) -> Query:
         rows = self._checked(x)
@@ -302,9 +305,10 @@ class KNNClassifier(Learner):
         return room.near[:n], room.found[:n], vote[:n]
 
     def neighbors_one(self, x: Mapping[Any, Any]) -> list[Neighbor]:
-        """The records in the smallest ball around x that holds K, the nearest first.
+        """The records in the smallest ball around x that has K records, nearest first.
 
-        Of those at one distance the newest first. More than K where some tie at the edge.
+        Records at the same distance are ordered from the newest. There are more than K if some tie
+        at the edge.
         """
         at, distance, vote = self._ball(self._query(x))
         window, classes = self._memory.window, self.classes
@@ -315,25 +319,26 @@ class KNNClassifier(Learner):
         ]
 
     def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """log K_i / K of each known class: P(class) · p(x | class) but for what all classes share.
+        """log K_i / K of each known class; equals P(class) · p(x | class) up to a common factor.
 
-        That is the volume of the ball, see `density_one`; -inf for a class without a neighbour.
+        The common factor is the volume of the ball, see `density_one`. -inf for a class without a
+        neighbour.
         """
         return {c: log(p) if p > 0 else -inf for c, p in self.predict_proba_one(x).items()}
 
     def density_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """p(x | class) = K_i / (n_i · V) of each known class, in the units of the data.
 
-        V is the volume of the smallest ball around x that holds K records (a ball of the metric's
-        norm; under a scale, an ellipsoid), over the attributes that x and the window have; a
-        scale leaves out constant ones. K_i and n_i are sums of weights, in the ball and in the
-        window. Empty where the ball has no volume: K records lie on x, or no attribute is known.
-        A density no double can hold is the largest one.
+        V is the volume of the smallest ball around x that has K records (a ball of the metric's
+        norm; with a scale, an ellipsoid), over the attributes that x and the window have. With a
+        scale, constant attributes are left out. K_i and n_i are sums of weights, in the ball and in
+        the window. The result is empty if the ball has no volume: K records are equal to x, or no
+        attribute is known. A density that is too large for a double becomes the largest double.
 
         Raises
         ------
         NotSupportedError
-            A record in the window has a categorical attribute, or the metric is no norm.
+            A record in the window has a categorical attribute, or the metric is not a norm.
         """
         chosen, query = self._rule, self._query(x)
         if chosen.metric in (COSINE, HAMMING) or (query.held[query.nominal == 1] > 0).any():
@@ -356,26 +361,27 @@ class KNNClassifier(Learner):
     def explain_one(
         self, x: Mapping[Any, Any], label: Label | None = None, against: Label | None = None
     ) -> Explanation:
-        """Not by features: `neighbors_one` names the records that vote."""
-        raise NotSupportedError("neighbours have no shares of features; ask neighbors_one(x)")
+        """Not supported: votes have no contributions of features. `neighbors_one` has the voting
+        records."""
+        raise NotSupportedError("votes have no contributions of features; use neighbors_one(x)")
 
-    # Taking back and putting together.
+    # Unlearning and merging.
 
     def unlearn_rows(self, rows: Rows, y: Any, w: float = 1.0, *, age: int | None = None) -> None:
-        """Take the newest record that equals the one row of `rows` out of the window.
+        """Remove the newest record that equals the one row of `rows` from the window.
 
         Parameters
         ----------
         rows, y, w
             As they were learned.
         age
-            Not needed: nothing fades.
+            Not used, because nothing fades.
 
         Raises
         ------
         NotLearnedError
-            No record in the window equals it; the model is untouched. One that has left the
-            window can no longer be taken back.
+            No record in the window equals it. The model did not change. A record that has left the
+            window can no longer be unlearned.
         """
         for refusal in self.refusals(rows).values():
             raise refusal
@@ -387,16 +393,16 @@ class KNNClassifier(Learner):
         if not self._memory.unknown(rows):
             at = self._memory.window.find(self._memory.vectors(rows)[0], c, float(w))
         if at < 0:
-            raise NotLearnedError(f"no record in the window equals this one of class {label!r}")
+            raise NotLearnedError(f"no record in the window equals this record of class {label!r}")
         self._remove(np.array([at]))
 
     def forget(self, id: Id) -> int:  # noqa: A002
-        """Take the records learned under this id out of the window; how many there were.
+        """Remove the records learned with this id from the window. Returns how many there were.
 
         Raises
         ------
         SchemaError
-            It is neither text nor an integer: records without an id cannot be named.
+            The id is neither a text nor an integer.
         """
         _check_id(id)
         ids = self._memory.window.ids()
@@ -409,14 +415,15 @@ class KNNClassifier(Learner):
             self._classes.remove(self._classes.values[c])
 
     def merge(self, other: Learner) -> Self:
-        """Become what learning `other`'s records after one's own would give: A, then B.
+        """Learn the records of `other` after those of this learner.
 
         Raises
         ------
         SchemaError
-            Another kind of learner, or other parameters.
+            The other learner has another type or other parameters.
         InvalidRecordError
-            Labels or fields of another kind, or more classes than the bound; nothing was merged.
+            Labels or fields differ in kind, or there are more classes than the bound. Nothing was
+            merged.
         """
         other = self._alike(other)
         self._memory.clashes(other._memory)

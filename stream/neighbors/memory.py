@@ -21,12 +21,12 @@ from stream.neighbors.window import SlidingWindow
 
 __all__ = ["MAX_WINDOW", "Memory"]
 
-MAX_CELLS = 2**25  # values a window may hold: 256 MiB
-MAX_WINDOW = 2**20  # records; of so many a window holds 32 attributes
+MAX_CELLS = 2**25  # bound of the values in a window: 256 MiB
+MAX_WINDOW = 2**20  # records; a window of that size has at most 32 attributes
 
 
 class Memory:
-    """The window of a learner, with the names of its columns and the codes of its categories.
+    """The window of a learner, with names of columns and codes of categories.
 
     Attributes
     ----------
@@ -44,11 +44,12 @@ class Memory:
 
     @property
     def arrays(self) -> WindowArrays:
-        """What kernels work on."""
+        """The arrays that kernels work on."""
         return self.window.arrays
 
     def room(self, k: int) -> Scratch:
-        """Room to search the k nearest in, kept from call to call; it holds no state."""
+        """Scratch buffers for a search of the k nearest, reused between calls. They hold no
+        state."""
         n = len(self.window)
         if self._room is None or self._room.acc.size < n:
             self._room = self.own_room(k, min(self.window.size, 2 * n))
@@ -56,21 +57,23 @@ class Memory:
 
     @staticmethod
     def own_room(k: int, n: int) -> Scratch:
-        """Room for a search among n records whose results are read after the call of the kernel.
+        """Own scratch buffers for a search among n records, for results that are read after the
+        call.
 
-        Another thread may search in `room` by then.
+        By then another thread may use `room`.
         """
         acc, near, found = np.empty(n), np.empty(n + 1, dtype=np.int64), np.empty(n + 1)
         chunk, lane, best = np.empty((2, CHUNK)), np.empty(GROUP), np.empty(k)
         return Scratch(chunk[0], chunk[1], lane, acc, near, found, best)
 
     def named(self, nominal: int) -> list[str]:
-        """The categorical attributes (1), or the numeric ones (0)."""
+        """The names of categorical attributes (1) or of numeric ones (0)."""
         kinds = self.arrays.nominal.tolist()
         return [f for f, kind in zip(self.features, kinds, strict=True) if kind == nominal]
 
     def admit(self, block: Block, classes: int) -> Floats:
-        """The block's rows, float64 (n, D); what its steps learn gets columns and codes."""
+        """The rows of the block, float64 (n, D), after what its steps learn got columns and
+        codes."""
         rows, steps = block.rows, learning(block)
         if not steps.size:
             return self.vectors(rows)
@@ -89,14 +92,15 @@ class Memory:
         return self._placed(numbers.numeric, source, column)
 
     def vectors(self, rows: Rows) -> Floats:
-        """The rows in the window's columns, float64 (n, D); NaN where there is no value."""
+        """The rows in the columns of the window, float64 (n, D); NaN for missing values."""
         numbers = self._numbers(rows)
         return self._placed(numbers.numeric, *find(self.features, numbers))
 
     def vector(self, x: Any, strangers: bool) -> Floats | None:
-        """`vectors` of one record of plain numbers, at a tenth of its cost; None for another.
+        """`vectors` of one record of plain numbers, at a tenth of the cost; None for any other
+        record.
 
-        strangers: whether it may have attributes that are not known, which are left out.
+        strangers: whether the record may have unknown attributes, which are left out.
         """
         if type(x) is not dict:
             return None
@@ -128,36 +132,39 @@ class Memory:
     def _placed(self, values: Floats, source: Ints, column: Ints) -> Floats:
         x = np.full((len(values), len(self.features)), np.nan)
         x[:, column] = values[:, source]
-        if len(set(column.tolist())) < column.size:  # a name came as number and as category
+        if len(set(column.tolist())) < column.size:  # a name is both a number and a category
             for k, j in zip(source.tolist(), column.tolist(), strict=True):
                 there = ~np.isnan(values[:, k])
                 x[there, j] = values[there, k]
         return x
 
     def unknown(self, rows: Rows) -> list[str]:
-        """Attributes the one row has and no learned record."""
+        """Attributes that the one row has, but no learned record."""
         numbers = self._numbers(rows)
         pairs = zip(numbers.numeric_names, numbers.numeric[0].tolist(), strict=True)
         return [name for name, v in pairs if v == v and name not in self.features]
 
     def remove(self, at: Ints) -> list[int]:
-        """Take the records at these places back; the classes that are gone, last first."""
+        """Unlearn the records at these indices. Returns the classes that are gone, in falling
+        order."""
         columns, classes = self.window.remove(at)
         for name in [self.features.values[j] for j in columns]:
             self.features.remove(name)
         return classes[::-1]
 
     def clashes(self, other: Memory) -> None:
-        """InvalidRecordError if an attribute is numeric here and categorical there."""
+        """Raise InvalidRecordError if an attribute is numeric in one window and categorical in the
+        other."""
         for nominal in (0, 1):
             both = sorted({*self.named(nominal)} & {*other.named(1 - nominal)})
             if both:
                 raise InvalidRecordError(
-                    "wrong_kind", f"fields of another kind than in the other learner: {both}"
+                    "wrong_kind", f"fields of different kinds in the two learners: {both}"
                 )
 
     def merge(self, other: Memory, classes: Ints) -> None:
-        """Learn the other's records after these; `classes`: its classes' codes here."""
+        """Learn the records of `other` after these. `classes`: for each of its classes, the code
+        here."""
         before = len(self.features)
         column = np.array([self.features.add(name) for name in other.features], dtype=np.int64)
         kinds = dict(zip(other.features, other.arrays.nominal.tolist(), strict=True))
@@ -172,7 +179,7 @@ class Memory:
         self.window.extend(cells, other.window, column, classes)
 
     def export(self) -> State:
-        """The state, sharing arrays where it can."""
+        """The state; arrays are copied only if needed."""
         records = self.window.export()
         nominal = self.arrays.nominal == 1
         codes, categories = self._categories.export(self.window.cells[nominal])
@@ -184,7 +191,8 @@ class Memory:
 
     @classmethod
     def restored(cls, state: State, size: int, classes: int) -> Memory:
-        """The memory that `export` gave. StateError, KeyError, TypeError: damaged."""
+        """The memory of a state made by `export`. StateError, KeyError, TypeError: it is
+        damaged."""
         out = cls(size)
         out.features = restored(out.features, state.nested("names"))
         records, features = state.nested("records"), len(out.features)

@@ -1,8 +1,8 @@
-"""SlidingWindow: the newest records, the oldest first, in columns that never wrap.
+"""SlidingWindow: the newest records, oldest first, in contiguous columns.
 
-A ring buffer whose records lie in one piece: a new one is appended, the oldest is left behind,
-and when the room ends the records move to its front. So loops run over contiguous memory by age,
-and nothing depends on where in the ring they happen to stand.
+A new record is appended at the end, and the oldest one is dropped by moving the start. When the
+room ends, the records are moved to its front. So loops run over contiguous memory in order of age,
+and results do not depend on the position in memory.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from stream.neighbors._kernels.window import LANES, Ints, WindowArrays
 __all__ = ["Id", "Neighbor", "SlidingWindow"]
 
 Id = str | int
-SLACK = 64  # room beyond what is needed: at least this, and a quarter of the records
+SLACK = 64  # spare room: at least this, or a quarter of the records
 
 
 class Neighbor(NamedTuple):
-    """A record near x: its id if it has one, its distance to x, its label, and its vote.
+    """A record near x: its id (or None), its distance to x, its label, and its vote.
 
-    With ``weights="uniform"`` the vote is the weight the record was learned with. With
-    ``"distance"`` it is that times the nearest record's distance over its own; where records lie
-    on x, these have their weights and the others 0.
+    With ``weights="uniform"`` the vote is the record's weight. With ``"distance"`` it is the
+    weight, multiplied by the distance of the nearest record and divided by the record's own
+    distance. If records are equal to x, their votes are their weights, and other votes are 0.
     """
 
     id: Id | None
@@ -41,14 +41,14 @@ class Neighbor(NamedTuple):
 
 
 class SlidingWindow:
-    """At most `size` records of D attributes, each with label, weight and perhaps an id.
+    """At most `size` records of D attributes, each with a label, a weight and perhaps an id.
 
     Attributes
     ----------
     size : int
-        How many records it holds; one more evicts the oldest.
+        The largest number of records. One more evicts the oldest.
     arrays : Window
-        What kernels work on.
+        The arrays that kernels work on.
     mixed : bool
         Whether an attribute is categorical.
     """
@@ -57,7 +57,7 @@ class SlidingWindow:
         self.size = size
         self.mixed = False
         self._lane = np.empty(LANES)
-        self._ids: dict[int, Id] = {}  # tag of a record to its id; some have left the window
+        self._ids: dict[int, Id] = {}  # by tag; also of some that have left the window
         self._next_tag = 1
         self.arrays = WindowArrays(
             cells=np.zeros((0, 0)),
@@ -82,26 +82,26 @@ class SlidingWindow:
 
     @property
     def live(self) -> slice:
-        """Where the records stand in the columns."""
+        """The slice of the columns that has the records."""
         return slice(int(self.arrays.span[0]), int(self.arrays.span[1]))
 
     @property
     def cells(self) -> Floats:
-        """The records' values, float64 (D, n)."""
+        """The values of the records, float64 (D, n)."""
         return self.arrays.cells[:, self.live]
 
     @property
     def label(self) -> Ints:
-        """The records' class codes."""
+        """The class codes of the records."""
         return self.arrays.label[self.live]
 
     @property
     def weight(self) -> Floats:
-        """The records' weights."""
+        """The weights of the records."""
         return self.arrays.weight[self.live]
 
     def widen(self, nominal: Sequence[bool], classes: int) -> None:
-        """Make room for new attributes, categorical or not, and for `classes` classes in all."""
+        """Make room for new attributes, categorical or not, and for `classes` classes in total."""
         s = self.arrays
         if nominal:
             self.mixed = self.mixed or any(nominal)
@@ -119,7 +119,7 @@ class SlidingWindow:
         self.arrays = s
 
     def make_room(self, more: int) -> None:
-        """Let `more` records be appended without moving one; amortised O(D) a record."""
+        """Make room to append `more` records; amortised O(D) for each record."""
         s = self.arrays
         if s.span[1] + more <= s.label.size:
             return
@@ -148,7 +148,7 @@ class SlidingWindow:
         kernels.learn_one(x, c, w, self.size, scale, self._lane, *self.arrays)
 
     def rescale(self, scale: int) -> None:
-        """Bring the scale of each attribute up to date."""
+        """Update the scale of each attribute."""
         if self.arrays.span[2] == 0:
             kernels.rescale(scale, self.arrays, self._lane)
 
@@ -163,17 +163,18 @@ class SlidingWindow:
             self._ids = {t: self._ids[t] for t in self._tags() if t}
 
     def ids(self) -> list[Id | None]:
-        """Each record's id, None for one without."""
+        """The id of each record, or None."""
         return [self._ids[t] if t else None for t in self._tags()]
 
     def _tags(self) -> list[int]:
         tags: list[int] = self.arrays.tag[self.live].tolist()
         return tags
 
-    # Taking back and putting together.
+    # Unlearning and merging.
 
     def find(self, x: Floats, c: int, w: float) -> int:
-        """The newest record with these values (D,), class and weight; -1 for none."""
+        """The index of the newest record with these values (D,), class and weight; -1 if there is
+        none."""
         same = (self.label == c) & (self.weight == w)
         for column, v in zip(self.cells, x.tolist(), strict=True):
             same &= (column == v) if v == v else np.isnan(column)
@@ -181,12 +182,12 @@ class SlidingWindow:
         return int(found[-1]) if found.size else -1
 
     def remove(self, at: Ints) -> tuple[list[int], list[int]]:
-        """Take the records at these places back, as if they had never been learned.
+        """Remove the records at these indices, as if they had never been learned.
 
         Returns
         -------
         tuple
-            The attributes and the classes that no learned record has any more; they are gone
+            The attributes and the classes that no learned record has any longer; they were removed
             from here, and later ones have moved up.
         """
         s, n = self.arrays, len(self)
@@ -218,22 +219,23 @@ class SlidingWindow:
         self.arrays = s
 
     def _forget_caches(self) -> None:
-        """Ranges and scales are looked for again: exact functions of the records, no history."""
+        """Recompute ranges and scales when they are next needed. They depend only on the
+        records."""
         self.arrays.n_low[:] = 0
         self.arrays.n_high[:] = 0
         self.arrays.span[2] = 0
 
     def extend(self, cells: Floats, other: SlidingWindow, column: Ints, classes: Ints) -> None:
-        """Learn another window's records after these; the newest `size` of all stay.
+        """Learn the records of another window after these; the newest `size` of all stay.
 
         Parameters
         ----------
         cells
-            float64 (D, m): the other's values in the columns of this window.
+            float64 (D, m): the values of the other window, in the columns of this one.
         other
             The other window.
         column, classes
-            Where its attributes, -1 for nowhere, and its classes are here.
+            For its attributes the column here, or -1; for its classes the code here.
         """
         names = [*self.ids(), *other.ids()][-self.size :]
         all_cells = np.concatenate((self.cells, cells), axis=1)[:, -self.size :]
@@ -245,7 +247,7 @@ class SlidingWindow:
         self._fill(all_cells, label, weight, names)
 
     def _fill(self, cells: Floats, label: Ints, weight: Floats, names: Sequence[Id | None]) -> None:
-        """Hold exactly these records."""
+        """Replace the records by these."""
         tag = np.zeros(label.size, dtype=np.int64)
         named = [i for i, name in enumerate(names) if name is not None]
         tag[named] = np.arange(1, len(named) + 1)
@@ -261,10 +263,10 @@ class SlidingWindow:
         )
         self._forget_caches()
 
-    # Out and in.
+    # Saving and loading.
 
     def export(self) -> State:
-        """The records, by age: where they stand in memory leaves no trace."""
+        """The records by age. The state does not depend on their position in memory."""
         s, there = self.arrays, ~np.isnan(self.cells)
         header = {"ids": [[i, name] for i, name in enumerate(self.ids()) if name is not None]}
         arrays: dict[str, NDArray[np.generic]] = {
@@ -280,7 +282,8 @@ class SlidingWindow:
 
     @classmethod
     def restored(cls, state: State, size: int, features: int, classes: int) -> SlidingWindow:
-        """The window that `export` gave. StateError, KeyError, TypeError: damaged."""
+        """The window of a state made by `export`. StateError, KeyError, TypeError: it is
+        damaged."""
         cells, there = state.array("cells", np.float64, 2), state.array("there", np.uint8, 2)
         label, weight = state.array("label", np.int64, 1), state.array("weight", np.float64, 1)
         nominal, seen = state.array("nominal", np.int64, 1), state.array("seen", np.int64, 1)
@@ -300,7 +303,7 @@ class SlidingWindow:
             if sound:
                 names[at] = name
         if not sound:
-            raise StateError(f"expected at most {size} sound records, got others")
+            raise StateError(f"expected at most {size} valid records, got others")
         fresh = cls(size)
         fresh.widen(nominal.astype(bool).tolist(), classes)
         fresh.arrays.seen[:], fresh.arrays.classes[:] = seen, learned

@@ -1,4 +1,4 @@
-"""Numbers as categories: bins with fixed or learned edges, and a learner after them."""
+"""Numbers as categories: bins with fixed or learned edges, and learners that use them."""
 
 from stream.preprocessing.discretized import Discretized
 from stream.preprocessing.discretizer import Discretizer

@@ -1,6 +1,6 @@
-"""Binner: what is common to everything that puts bins in the place of numbers.
+"""Binner: the common base of transformers that replace numbers by bins.
 
-Rule: a step uses the bins as they stand at that step, and a learning step moves them first.
+Rule: a step uses the bins at that step, and a learning step updates them first.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Codes = NDArray[np.int64]
 
 
 class Binner(base.Transformer, abc.ABC):
-    """Numbers to the names of bins; a river transformer.
+    """Replace numbers by the names of bins; a river transformer.
 
     Attributes
     ----------
     learns : bool
-        Whether bins are learned; fixed edges are not.
+        Whether bins are learned, not given by fixed edges.
     overflow : int
-        Values that got no bin because their feature was one too many.
+        Number of values without a bin because their feature was beyond the bound.
     """
 
     overflow: int = 0
@@ -41,49 +41,49 @@ class Binner(base.Transformer, abc.ABC):
     @property
     @abc.abstractmethod
     def learns(self) -> bool:
-        """Whether bins are learned; fixed edges are not."""
+        """Whether bins are learned, not given by fixed edges."""
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         return {"binned_features": self.overflow}
 
     @abc.abstractmethod
     def room(self, features: int, classes: int) -> int:
-        """The most bytes that the bins of so many features and classes take, copies included."""
+        """The most bytes of the bins for that many features and classes, including copies."""
 
     @abc.abstractmethod
     def cuts(self, feature: str) -> list[float]:
-        """What separates the bins of a feature now; empty where none are known."""
+        """The present cut points of a feature; empty if it has none."""
 
     @abc.abstractmethod
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
 
     @abc.abstractmethod
     def load_state(self, state: State) -> Binner:
-        """Become the one that `to_state` saved."""
+        """Load what `to_state` saved."""
 
     @abc.abstractmethod
     def _admit(self, names: list[str], columns: list[Floats], op: NDArray[np.int8]) -> None:
-        """Make room for each feature of which a value is learned; the earliest first."""
+        """Make room for each feature with a learned value, in order of the first one."""
 
     @abc.abstractmethod
     def _bins_of(
         self, name: str, x: Floats, op: NDArray[np.int8], y: Codes, w: Floats
     ) -> NDArray[Any]:
-        """The name of each step's bin, None where there is none; learn as steps do."""
+        """The name of each step's bin, or None. Learning steps are learned."""
 
     def classes_of(self, labels: Sequence[Label], y: Codes, op: NDArray[np.int8]) -> Codes:
-        """The class of each step, to these bins; they need none unless the class chooses them."""
+        """The class of each step, if the bins depend on classes."""
         return y
 
     def _bins(self, name: str) -> bool:
-        """Whether it bins this feature."""
+        """Whether this feature gets bins."""
         return self.learns
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The record with bins for its numbers. Pure."""
+        """The record with its numbers replaced by bins. Pure."""
         found = self._follow_one(x, PREDICT, 1.0)
         return {key: found.get(str(key), value) for key, value in x.items()}
 
@@ -92,7 +92,7 @@ class Binner(base.Transformer, abc.ABC):
     ) -> dict[str, str | None]:
         if not isinstance(x, Mapping):
             raise InvalidRecordError(
-                "wrong_kind", f"a record maps features to values, got {type(x).__name__}"
+                "wrong_kind", f"a record must map features to values, got {type(x).__name__}"
             )
         w = number("w", w, 0.0, kinds.HEAVIEST, above=True)
         numbers = {
@@ -112,16 +112,16 @@ class Binner(base.Transformer, abc.ABC):
         return dict(zip(binned.categorical_names, binned.categorical[0].tolist(), strict=True))
 
     def follow(self, rows: Rows, op: NDArray[np.int8], y: Codes, w: Floats) -> Rows:
-        """The rows with columns of bins for their columns of numbers, a step a row.
+        """The rows with their columns of numbers replaced by columns of bins. Each row is a step.
 
         Parameters
         ----------
         rows
             One a step.
         op
-            int8, (m,): LEARN or PREDICT. What is learned counts from its own step on.
+            int8, (m,): LEARN or PREDICT. A learned value affects its own step and later ones.
         y
-            int64, (m,): the class of each learning step, as `classes_of` gives it.
+            int64, (m,): the class of each learning step, from `classes_of`.
         w
             float64, (m,): weights.
         """
@@ -130,7 +130,7 @@ class Binner(base.Transformer, abc.ABC):
         columns = [np.ascontiguousarray(rows.numeric[:, j]) for j in at]
         if self.learns:
             self._admit(names, columns, op)
-        # A feature that is a number here and a text there has one column of categories.
+        # A feature that is a number in some rows and a text in others has one column of categories.
         found = dict(zip(rows.categorical_names, rows.categorical.T, strict=True))
         for name, x in zip(names, columns, strict=True):
             binned = self._bins_of(name, x, op, y, w)
@@ -152,7 +152,7 @@ class Binner(base.Transformer, abc.ABC):
 def taught(
     names: list[str], columns: list[Floats], op: NDArray[np.int8]
 ) -> list[tuple[int, str, int]]:
-    """First learning step, name and number of values of each feature that is learned; in order."""
+    """First learning step, name and number of values of each learned feature, in order."""
     found = []
     for name, x in zip(names, columns, strict=True):
         steps = np.flatnonzero((op == LEARN) & ~np.isnan(x))

@@ -1,7 +1,7 @@
-"""Discretized: a learner of categories with a Discretizer before it, served like any learner.
+"""Discretized: a learner of categories after a Discretizer, used like any learner.
 
-Rule: a step uses the bins as they stand at that step, and a learning step moves them first, as a
-pipeline of river does. Rows that wait for their label wait as numbers.
+Rule: a step uses the bins at that step, and a learning step updates them first, as in a pipeline of
+river. Rows that wait for their label are kept as numbers.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from stream.preprocessing.binner import Binner
 
 __all__ = ["Discretized"]
 
-MOVED = "bins that are learned have moved since; fixed edges can do it"
+MOVED = "learned bins have changed since; use fixed edges"
 
 
 class Discretized(Learner):
-    """A learner that sees bins in place of numbers.
+    """A learner that gets bins instead of numbers.
 
     Parameters
     ----------
     discretizer
-        Makes the bins; untrained, it is learned in place.
+        The untrained discretizer. It learns in place.
     learner
-        Learns from them; untrained, it is learned in place. It must take texts for categories.
+        The untrained learner of the bins. It learns in place. It must read texts as categories.
 
     Attributes
     ----------
     classes, features : list
-        Those of the learner.
+        As for the learner.
 
     Raises
     ------
     SchemaError
-        A learner of numbers or texts.
+        The learner reads numbers or texts.
 
     Notes
     -----
-    With fixed edges it can do what the learner can. With bins that are learned it neither merges
-    nor unlearns: what was learned in a bin does not say which values they were. Truth values are
-    categories. Cost and memory are those of the two.
+    With fixed edges it supports what the learner supports. With learned bins it cannot merge or
+    unlearn, because the values in a bin are not known. Truth values are categories. Cost and memory
+    are the sums of both.
 
     Examples
     --------
@@ -68,9 +68,7 @@ class Discretized(Learner):
         if not isinstance(discretizer, Binner):
             raise SchemaError(f"expected a Discretizer, got {shown(discretizer)}")
         if not isinstance(learner, Learner) or learner.strings != "categorical":
-            raise SchemaError(
-                f"expected a learner of categories behind the bins, got {shown(learner)}"
-            )
+            raise SchemaError(f"expected a learner of categories, got {shown(learner)}")
         self.discretizer = discretizer
         self.learner = learner
         self.can_save = learner.can_save
@@ -90,12 +88,12 @@ class Discretized(Learner):
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
-        """The learner's, and what learned bins rule out."""
+        """Laws that do not apply to the learner or to learned bins, with the reason."""
         if not self.discretizer.learns:
             return self.learner.not_applicable
         return {
             **self.learner.not_applicable,
-            "weight_two_is_twice": "bins move between the two",
+            "weight_two_is_twice": "bins change between the two records",
             "merging_equals_learning_both": MOVED,
             "merging_what_does_not_fit_is_refused": MOVED,
             "merging_with_oneself_is_learning_twice": MOVED,
@@ -120,12 +118,13 @@ class Discretized(Learner):
         return self.learner._texts
 
     def prepare(self, rows: Rows) -> Rows:
-        """Truth values as categories and, where edges are fixed, numbers as bins. Pure."""
+        """Truth values as categories and, with fixed edges, numbers as bins. Pure."""
         rows = rows.recast(truths="categorical")
         return rows if self.discretizer.learns else self._binned(rows)
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
-        """See `Learner.limit`. A sketch of every number is reserved; its bins are categories."""
+        """See `Learner.limit`. Memory for a sketch of every number is reserved; its bins are
+        categories."""
         super().limit(max_bytes, schema, max_classes)
         sketches = self.discretizer.room(len(schema.numeric), max_classes)
         binned = (
@@ -135,11 +134,11 @@ class Discretized(Learner):
         return self.learner.limit(left, Schema(tuple(binned)), max_classes)
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows the learner cannot take, and why."""
+        """Rows that the learner rejects, with the reason."""
         return self.learner.refusals(rows if not self.discretizer.learns else self._binned(rows))
 
     def _binned(self, rows: Rows) -> Rows:
-        """The rows in the bins as they stand, as the learner takes them."""
+        """The rows in the present bins, prepared for the learner."""
         return self.learner.prepare(self._in_bins(rows))
 
     def _in_bins(self, rows: Rows) -> Rows:
@@ -149,7 +148,7 @@ class Discretized(Learner):
         return self.discretizer.follow(rows, op, none, np.ones(n))
 
     def _start(self) -> None:
-        """Nothing: the two were given empty."""
+        """Do nothing: both were passed empty."""
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
@@ -159,9 +158,9 @@ class Discretized(Learner):
         self.learner._execute(block, label, before, out)
 
     def _followed(self, block: Block) -> Block:
-        """The same steps, each on a row of its own, binned as the bins then stood."""
+        """The same steps, each with its own row in the bins at that step."""
         both = block.op == PREDICT_THEN_LEARN
-        step = np.repeat(np.arange(len(block)), 1 + both)  # such a step sees two sets of bins
+        step = np.repeat(np.arange(len(block)), 1 + both)  # it uses two sets of bins
         op = block.op[step].copy()
         second = np.zeros(step.size, dtype=np.bool_)
         second[1:] = step[1:] == step[:-1]
@@ -176,7 +175,7 @@ class Discretized(Learner):
 
     def _export(self) -> State:
         inner = self.learner.to_state()
-        # The classes are the learner's own: how many were refused is said once, beside them.
+        # The classes are those of the learner; the count of rejected ones is saved once, with them.
         header = {k: v for k, v in inner.header.items() if k != "classes_refused"}
         learner = State(header, inner.arrays)
         return State.join({"discretizer": self.discretizer.to_state(), "learner": learner})
@@ -188,27 +187,27 @@ class Discretized(Learner):
         self._classes.overflow = refused
 
     def _as_seen(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """The record as the learner sees it now."""
+        """The record in the present bins."""
         binned = self.discretizer.transform_one(x)
         truths = {k: kinds.category(str(k), v) for k, v in binned.items() if isinstance(v, bool)}
         return {**binned, **truths}
 
     def joint_log_likelihood_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """The learner's, of the bins."""
+        """The result of the learner for the bins."""
         return self.learner.joint_log_likelihood_one(self._as_seen(x))
 
     def log_evidence_one(self, x: Mapping[Any, Any]) -> float:
-        """The learner's, of the bins: a probability of bins, not a density."""
+        """The evidence of the learner for the bins: a probability of bins, not a density."""
         return self.learner.log_evidence_one(self._as_seen(x))
 
     def explain_rows(
         self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:
-        """The learner's, of the bins as they stand."""
+        """The explanation of the learner for the present bins."""
         return self.learner.explain_rows(self._in_bins(rows), label, against)
 
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
-        """The learner's, of the bins."""
+        """The result of the learner for the bins."""
         return self.learner.linear_view(label, against)
 
     @property
@@ -219,7 +218,7 @@ class Discretized(Learner):
     def unlearn_one(
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0, *, age: int | None = None
     ) -> None:
-        """Take one learned record back; with fixed edges only."""
+        """Unlearn one record that was learned; with fixed edges only."""
         self._needs_fixed_edges("unlearning")
         super().unlearn_one(x, y, w, age=age)
 
@@ -230,7 +229,7 @@ class Discretized(Learner):
 
     @property
     def can_unlearn(self) -> bool:
-        """Whether edges are fixed and the learner can."""
+        """Whether edges are fixed and the learner can unlearn."""
         return not self.discretizer.learns and self.learner.can_unlearn
 
     def faded(self, age: int) -> float:
@@ -238,7 +237,7 @@ class Discretized(Learner):
         return self.learner.faded(age)
 
     def merge(self, other: Learner) -> Self:
-        """Become what learning `other`'s records after one's own would give; fixed edges only."""
+        """Learn what `other` has learned after one's own records; with fixed edges only."""
         self._needs_fixed_edges("merging")
         self.learner.merge(self._alike(other).learner)
         return self

@@ -1,7 +1,7 @@
-"""Discretizer: numbers become the names of bins.
+"""Discretizer: replace numbers by the names of bins.
 
-Rule: a bin is open below and closed above, (a, b], as in the text; between fixed edges the first
-is closed below too.
+Rule: a bin is open below and closed above, (a, b], as in the source. The first bin between fixed
+edges is also closed below.
 """
 
 from __future__ import annotations
@@ -23,48 +23,49 @@ from stream.preprocessing.sketch import ENTRIES, QuantileSketch, Span
 __all__ = ["MAX_FEATURES", "Discretizer"]
 
 MAX_FEATURES = 4096
-MOST_BINS = 64  # a quarter of what a sketch holds
+MOST_BINS = 64  # a quarter of the entries of a sketch
 
 
 class Discretizer(Binner):
-    """Numbers to bins, by fixed edges or by bins that are learned; a river transformer.
+    """Replace numbers by bins with fixed or learned edges; a river transformer.
 
     Parameters
     ----------
     edges
-        Feature to rising edges e₀ < e₁ < …: its bins are ``"[e₀, e₁]"``, ``"(e₁, e₂]"``, … and
-        ``"(-inf, e₀)"`` and ``"(eₖ, inf)"`` for what lies outside; a single edge makes two,
-        ``"(-inf, e₀]"`` and ``"(e₀, inf)"``. Other features are left as they are, and nothing is
-        learned. None: every number is binned, by bins that are learned.
+        Feature to rising edges e₀ < e₁ < …. Its bins are ``"[e₀, e₁]"``, ``"(e₁, e₂]"``, … and
+        ``"(-inf, e₀)"`` and ``"(eₖ, inf)"`` for values outside. A single edge makes two bins,
+        ``"(-inf, e₀]"`` and ``"(e₀, inf)"``. Other features do not change, and nothing is learned.
+        None: every number gets learned bins.
     strategy
-        How bins are learned: ``"quantile"``, of equal weight, or ``"uniform"``, of equal width
-        between the lowest and the highest value. Such a bin is named by its place, ``"0"``,
-        ``"1"``, …, for its edges move with the stream.
+        How bins are learned: ``"quantile"`` makes bins of equal weight, ``"uniform"`` makes bins of
+        equal width between the lowest and the highest value. Learned bins are named by position,
+        ``"0"``, ``"1"``, …, because their edges change with the stream.
     n_bins
-        How many, 2 to 64.
+        Number of learned bins, 2 to 64.
 
     Attributes
     ----------
     bins : dict
-        Feature to the names of its bins in order; with fixed edges those between the edges, which
-        is the domain of the text's tables.
+        Feature to the names of its bins in order. With fixed edges: the bins between the edges, as
+        in the tables of the source.
     overflow : int
-        Values that got no bin because their feature was one too many.
+        Number of values without a bin because their feature was beyond the bound.
 
     Raises
     ------
     SchemaError
-        Edges that do not rise, or a parameter out of its range.
+        Edges do not rise, or a parameter is out of range.
     InvalidRecordError
-        From learning and transforming: an infinity or a number beyond 1e100; nothing was learned.
+        By learning and transforming: an infinite number or a number beyond 1e100. Nothing was
+        learned.
 
     Notes
     -----
-    A missing value, a text and a truth value pass through. A number of which no bin is known yet
-    becomes None: no evidence. Of more than 4,096 features the others get no bin. O(log edges) a
-    value; with quantiles O(256), see `QuantileSketch`. One far value empties the bins of equal
-    width for good; quantiles do not mind. Source: Zaki and Meira, Data Mining and Machine
-    Learning, Table 18.1.
+    Missing values, texts and truth values do not change. A number becomes None, which is not
+    evidence, while its feature has no bins. Features beyond 4,096 get no bins. O(log edges) for
+    each value; with quantiles O(256), see `QuantileSketch`. One outlier permanently makes most bins
+    of equal width empty; it hardly affects quantiles. Source: Zaki and Meira, Data Mining and
+    Machine Learning, Table 18.1.
 
     Examples
     --------
@@ -106,7 +107,7 @@ class Discretizer(Binner):
         return self.edges is None
 
     def room(self, features: int, classes: int) -> int:
-        """Of a sketch each, and its copy in a snapshot."""
+        """Bytes of a sketch for each feature, and of its copy in a snapshot."""
         return 2 * 32 * ENTRIES * min(features, MAX_FEATURES)
 
     @property
@@ -115,14 +116,14 @@ class Discretizer(Binner):
         return between | {f: [*map(str, range(self.n_bins))] for f in sorted(self._sketches)}
 
     def cuts(self, feature: str) -> list[float]:
-        """What separates the bins of a feature now; empty where none are known."""
+        """The present cut points of a feature; empty if it has none."""
         if feature in self._fixed:
             return list(self._fixed[feature])
         sketch = self._sketches.get(feature)
         return sketch.cuts(self.n_bins) if sketch is not None else []
 
     def learn_one(self, x: Mapping[Any, Any], w: float = 1.0) -> None:
-        """Learn the numbers of one record; nothing where edges are fixed."""
+        """Learn the numbers of one record; with fixed edges nothing."""
         self._follow_one(x, LEARN, w)
 
     def _bins(self, name: str) -> bool:
@@ -161,7 +162,7 @@ class Discretizer(Binner):
         Raises
         ------
         SchemaError
-            It bins in another way; nothing was merged.
+            `other` has other bins. Nothing was merged.
         """
         if type(other) is not type(self) or other._get_params() != self._get_params():
             raise SchemaError(f"expected another {self!r} to merge with, got {other!r}")
@@ -174,7 +175,7 @@ class Discretizer(Binner):
         return self
 
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
         names = sorted(self._sketches)
         held = [self._sketches[name].arrays() for name in names]
         arrays: dict[str, NDArray[Any]] = {
@@ -186,18 +187,18 @@ class Discretizer(Binner):
         return State(header, arrays)
 
     def load_state(self, state: State) -> Self:
-        """Become the discretizer that `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of bins of another kind.
+            The state is damaged or has bins of another kind.
         """
         try:
             names, bins = list(state.header["features"]), state.header["n_bins"]
             overflow = int(state.header["overflow"])
             if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("names of features that are none, or twice the same")
+                raise ValueError("names of features are not texts or not distinct")
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the state of this Discretizer is damaged: {error!r}") from None
         if bins != self.n_bins:
@@ -208,7 +209,7 @@ class Discretizer(Binner):
         columns = {key: state.array(key, np.float64, 1) for key in self._kind.columns}
         expected = (len(names), int(sizes.sum()))
         if any((sizes.size, column.size) != expected for column in columns.values()):
-            raise StateError(f"expected sketches of {len(names)} features, got others")
+            raise StateError(f"expected sketches of {len(names)} features, got other sketches")
         ends = np.cumsum(sizes)
         self._sketches, self.overflow = {}, overflow
         for name, start, stop in zip(names, (ends - sizes).tolist(), ends.tolist(), strict=True):
@@ -235,7 +236,7 @@ def _checked(feature: str, edges: Any) -> tuple[float, ...]:
 
 
 def _names_of(edges: tuple[float, ...]) -> tuple[str, ...]:
-    """One more name than edges, in order."""
+    """The names of the bins in order, one more than edges."""
     first, last = edges[0], edges[-1]
     if len(edges) == 1:
         return f"(-inf, {first}]", f"({first}, inf)"

@@ -1,7 +1,7 @@
-"""MDLDiscretizer: bins whose cut points the classes choose, by minimum description length.
+"""MDLDiscretizer: bins with cut points that separate classes, by minimum description length.
 
-Rule: a cut, once made, stays, and a bin is named by its interval; so what a learner counted in a
-bin stays true of it. Cuts are searched at given numbers of records only.
+Rule: a cut never moves, and a bin is named by its interval, so the counts of a bin stay valid. Cuts
+are searched only at given numbers of records.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from stream.preprocessing.binner import Binner, Codes, taught
 
 __all__ = ["FIRST_SEARCH", "INTERVALS", "MAX_BINNED", "MOST_CLASSES", "MDLDiscretizer"]
 
-MAX_BINNED = 1024  # features
+MAX_BINNED = 1024  # largest number of features
 MOST_BINS = 64
-INTERVALS = 256  # of a feature's histogram
-MOST_CLASSES = 64  # told apart in choosing cuts
-FIRST_SEARCH = 32  # records with a value
+INTERVALS = 256  # largest number of intervals in a histogram
+MOST_CLASSES = 64  # classes that are distinguished when cuts are chosen
+FIRST_SEARCH = 32  # number of records with a value
 
 
 class MDLDiscretizer(Binner):
-    """Numbers to bins that tell the classes apart; a supervised river transformer.
+    """Replace numbers by bins that separate the classes; a supervised river transformer.
 
     Parameters
     ----------
     n_bins
-        How many bins a feature has at most, 2 to 64.
+        The largest number of bins of a feature, 2 to 64.
 
     Attributes
     ----------
     bins : dict
-        Feature to the names of its bins in order, of the features that have cuts.
+        Feature to the names of its bins in order, for features that have cuts.
     overflow : int
-        Values that got no bin because their feature was one too many.
+        Number of values without a bin because their feature was beyond the bound.
     other_classes : int
-        Records of classes that are not told apart because there are too many.
+        Number of records of classes that are not distinguished because there are too many.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
-        From learning and transforming: an infinity, a number beyond 1e100, or a label that is
-        none; nothing was learned.
+        By learning and transforming: an infinite number, a number beyond 1e100, or an invalid
+        label. Nothing was learned.
 
     Notes
     -----
-    Cuts are those of Fayyad and Irani (1993): the one that leaves the least class entropy, accepted
-    where it gains more than it costs to describe, and again on both sides. They are searched when
-    a feature's value number 32, 64, 128, … is learned, within the bins there are: a cut stays, and
-    a bin is named by its interval, ``"(2.45, 4.75]"``. Before the first cut, or where the feature
-    says nothing about the class, a value becomes None: no evidence. A bin that is cut in two leaves
-    its counts behind: the learner after it begins with the two new ones. A missing value, a text
-    and a truth value pass through.
+    Cuts follow Fayyad and Irani (1993): the cut that leaves the least class entropy is accepted if
+    it gains more than its description costs, and the search continues on both sides. Cuts are
+    searched when value number 32, 64, 128, … of a feature is learned, within the present bins. A
+    cut never moves, and a bin is named by its interval, ``"(2.45, 4.75]"``. Before the first cut,
+    or if the feature is not informative, a value becomes None, which is not evidence. If a bin is
+    cut in two, its counts are not used any longer, and the learner starts with two new categories.
+    Missing values, texts and truth values do not change.
 
-    What is kept of a feature is a histogram of at most 256 intervals, exact up to 256 distinct
-    values; a full one merges those neighbours that tell the classes apart least. The first 63
-    classes are told apart, all others count as one. Of more than 1,024 features the others get no
-    bin. O(256) to learn in the worst order, O(256 · C · bins) at a search; 4 kB and 2 kB a class
-    each feature. It cannot be merged. Source: Fayyad and Irani, Multi-interval discretization of
-    continuous-valued attributes for classification learning, IJCAI 1993; the two layers are those
-    of Gama and Pinto, Discretization from data streams, SAC 2006.
+    A feature is kept as a histogram of at most 256 intervals, which is exact up to 256 distinct
+    values. A full histogram merges the neighbours that separate the classes least. The first 63
+    classes are distinguished; all others count as one. Features beyond 1,024 get no bins. O(256) to
+    learn in the worst order, O(256 · C · bins) for a search. Memory for each feature: 4 kB, plus 2
+    kB for each class. It cannot be merged. Source: Fayyad and Irani, Multi-interval discretization
+    of continuous-valued attributes for classification learning, IJCAI 1993; the two layers are
+    those of Gama and Pinto, Discretization from data streams, SAC 2006.
 
     Examples
     --------
@@ -96,27 +96,27 @@ class MDLDiscretizer(Binner):
 
     @property
     def _supervised(self) -> bool:
-        """To river's pipelines: learning needs the label."""
+        """For river's pipelines: learning needs the label."""
         return True
 
     @property
     def learns(self) -> bool:
-        """Always: the cuts are learned."""
+        """Always true: the cuts are learned."""
         return True
 
     def room(self, features: int, classes: int) -> int:
-        """Of a histogram each, and its copy in a snapshot."""
+        """Bytes of a histogram for each feature, and of its copy in a snapshot."""
         one = 8 * (INTERVALS * (2 + min(classes, MOST_CLASSES)) + MOST_BINS)
         return 2 * one * min(features, MAX_BINNED)
 
     @property
     def other_classes(self) -> int:
-        """Records of classes that are not told apart."""
+        """Number of records of classes that are not distinguished."""
         return self._classes.overflow
 
     @property
     def overflows(self) -> dict[str, int]:
-        """What was refused, by the bound's name."""
+        """How many values each bound has rejected, by the bound's name."""
         return {**super().overflows, "binned_classes": self.other_classes}
 
     @property
@@ -129,21 +129,22 @@ class MDLDiscretizer(Binner):
         return out
 
     def cuts(self, feature: str) -> list[float]:
-        """What separates the bins of a feature now; empty where none are known."""
+        """The present cut points of a feature; empty if it has none."""
         s = self._histograms.get(feature)
         return [] if s is None else s.cut[: int(s.cuts[0])].tolist()
 
-    def learn_one(  # type: ignore[override]  # as of river's SupervisedTransformer
+    def learn_one(  # type: ignore[override]  # as in river's SupervisedTransformer
         self, x: Mapping[Any, Any], y: Any, w: float = 1.0
     ) -> None:
         """Learn the numbers of one record of class y."""
         self._follow_one(x, LEARN, w, [plain_label(y)])
 
     def classes_of(self, labels: Sequence[Label], y: Codes, op: NDArray[np.int8]) -> Codes:
-        """The class of each learning step; a new one is learned. Beyond the bound: a last one."""
+        """The class of each learning step. New classes are added; those beyond the bound share a
+        last one."""
         codes = np.full(y.size, -1, dtype=np.int64)
         learning = np.flatnonzero(op == LEARN)
-        # Added step by step: one beyond the bound is counted once a record, whatever the block.
+        # Added step by step, so that counts of classes beyond the bound do not depend on the block.
         learned = [self._classes.add(labels[code]) for code in y[learning].tolist()]
         codes[learning] = [at if at >= 0 else self._classes.bound for at in learned]
         return codes
@@ -180,7 +181,7 @@ class MDLDiscretizer(Binner):
         return found
 
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
         names, classes = sorted(self._histograms), self._columns
         held = [self._histograms[name] for name in names]
         sizes = [int(s.size[0]) for s in held]
@@ -210,16 +211,16 @@ class MDLDiscretizer(Binner):
 
     @property
     def _columns(self) -> int:
-        """Of the counts: a class each, and one for all others once there are such."""
+        """Columns of the counts: one for each class, and one for all others if there are any."""
         return len(self._classes) + int(self._classes.overflow > 0)
 
     def load_state(self, state: State) -> Self:
-        """Become the discretizer that `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged, or of another number of bins.
+            The state is damaged or has another number of bins.
         """
         try:
             header = state.header
@@ -228,7 +229,7 @@ class MDLDiscretizer(Binner):
             classes.overflow = int(header["other_classes"])
             overflow = int(header["overflow"])
             if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ValueError("names of features that are none, or twice the same")
+                raise ValueError("names of features are not texts or not distinct")
         except (KeyError, TypeError, ValueError, InvalidRecordError) as error:
             raise StateError(f"the state of this MDLDiscretizer is damaged: {error!r}") from None
         if bins != self.n_bins:
@@ -242,7 +243,7 @@ class MDLDiscretizer(Binner):
         d, n = len(names), low.size
         shapes = (sizes.size, cuts.size, learned.size, int(sizes.sum()), high.size, counts.shape)
         if shapes != (d, d, d, n, n, (n, self._columns)) or int(cuts.sum()) != cut.size:
-            raise StateError(f"expected the histograms of {d} features, got others")
+            raise StateError(f"expected the histograms of {d} features, got other histograms")
         within = ((sizes >= 0) & (sizes <= INTERVALS) & (cuts >= 0) & (cuts < bins)).all()
         sound = all(np.isfinite(a).all() for a in (low, high, counts, cut))
         if not within or not sound or (learned < 0).any() or (counts < 0).any():
@@ -256,7 +257,7 @@ class MDLDiscretizer(Binner):
             s.counts[: sizes[k]], s.cut[: cuts[k]] = counts[part], cut[own]
             s.size[0], s.cuts[0], s.learned[0] = sizes[k], cuts[k], learned[k]
             if not (np.diff(low[part]) > 0).all() or not (np.diff(cut[own]) > 0).all():
-                raise StateError(f"expected intervals and cuts of {name!r} that rise, got others")
+                raise StateError(f"expected rising intervals and cuts of {name!r}, got others")
             self._histograms[name] = s
         return self
 
@@ -269,5 +270,5 @@ def _empty(bins: int, classes: int) -> Histogram:
 
 
 def _name(low: float, high: float) -> str:
-    """(low, high], open above at infinity."""
+    """The name "(low, high]"; with an infinite end the bin is open above."""
     return f"({low}, {high})" if high == inf else f"({low}, {high}]"

@@ -1,6 +1,6 @@
-"""What adaptive bins are made from: a sketch of a feature's distribution, or its span.
+"""The sources of learned bins: a sketch of a feature's distribution, or its span.
 
-Both are bounded, take weights, merge, and know nothing but what they learned.
+Both are bounded, accept weights and can be merged. Their state depends only on what they learned.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ Codes = NDArray[np.int64]
 
 
 class QuantileSketch:
-    """Quantiles of a stream of weighted numbers, within an error that it knows.
+    """Quantiles of a stream of weighted numbers, with a known error.
 
     Attributes
     ----------
     error : float
-        No quantile is off by more than this share of the weight learned; 0 while no two values
-        had to be merged.
+        The largest error of a quantile, as a share of the learned weight; 0 until values are
+        merged.
 
     Notes
     -----
-    At most 256 entries of 32 bytes; O(log entries + shift) to learn, O(entries) to read. The
-    summary of Greenwald and Khanna (2001) with weights and a bound on memory in place of one on
-    the error: a full summary merges its least uncertain neighbours until half of the entries are
-    left. Chosen over KLL, which needs random bits and whole weights, and over the t-digest, which
-    keeps means nobody sent and has no bound on its error. On a million values, random, sorted
-    either way or with ties, the error is 1.2 %; on values that close in on one point from both
-    sides, the worst order there is, 9 %.
+    At most 256 entries of 32 bytes; O(log entries + shift) to learn, O(entries) to read. It is the
+    summary of Greenwald and Khanna (2001) with weights, and with a bound on memory instead of the
+    error: a full summary merges its least uncertain neighbours until half of the entries are left.
+    KLL was not chosen because it needs random bits and whole weights. The t-digest was not chosen
+    because it keeps means, which are not values of the stream, and its error is not bounded. For a
+    million values in random or sorted order or with ties, the error is 1.2 %. In the worst order,
+    values that approach one point from both sides, it is 9 %.
 
-    `merge` is exact while the distinct values of both fit in; then its error is at most the sum
-    of both, and what compressing adds.
+    `merge` is exact if the distinct values of both fit. Otherwise its error is at most the sum of
+    both errors plus that of compressing.
 
     Examples
     --------
@@ -67,14 +67,14 @@ class QuantileSketch:
         kernels.insert(float(x), float(w), self._summary)
 
     def cuts(self, bins: int) -> list[float]:
-        """The values that divide what was learned into `bins` parts of equal weight."""
+        """The values that divide the learned weight into `bins` equal parts."""
         bins = whole("bins", bins, 1, ENTRIES)
         cuts = np.zeros(bins - 1)
         kernels.quantile_cuts(self._summary, cuts)
         return cuts.tolist() if self._summary.size[0] else []
 
     def follow(self, x: Floats, op: NDArray[np.int8], w: Floats, bins: int) -> Codes:
-        """The bin of each step's value, learning where `op` is LEARN; -1 for none."""
+        """The bin of each step's value, or -1. Steps with `op` LEARN are learned first."""
         code = np.empty(x.size, dtype=np.int64)
         kernels.follow_quantiles(x, op, w, self._summary, np.zeros(bins - 1), code)
         return code
@@ -94,18 +94,18 @@ class QuantileSketch:
         self._take(*(a[: both.size[0]] for a in both[:4]))
 
     def arrays(self) -> dict[str, Floats]:
-        """What it holds, entry by entry."""
+        """The entries as arrays."""
         n = int(self._summary.size[0])
         return {name: getattr(self._summary, name)[:n].copy() for name in self.columns}
 
     def load(self, arrays: dict[str, Floats]) -> None:
-        """Become what `arrays` told."""
+        """Load what `arrays` returned."""
         self._take(*(arrays[name] for name in self.columns))
 
     def _take(self, *columns: Floats) -> None:
         n = columns[0].size
         if n > ENTRIES or any(column.size != n for column in columns):
-            raise StateError(f"expected a summary of at most {ENTRIES} entries, got another")
+            raise StateError(f"expected a summary of at most {ENTRIES} entries, got an invalid one")
         self._summary = _room(ENTRIES)
         for mine, column in zip(self._summary[:4], columns, strict=True):
             mine[:n] = column
@@ -132,18 +132,18 @@ class Span:
         self._size = np.zeros(1, dtype=np.int64)
 
     def learn(self, x: float, w: float = 1.0) -> None:
-        """Learn a finite number; its weight is all one."""
+        """Learn a finite number. Its weight is ignored."""
         _check(x, w)
         self.follow(np.array([float(x)]), np.array([LEARN], dtype=np.int8), np.array([w]), 2)
 
     def cuts(self, bins: int) -> list[float]:
-        """The values that divide the span into `bins` parts of equal width."""
+        """The values that divide the span into `bins` equal parts."""
         cuts = np.zeros(bins - 1)
         kernels.span_cuts(float(self._ends[0]), float(self._ends[1]), cuts)
         return cuts.tolist() if self._size[0] else []
 
     def follow(self, x: Floats, op: NDArray[np.int8], w: Floats, bins: int) -> Codes:
-        """The bin of each step's value, learning where `op` is LEARN; -1 for none."""
+        """The bin of each step's value, or -1. Steps with `op` LEARN are learned first."""
         code = np.empty(x.size, dtype=np.int64)
         kernels.follow_span(x, op, self._ends, self._size, np.zeros(bins - 1), code)
         return code
@@ -159,7 +159,7 @@ class Span:
         return {"value": self._ends[: 2 * int(self._size[0])].copy()}
 
     def load(self, arrays: dict[str, Floats]) -> None:
-        """Become what `arrays` told."""
+        """Load what `arrays` returned."""
         ends = arrays["value"]
         if ends.size not in (0, 2):
             raise StateError(f"expected the two ends of a span, got {ends.size} numbers")

@@ -1,4 +1,4 @@
-"""Text as counts of hashed tokens: the same text has the same buckets on every machine."""
+"""Text as counts of hashed tokens. The same text has the same buckets on every machine."""
 
 from stream.data.schema import BUCKETS
 from stream.text.hashing import MAX_TOKENS, HashedTexts, bucket, encode, encode_many

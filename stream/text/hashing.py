@@ -1,8 +1,8 @@
 """Tokens to buckets: CRC-32 of the UTF-8 bytes, its lowest 20 bits.
 
-It is stable over machines and versions, so buckets may be saved; tokens that share a bucket are
-one token from then on. A text counts up to `MAX_TOKENS` tokens; a text cut there says so by a
-bucket of -1, counted once.
+It is the same on all machines and in all versions, so buckets may be saved. Tokens in the same
+bucket count as the same token. Only the first `MAX_TOKENS` tokens of a text are used. A truncated
+text has the additional bucket -1 with count 1.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["MAX_TOKENS", "HashedTexts", "bucket", "encode", "encode_many"]
 
 TEXTS = {str, np.str_}
 MAX_TOKENS = 100_000
-CHARACTERS = 2**20  # read in one call, at 20 bytes of scratch each
-FEW = 2000  # keys that are sorted sooner by comparing than digit by digit
+CHARACTERS = 2**20  # read in one call, with 20 bytes of scratch memory each
+FEW = 2000  # below this number of keys a comparison sort is faster than a radix sort
 
 
 class HashedTexts(NamedTuple):
-    """Tokens of texts: text r has those of start[r] … start[r+1]-1, each bucket once, rising.
+    """Tokens of texts: text r has start[r] … start[r+1]-1, each bucket once, rising.
 
     All int64: start (n + 1,), bucket and times (k,).
     """
@@ -66,13 +66,13 @@ def encode(text: str) -> NDArray[np.int64]:
 
 
 def encode_many(texts: list[str]) -> HashedTexts:
-    """The tokens of several texts, as `encode` finds them.
+    """The tokens of several texts, equal to those of `encode`.
 
     Notes
     -----
-    O(characters). Texts of characters below U+3000 that stand for themselves (see
-    `stream.text.tokens.folding`) take one compiled pass; others some ten times as long, and so do
-    those with a token of more than 253 bytes and those that are cut.
+    O(characters). Texts of independent characters below U+3000 (see `stream.text.tokens.folding`)
+    take one compiled pass. Other texts take about ten times as long, and so do texts with a token
+    of more than 253 bytes and truncated texts.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def encode_many(texts: list[str]) -> HashedTexts:
 
 
 def _encoded(texts: list[str], end: NDArray[np.int64]) -> HashedTexts:
-    """The tokens of texts that end at `end` when joined, read in one call."""
+    """The tokens of texts, read in one call. `end`: the end of each text in the joined text."""
     n = len(texts)
     whole = "".join(texts).encode("utf-32-le", "surrogatepass")
     code = np.frombuffer(whole, dtype="<i4")
@@ -122,7 +122,7 @@ def _encoded(texts: list[str], end: NDArray[np.int64]) -> HashedTexts:
 
 
 def _keys(text: str, row: int) -> NDArray[np.int64]:
-    """What the kernel `scan` would write for a text, by the definition."""
+    """The keys that the kernel `scan` writes for a text, computed by the definition."""
     stream = tokens(text)
     keys = [row << 21 | kernels.BUCKET | bucket(token) for token in islice(stream, MAX_TOKENS)]
     if next(stream, None) is not None:
@@ -132,10 +132,12 @@ def _keys(text: str, row: int) -> NDArray[np.int64]:
 
 @cache
 def _shares() -> NDArray[np.int32]:
-    """What each byte adds to the bucket of a token by how many bytes follow: int32 (256, 1024).
+    """What each byte adds to the bucket of a token, by the number of following bytes: int32 (256,
+    1024).
 
-    CRC-32 is linear: that of a token is that of as many zeros, XOR what each of its bytes adds.
-    Here a byte brings its zero along. At 4 · byte + 0 … 3: see the kernel `scan`.
+    CRC-32 is linear: the CRC of a token is the CRC of equally many zeros, XOR a share of each byte.
+    Here the share of a byte includes its zero. For the index 4 · byte + 0 … 3 see the kernel
+    `scan`.
     """
     table = np.arange(256, dtype=np.int64)
     for _ in range(8):

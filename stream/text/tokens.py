@@ -1,14 +1,14 @@
-"""Text to tokens: words and the signs between them, lower-cased; nothing but space is dropped.
+"""Text to tokens: words and the signs between them, in lower case. Only space is dropped.
 
-A word is a run of letters, digits and underscores of any script, of length 1 and up; what stands
-between words is a token too, as a run: "£", "!!!", ":)". Currency, shouting and smileys are
-evidence, and no list of words or signs has to be chosen. Predicted, then learned, SMS spam in
-file order gives `MultinomialNB(alpha=1)` an accuracy of 98.46 %; words alone 98.21 %, words of two
-letters and up 97.90 %, each sign by itself 98.28 %. (Mail that was taken apart into words and signs
-before, as Enron's, is better without signs, by half a point.) A script written without spaces
-yields whole phrases as words.
+A word is a run of letters, digits and underscores of any script, of any length. A run of signs
+between words is also a token: "£", "!!!", ":)". Currency signs, exclamation marks and smileys are
+evidence, and no list of words or signs is needed. On SMS spam in file order,
+`MultinomialNB(alpha=1)` reaches a progressive accuracy of 98.46 %; with words only 98.21 %, with
+words of at least two letters 97.90 %, with single signs 98.28 %. (For mail that was split into
+words and signs before, such as Enron's, it is half a point better without signs.) In a script
+without spaces, whole phrases become words.
 
-`tokens` is the definition. `folding` is the same for characters that can be told one at a time.
+`tokens` is the definition. `folding` is its table for characters that do not depend on neighbours.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stream.errors import SchemaError
 __all__ = ["folding", "tokens"]
 
 TOKEN = re.compile(r"\w+|[^\w\s]+")
-FOLDED = 0x3000  # code points with a place in `folding`: the alphabets, and signs up to CJK
+FOLDED = 0x3000  # size of `folding`: alphabets, and signs below CJK
 KINDS = (re.compile(r"\w"), re.compile(r"\s"), re.compile(""))  # word, space, sign
 
 
@@ -43,18 +43,18 @@ def tokens(text: str) -> Iterator[str]:
         raise SchemaError(f"expected a text, got {shown(text)}")
     lowered = text.lower()
     if not lowered.isascii():
-        lowered = normalize("NFC", lowered)  # é has two spellings in Unicode and is one letter
+        lowered = normalize("NFC", lowered)  # é has two encodings in Unicode
     return (match.group() for match in TOKEN.finditer(lowered))
 
 
 @cache
 def folding() -> NDArray[np.int32]:
-    """What `tokens` makes of each code point below 0x3000, read alone.
+    """Lower case and kind of each code point below 0x3000, by itself.
 
     int32: 4 · lower case + kind (0 word, 1 space, 2 sign).
-    -1 for one whose neighbours matter: it lower-cases to several characters or by its place in
-    the word, or it may join the character before it under NFC. A text with such a character, or
-    one beyond the table, is for `tokens` itself.
+    -1 if neighbours matter: its lower case has several characters or depends on its position in the
+    word, or NFC may join it with the previous character. A text with such a character, or with one
+    beyond the table, needs `tokens`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def folding() -> NDArray[np.int32]:
 
 
 def _stands_alone(character: str) -> bool:
-    """Whether NFC leaves it as it is, whatever stands beside it."""
+    """Whether NFC never changes it, with any neighbours."""
     if normalize("NFC", character) != character or combining(character):
         return False
     vowel_or_final = 0x1100 <= ord(character) < 0x1200  # Hangul, joined by NFC

@@ -1,7 +1,7 @@
-"""A bounded dictionary of tokens: exact where hashing lets tokens share a bucket, and with names.
+"""A bounded dictionary of tokens: exact, unlike hashing, and with names.
 
-A token's code is its row in some table; a code that becomes free goes to the last token, so that
-the table stays dense. Nothing that is said or saved may depend on codes.
+The code of a token is its row in a table. If a code becomes free, the last token gets it, so that
+the table stays dense. Predictions and saved states must not depend on codes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Vocabulary", "token_counts"]
 
 
 class Vocabulary(Dictionary):
-    """Tokens and their codes 0, 1, 2, …; `Dictionary` but for what removing does.
+    """Tokens and their codes 0, 1, 2, …. It differs from `Dictionary` in `remove`.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Vocabulary(Dictionary):
     __slots__ = ()
 
     def remove(self, value: Any) -> None:
-        """Forget a token; the last one gets its code. O(1)."""
+        """Forget a token. The last token gets its code. O(1)."""
         code, last = self.codes.pop(value), self.values.pop()
         self.bytes -= PER_NAME + text_bytes(value)
         if last != value:
@@ -49,7 +49,7 @@ class Vocabulary(Dictionary):
 
 
 def token_counts(texts: Iterable[str]) -> tuple[dict[str, int], int]:
-    """How often each token is in the texts, and how many texts were cut at `MAX_TOKENS`.
+    """The count of each token in the texts, and the number of texts truncated at `MAX_TOKENS`.
 
     Examples
     --------

@@ -77,7 +77,7 @@ def test_decisions_are_no_part_of_the_identity() -> None:
         ('losses.a = {x = "1"}', "[decision] losses a x: expected a number, got '1'"),
         (
             "losses.a = {x = 1, y = 2}\nlosses.b = {x = 1}",
-            "[decision]: losses['b'] does not say what it costs where 'y' is true; add it, for "
+            "[decision]: losses['b'] has no loss for the case that 'y' is true; add it, for "
             "example losses.b = {x = 1, y = 0}",
         ),
         ("loses = {}", "[decision] loses: unknown key; did you mean 'losses'?"),

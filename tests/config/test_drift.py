@@ -46,7 +46,7 @@ def test_drift_is_no_part_of_the_identity() -> None:
         ('{type = "ADWIN"}', "on: required, but missing"),
         ('{on = "error", type = "ADVIN"}', "did you mean 'ADWIN'?"),
         ('{on = "accuracy", type = "ADWIN"}', 'on must be "error", "log_loss", "score" or'),
-        ('{on = "score", type = "DDM"}', "DDM takes errors only, got on = 'score'; use ADWIN"),
+        ('{on = "score", type = "DDM"}', "DDM accepts only errors, got on = 'score'; use ADWIN"),
         ('{on = "error", type = "DDM", delta = 1}', "DDM has no parameter 'delta'"),
         ('{on = "error", type = "ADWIN", delta = inf}', "expected a finite number"),
         ('{on = "error", type = "ADWIN", delta = 7}', "delta must be a number"),
@@ -71,7 +71,7 @@ def test_every_faulty_detector_is_told_at_once() -> None:
     drift = [line for line in told if "[drift]" in line]
     assert len(drift) == 2
     assert "[drift] detectors number 1: expected a detector of" in drift[0]
-    assert "[drift] detectors number 3: DDM takes errors only" in drift[1]
+    assert "[drift] detectors number 3: DDM accepts only errors" in drift[1]
 
 
 def test_every_feature_that_cannot_be_watched_is_told_at_once() -> None:

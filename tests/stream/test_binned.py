@@ -175,7 +175,7 @@ def test_fixed_edges_leave_the_learner_its_abilities() -> None:
     with pytest.raises(SchemaError, match="merge"):
         one.merge(BINNED["quantile"].clone().learner)
     for call in (lambda: learned.merge(learned), lambda: learned.unlearn_one({"a": 1e6}, "a")):
-        with pytest.raises(NotSupportedError, match="bins that are learned have moved"):
+        with pytest.raises(NotSupportedError, match="learned bins have changed"):
             call()
 
 

@@ -35,7 +35,7 @@ def test_built_model_has_its_parameters_and_its_seed_in_every_part() -> None:
         (("naive_bayes.GaussianNB", {}, ["tree.SGTClassifier"]), "no transformer 'tree.SGT"),
         (("tree.HoeffdingTreeClassifier", {"max_dept": 3}), "'max_dept'; nearest: max_depth"),
         (("naive_bayes.GaussianNB", {"a": 1}), "nearest: none: it has no parameters"),
-        (("ensemble.BaggingClassifier",), "cannot be made: TypeError: .*'model'"),
+        (("ensemble.BaggingClassifier",), "cannot be built: TypeError: .*'model'"),
         (
             ("ensemble.BaggingClassifier", {"model": "river:tree.No"}),
             "river has no class 'tree.No'",

@@ -139,8 +139,8 @@ def test_class_that_no_loss_names_sways_no_choice_and_speaks_for_rejecting() -> 
 
 
 WRONG = {
-    "nothing": ({}, None, "name no action and label"),
-    "no label": ({"lend": {}}, None, "name no action and label"),
+    "nothing": ({}, None, "must not be empty"),
+    "no label": ({"lend": {}}, None, "must not be empty"),
     "infinite": ({"lend": {"pays": math.inf}}, None, "within ±1e100"),
     "nan": ({"lend": {"pays": math.nan}}, None, "within ±1e100"),
     "too large": ({"lend": {"pays": 10**400}}, None, "within ±1e100"),

@@ -189,7 +189,7 @@ def test_unlearning_the_last_record_of_a_feature_makes_the_others_complete() -> 
     model.unlearn_one(late, "p")
 
     assert model.fingerprint() == kept.fingerprint()
-    with pytest.raises(NotLearnedError, match="came together with less weight"):
+    with pytest.raises(NotLearnedError, match="combination of values has less weight"):
         model.unlearn_one({"a": "x", "b": "v"}, "p")
 
 

@@ -122,5 +122,5 @@ def test_label_of_another_kind_is_refused_by_name() -> None:
     """One line: what it was and why."""
     data = [({"x": 0.0}, True), ({"x": 1.0}, "yes")]
 
-    with pytest.raises(InvalidRecordError, match="'yes' was refused"):
+    with pytest.raises(InvalidRecordError, match="'yes' was rejected"):
         list(progressive(data, GaussianNB()))

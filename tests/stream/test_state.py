@@ -147,5 +147,5 @@ def test_bytes_that_are_no_state_are_refused(damage) -> None:
     data = model.to_state().to_bytes()
 
     assert State.from_bytes(data) == model.to_state()
-    with pytest.raises(StateError, match="as to_bytes makes it"):
+    with pytest.raises(StateError, match="made by to_bytes"):
         State.from_bytes(data[damage] if isinstance(damage, slice) else damage)

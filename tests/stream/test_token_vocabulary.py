@@ -103,7 +103,7 @@ def test_linear_view_of_one_class_is_refused() -> None:
     model = MultinomialNB()
     model.learn_one({"text": "alone"}, "one")
 
-    with pytest.raises(NotLearnedError, match="two classes are needed"):
+    with pytest.raises(NotLearnedError, match="needs two classes"):
         model.linear_view()
 
 

@@ -1,4 +1,4 @@
-"""Whether one model is better than another, looked at as often as one likes."""
+"""Compare two models, with results that are valid however often they are read."""
 
 from stream.contest.compare.paired import (
     LEVEL,

@@ -1,7 +1,7 @@
-"""A challenger beside the champion, paired on the same records, looked at as often as one likes.
+"""Compare a challenger with the champion on the same records, valid at any time.
 
-Rule: what is told holds at every record at once, not only at one chosen before. So it may be
-watched, and acted upon when it looks good, without fooling oneself.
+Rule: the statistical guarantees hold at all records simultaneously, not only at one chosen in
+advance. So it is valid to watch the evidence and to act as soon as it suffices.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ComparisonView:
-    """How a challenger stands against the champion.
+    """A challenger compared with the champion.
 
     Parameters
     ----------
     compared
-        Records on which both were asked and knew a class.
+        Number of records on which both predicted a class.
     won, lost
-        Those of them on which only the challenger was right, and only the champion.
+        Number of these on which only the challenger was right, and only the champion.
     e_value
-        Evidence that the challenger is right more often; 1 is none. Where it is not, 20 is reached
-        in one stream of twenty at most, however often one looks.
+        Evidence that the challenger is right more often. 1 means no evidence. If it is not right
+        more often, the e-value reaches 20 in at most one of twenty streams, however often it is
+        read.
     difference
-        Mean of the champion's Brier score less the challenger's; above 0 the challenger is better.
-        None before any record.
+        Mean of the champion's Brier score minus the challenger's. Above 0 the challenger is better.
+        None before the first record.
     lower, upper
-        Between them lies the mean of what was to be expected of it record by record, at all times
-        at once, with chance 95 %.
+        Bounds of the mean of the expected differences, each given the past. They hold at all times
+        simultaneously with probability 95 %.
     """
 
     compared: int
@@ -64,24 +65,24 @@ class Comparison:
 
     Notes
     -----
-    **Right more often.** Records on which both or neither are right say nothing of the difference.
-    Of the others, w speak for the challenger and l against it. If, whatever came before, it wins
-    such a record with chance 1/2 at most, then
+    **Right more often.** Records on which both or neither are right are ignored. Of the others, the
+    challenger wins w and loses l. If it wins each such record with probability at most 1/2, given
+    the past, then
 
         E = 2ⁿ⁺¹ ∫ pʷ (1-p)ˡ dp over [1/2, 1],  n = w + l,
 
-    the likelihood ratio of a Bernoulli p drawn evenly from [1/2, 1] against 1/2, is never
-    expected to grow, and by Ville's inequality reaches x with chance 1/x at most, ever: the
-    one-sided beta-binomial mixture of Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform,
-    nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021.
+    the likelihood ratio of a Bernoulli p, uniform on [1/2, 1], against 1/2, is a supermartingale.
+    By Ville's inequality it ever reaches x with probability at most 1/x. This is the one-sided
+    beta-binomial mixture of Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric,
+    nonasymptotic confidence sequences", Annals of Statistics 49(2), 2021.
 
-    **By how much.** Of the differences d of the Brier scores, each in [-2, 2], the mean of their
-    expectations, each given all that came before, lies in the interval at all times with chance
-    1 - `LEVEL`, whether or not they drift: the empirical Bernstein confidence sequence (Howard et
-    al., Theorem 4) as Choe and Ramdas, "Comparing sequential forecasters", Operations Research
-    72(4), 2024, use it for two forecasters, by a mixture over a fixed row of rates.
+    **By how much.** Let d be the differences of the Brier scores, each in [-2, 2]. The mean of
+    their expectations, each given the past, is in the interval at all times with probability 1 -
+    `LEVEL`, even if they drift. This is the empirical Bernstein confidence sequence (Howard et al.,
+    Theorem 4), applied to two forecasters as in Choe and Ramdas, "Comparing sequential
+    forecasters", Operations Research 72(4), 2024, with a mixture over fixed rates.
 
-    O(1) a record and O(1) memory; a view costs O(√n) where both are about as good.
+    O(1) for each record and O(1) memory. A view costs O(√n) if both are about equally good.
 
     Examples
     --------
@@ -107,23 +108,23 @@ class Comparison:
         stop: int | None = None,
         threshold: float = inf,
     ) -> int | None:
-        """Add scored records in order, up to one after which the e-value is at a threshold.
+        """Add scored records in order, up to the first after which the e-value reaches a threshold.
 
         Parameters
         ----------
         champion, challenger
-            int8, (k,): 1 where it was right, 0 where wrong, -1 where the record is not compared.
+            int8, (k,): 1 right, 0 wrong, -1 if the record is not compared.
         lost, spared
             float64, (k,): Brier score of the champion, and of the challenger.
         start, stop
-            Which of them; None: to the end.
+            The range of records. None: to the end.
         threshold
-            What suffices, above 1.
+            The e-value that suffices, above 1.
 
         Returns
         -------
         int or None
-            That record's index; None: all were added.
+            The index of that record; None if all were added.
         """
         end = len(champion) if stop is None else stop
         counts, sums = self._counts, self._sums
@@ -137,13 +138,13 @@ class Comparison:
         return float(kernels.evidence(won, lost, float(self._sums[0]), power))
 
     def copy(self) -> Comparison:
-        """Another one that stands where this one does."""
+        """A copy of the comparison."""
         other = Comparison()
         other._counts, other._sums = self._counts.copy(), self._sums.copy()
         return other
 
     def bits(self) -> bytes:
-        """All of it, bit for bit."""
+        """The bytes of the whole state."""
         return self._counts.tobytes() + self._sums.tobytes()
 
     def view(self) -> ComparisonView:
@@ -157,17 +158,17 @@ class Comparison:
         return ComparisonView(compared, won, lost, self.e_value, mean, lower, upper)
 
     def to_state(self) -> State:
-        """The whole state, as a copy."""
+        """A copy of the whole state."""
         arrays: dict[str, NDArray[Any]] = {"counts": self._counts, "sums": self._sums}
         return State({}, arrays).copy()
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` saved.
+        """Load what `to_state` saved.
 
         Raises
         ------
         StateError
-            It is damaged.
+            The state is damaged.
         """
         counts, sums = state.array("counts", np.int64, 1), state.array("sums", np.float64, 1)
         if counts.size != 4 or sums.size != 3 or counts.min() < 0:
@@ -176,16 +177,16 @@ class Comparison:
 
 
 def brier(proba: Floats, row: NDArray[np.int64], true: NDArray[np.int64]) -> Floats:
-    """Brier score of some predictions: the squared distance from what came, in [0, 2].
+    """Brier score of predictions: the squared distance from the true class, in [0, 2].
 
     Parameters
     ----------
     proba
         float64, (n, C).
     row
-        int64, (k,): which of them; -1 for one that says nothing, which costs 1.
+        int64, (k,): index of the prediction; -1 for a missing one, which costs 1.
     true
-        int64, (k,): class codes; one without a column was given no probability.
+        int64, (k,): class codes; a class without a column has probability 0.
 
     Examples
     --------
@@ -199,7 +200,7 @@ def brier(proba: Floats, row: NDArray[np.int64], true: NDArray[np.int64]) -> Flo
 
 
 def compile_comparison() -> None:
-    """Compile the kernels, on a comparison that is thrown away."""
+    """Compile the kernels by running them on a throw-away comparison."""
     one = np.array([1], dtype=np.int8)
     cost = brier(np.array([[1.0]]), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
     comparison = Comparison()

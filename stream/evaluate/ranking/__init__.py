@@ -1,4 +1,4 @@
-"""How well posteriors rank the classes: exact areas under curves."""
+"""Ranking of classes by posteriors: exact areas under curves."""
 
 from stream.evaluate.ranking.areas import Ranking, ranking
 

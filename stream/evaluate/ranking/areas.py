@@ -1,6 +1,6 @@
-"""How well posteriors rank: areas under ROC and precision-recall curves, exact.
+"""Exact areas under ROC and precision-recall curves.
 
-Rule: kernels count whole numbers; sums of floats are those of `math.fsum`, exact in any order.
+Rule: kernels count whole numbers. Sums of floats use `math.fsum`, which is exact in any order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Ranking:
     Parameters
     ----------
     roc_auc
-        The share of pairs of one record of the class and one of the rest that the scores put in
+        The share of pairs of a record of the class and a record of the rest that the scores put in
         order, equal scores counting half (Mann and Whitney 1947; Fawcett 2006).
     pr_auc
         Average precision: Σ precision · gain of recall over the thresholds, from the largest down.
-        Nothing is interpolated between them, which would be too good (Davis and Goadrich 2006).
+        Without interpolation, which would be too optimistic (Davis and Goadrich 2006).
     """
 
     roc_auc: float
@@ -43,16 +43,16 @@ def ranking(true: NDArray[np.int64], posterior: Floats) -> tuple[Ranking | None,
     true
         int, (n,): true classes.
     posterior
-        float64, (n, R), 0 … 1: of the first R classes.
+        float64, (n, R), 0 … 1: posteriors of the first R classes.
 
     Returns
     -------
     tuple
-        One a class; None where all records are of it, or none is.
+        One for each class; None if all records or no records are of the class.
 
     Notes
     -----
-    O(n) a class: 10,000 records and 20 classes take 3 to 4 ms.
+    O(n) for each class: 10,000 records and 20 classes take 3 to 4 ms.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def ranking(true: NDArray[np.int64], posterior: Floats) -> tuple[Ranking | None,
     """
     bits = np.ascontiguousarray(posterior, dtype=np.float64).view(np.uint64)
     members, in_order, mine, rest = kernels.rank(np.ascontiguousarray(true, dtype=np.int64), bits)
-    # Each record of a class is what a threshold at its posterior gains.
+    # A threshold at the posterior of a record gains this record.
     precision = (mine / (mine + rest)).tolist()
     out: list[Ranking | None] = []
     end = 0
