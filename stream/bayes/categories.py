@@ -117,7 +117,7 @@ class Categories:
 
     def encode(self, rows: Rows, used: Ints) -> CodedRows:
         """The rows with indices `used` as codes. Pure."""
-        return self._coded(rows, rows.categorical[used], self._columns(rows))
+        return self._coded(rows.categorical[used], self._columns(rows))
 
     def admit(self, rows: Rows, used: Ints, learned: Ints) -> CodedRows:
         """`encode`, after each learned value got a code.
@@ -131,7 +131,7 @@ class Categories:
         column = self._columns(rows)
         if learned.size and column.size and column.min() < 0:
             self._admit_features(rows.categorical_names, cells[learned], column)
-        coded = self._coded(rows, cells, column)
+        coded = self._coded(cells, column)
         fresh = np.argwhere(coded.code[learned] == UNKNOWN).tolist()  # by step, then by column
         for i, k in fresh:
             self.add(int(coded.column[k]), cells[learned[i], coded.source[k]])
@@ -310,7 +310,7 @@ class Categories:
             present = [v for v in cells[:, j].tolist() if v is not None]
             self.refused += sum(self._bars(names[j], v) for v in present)
 
-    def _coded(self, rows: Rows, cells: Objects, column: Ints) -> CodedRows:
+    def _coded(self, cells: Objects, column: Ints) -> CodedRows:
         source = np.argsort(column, kind="stable")
         source = source[np.searchsorted(column[source], 0) :]
         code = np.empty((len(cells), source.size), dtype=np.int64)

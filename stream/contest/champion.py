@@ -333,8 +333,7 @@ class ChampionChallenger:
         self._comparisons = {name: Comparison() for name in header["compared"]}
         for i, comparison in enumerate(self._comparisons.values()):
             comparison.load_state(state.nested(f"comparison {i}"))
-        if "lately" in state.header:  # else saved before there was one: it begins here
-            self._lately.load_state(state.nested("lately"))
+        self._lately.load_state(state.nested("lately"))
         for name in without:
             self.dismiss(name)
 

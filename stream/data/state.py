@@ -20,8 +20,6 @@ from stream.errors import StateError
 
 __all__ = ["State", "pack", "unpack"]
 
-Scalar = bool | int | float | str | None
-
 
 @dataclass(frozen=True)
 class State:

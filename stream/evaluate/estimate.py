@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from stream.data.block import LEARN, Floats
 from stream.data.state import State
 from stream.evaluate.labelled import LabelledPredictions
-from stream.evaluate.pending import PendingRows
 from stream.join.plan import Plan
 from stream.learner.base import Predictions
 
@@ -125,10 +124,6 @@ class AccuracyEstimate:
         before = slots[~fresh]
         then[~fresh], sure[~fresh] = _sure(waiting.said[before, 0], waiting.proba[before])
         self.judge(code[block.y[labelled]], then, sure)
-
-    def begin_all(self, waiting: PendingRows, slots: Codes) -> None:
-        """The rows in these slots begin to wait."""
-        self.begin(*_sure(waiting.said[slots, 0], waiting.proba[slots]))
 
     def begin(self, said: Codes, sure: Floats) -> None:
         """Predictions begin to wait.

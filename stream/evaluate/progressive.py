@@ -325,10 +325,7 @@ class Progressive:
         slots = self.join.kept_slots()
         self.waiting.load_state(state.nested("waiting"), self.join.slots, slots)
         self.estimate = AccuracyEstimate()
-        if "estimate" in state.header:
-            self.estimate.load_state(state.nested("estimate"))
-        else:  # saved before there was one: it begins with what waits
-            self.estimate.begin_all(self.waiting, slots[: self.join.pending])
+        self.estimate.load_state(state.nested("estimate"))
 
 
 def progressive(

@@ -77,7 +77,5 @@ class RowPool:
         """
         self.count = count
         self._free = state.array("free", np.int64, 1).tolist()
-        # Saved before there were sizes: its rows count 0 bytes.
-        sizes = state.array("sizes", np.int64, 2).tolist() if "sizes" in state.arrays else []
-        self._sizes = dict(sizes)
+        self._sizes = dict(state.array("sizes", np.int64, 2).tolist())
         self.bytes = sum(self._sizes.values())

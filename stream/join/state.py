@@ -59,8 +59,8 @@ class Fifo(dict[str, V]):
     --------
     >>> ids = Fifo({"a": 1})
     >>> ids.put("b", 2)
-    >>> ids.pop_oldest(), ids.oldest, list(ids.order)
-    (1, 2, ['b'])
+    >>> ids.oldest, list(ids.order)
+    (1, ['a', 'b'])
     """
 
     def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
@@ -76,10 +76,6 @@ class Fifo(dict[str, V]):
         """Add a key that is not there."""
         self[id_] = value
         self.order.append(id_)
-
-    def pop_oldest(self) -> V:
-        """Remove the oldest key and return its value."""
-        return self.pop(self.order.popleft())
 
 
 class JoinState:
@@ -270,13 +266,12 @@ class JoinState:
             The state is damaged.
         """
         header = state.header
-        self.rules = header.get("rules", 1)  # saved before they had a number
+        self.rules = header.get("rules", 1)  # left out for rules 1
         self.weigh = _weigher(self.rules)
         self.labels.load(header["labels"], header["overflow"])
         self.outcomes = Counter(header["outcomes"])
         self.label_delays = LabelDelays()
-        if "account" in header:  # saved before there was one: it begins here
-            self.label_delays.load_header(header["account"])
+        self.label_delays.load_header(header["account"])
         self.time, self.oldest = header["time"], 0
         self.rows.load(header["slots"], state)
         self.learned = header["learned"] if corrections else 0

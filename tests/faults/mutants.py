@@ -81,7 +81,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "every record is seen acknowledged before offsets and commit (P2, P4, P5)",
+        "every record is seen acknowledged before offsets and commit",
         OWNER,
         "            acknowledged(producer, handed, "
         'self._options.seconds("delivery_timeout_ms"))\n',
@@ -89,7 +89,7 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_record_only_its_future_tells_of_fails_the_commit",),
     ),
     Mutant(
-        "a transaction the broker has timed out is no commit (P2)",
+        "a transaction the broker has timed out is no commit",
         OWNER,
         '            acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))\n'
         '            reach("after_check")\n'
@@ -103,7 +103,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "a record whose topic has no metadata is not left out (P5)",
+        "a record whose topic has no metadata is not left out",
         "consumers/transports/kafka/producer.py",
         '        if partition not in self._wait_on_metadata(topic, self.config["max_block_ms"]):\n'
         '            raise ValueError(f"no partition {partition} of topic {topic}")\n',
@@ -114,7 +114,7 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_record_of_a_topic_that_is_gone_fails_the_commit",),
     ),
     Mutant(
-        "the fence is the transactional id: the group fences nobody (P3)",
+        "the fence is the transactional id: the group fences nobody",
         OWNER,
         'self._transactional_id = f"{name}.{shard}"',
         'self._transactional_id = f"{name}.{shard}.{id(self)}"',
@@ -124,7 +124,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "a failed future fails the commit (P4)",
+        "a failed future fails the commit",
         "consumers/transports/kafka/producer.py",
         "if future.exception is not None:",
         "if False:",
@@ -138,14 +138,14 @@ MUTANTS = (
         (f"{CONTRACT}::test_commit_shows_outputs_journal_and_positions[kafka]",),
     ),
     Mutant(
-        "a commit has a limit (P10)",
+        "a commit has a limit",
         OWNER,
         'within(self._options.seconds("request_timeout_ms"), "commit", finish)',
         "finish()",
         (f"{GUARDS}::test_commit_that_never_returns_is_given_up",),
     ),
     Mutant(
-        "an owner that failed is never used again (P1)",
+        "an owner that failed is never used again",
         OWNER,
         '            self._die("it has failed before")\n',
         "            with suppress(Exception):\n"

@@ -115,7 +115,7 @@ def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypat
 def test_transaction_that_the_broker_timed_out_fails_the_commit(
     kafka_bootstrap, source, monkeypatch
 ) -> None:
-    """The client asks for a new epoch in silence, and its commit of what is gone returns (P2)."""
+    """The client asks for a new epoch in silence, and its commit of what is gone returns."""
     options = {
         "transaction_timeout_ms": 1_500,
         "delivery_timeout_ms": 1_400,
@@ -160,7 +160,7 @@ def _wait_for_abort(bootstrap: str, name: str) -> None:
 
 @pytest.mark.kafka
 def test_record_of_a_topic_that_is_gone_fails_the_commit(kafka_bootstrap, source) -> None:
-    """The client would hand back a future, and commit without the record (P5)."""
+    """The client would hand back a future, and commit without the record."""
     gone = f"{source.topic}.gone"
     with closing(KafkaLog([kafka_bootstrap], {"max_block_ms": 500})) as log:
         for topic in (gone, f"{source.topic}.journal"):
@@ -183,7 +183,7 @@ def test_record_of_a_topic_that_is_gone_fails_the_commit(kafka_bootstrap, source
 def test_owner_that_lost_its_group_without_noticing_commits_nothing(
     kafka_bootstrap, source
 ) -> None:
-    """The broker takes offsets of who says it is no member (P3): only the fence stops them."""
+    """The broker takes offsets of who says it is no member: only the fence stops them."""
     with (
         closing(KafkaLog([kafka_bootstrap], {})) as stalled,
         closing(KafkaLog([kafka_bootstrap], {})) as log,

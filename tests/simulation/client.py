@@ -8,8 +8,8 @@ P4  a batch that was not delivered fails its future, and nothing else
 P24 a batch that the broker says it holds already is a success at offset -1
 
 Without them the client is as it should be: then the first failure fails the transaction. That
-offsets are taken from somebody who is no member any more (P3) is the broker's way, no lie of it.
-Offsets that a failed commit leaves behind (P1) cannot show here: each commit tells all of them.
+offsets are taken from somebody who is no member any more is the broker's way, no lie of it.
+Offsets that a failed commit leaves behind cannot show here: each commit tells all of them.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def unasked(producer, futures, seconds) -> None:
 
 
 def every_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transactional id each: nobody is fenced, whatever the group would say (P3)."""
+    """A transactional id each: nobody is fenced, whatever the group would say."""
     original = KafkaOwner.__init__
 
     def init(self, options, name, shard, inputs, place):

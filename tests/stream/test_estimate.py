@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.data.state import State
 from stream.evaluate.estimate import LAST, AccuracyEstimate
 from stream.evaluate.progressive import Progressive
 from tests.stream.test_progressive import Event, machine, run, scattered
@@ -133,16 +132,3 @@ def test_calibrated_model_is_estimated_right_and_an_overconfident_one_is_found_o
 
     assert honest.view().errors["all"] == pytest.approx(0.0, abs=0.005)
     assert boasting.view().errors["all"] == pytest.approx(0.25, abs=0.005)
-
-
-def test_state_from_before_there_was_an_estimate_begins_with_what_waits() -> None:
-    """A snapshot of an older version loads, and what waits is taken away as it was added."""
-    going, after = machine(horizon=5), machine(horizon=5)
-    run(going, scattered(60, seed=4))
-    state = going.to_state()
-    parts = {k: state.nested(k) for k in state.header if k != "estimate"}
-    after.load_state(State.join(parts))
-
-    assert after.estimate.view().accuracy == going.estimate.view().accuracy
-    run(after, [Event("end", {"a": 0.0}, "p")], times=[10_000])
-    assert after.estimate.view().accuracy is None
