@@ -123,7 +123,7 @@ def mapping(name: str, value: Any, what: str) -> Mapping[Any, Any]:
     Raises
     ------
     SchemaError
-        It is none.
+        It is not a mapping.
 
     Examples
     --------

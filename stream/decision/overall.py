@@ -31,7 +31,7 @@ class RiskScores:
     scored
         Number of decisions whose true class came (the effective number if they fade).
     risk
-        Their mean loss, including the loss of rejections; None if there are none.
+        Their mean loss, including the loss of rejections; None without decisions.
     coverage
         The share of them that were not rejections.
     selective_risk

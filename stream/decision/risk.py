@@ -57,7 +57,7 @@ class Decisions:
     chosen
         int64, (n,): index of the action; -1 for a rejection or no decision.
     risk
-        float64, (n,): risk of the decision; 0 if there was none.
+        float64, (n,): risk of the decision; 0 without a decision.
     risks
         float64, (n, len(actions)): conditional risks.
     rejected, decided
@@ -75,7 +75,7 @@ class Decisions:
         return int(self.chosen.shape[0])
 
     def done(self) -> list[tuple[Label | None, float | None]]:
-        """Action and risk of each; None if there is none."""
+        """Action and risk of each; None without an action or a decision."""
         columns = (self.chosen.tolist(), self.risk.tolist(), self.decided.tolist())
         return [
             (None if a < 0 else self.actions[a], risk if decided else None)

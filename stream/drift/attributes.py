@@ -1,8 +1,8 @@
 """Save and load river's detectors by their attributes, without pickle.
 
 Rule: what is a number, a queue of numbers or a generator's state is read; a constructor sets the
-rest. A kind of attribute nobody here has seen is an error, never left out: a detector that goes on
-from half of its state would raise other alarms.
+rest. An unknown kind of attribute is an error, because a detector that continues from half of its
+state would raise other alarms.
 """
 
 from __future__ import annotations

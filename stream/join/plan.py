@@ -72,7 +72,7 @@ class Refused(NamedTuple):
     reason
         Why it was rejected.
     origin
-        The record it came in, from `Plan.origin`; empty if there was none.
+        The record it came in, from `Plan.origin`; empty without one.
     """
 
     event: int

@@ -339,7 +339,7 @@ class Learner(base.Classifier, abc.ABC):
         Returns
         -------
         int
-            How many classes fit, at most `max_classes`. No more may be learned.
+            How many classes fit, at most `max_classes`. Further classes are rejected.
 
         Raises
         ------

@@ -173,8 +173,8 @@ class SlidingWindow:
     # Unlearning and merging.
 
     def find(self, x: Floats, c: int, w: float) -> int:
-        """The index of the newest record with these values (D,), class and weight; -1 if there is
-        none."""
+        """The index of the newest record with these values (D,), class and weight; -1 if no record
+        matches."""
         same = (self.label == c) & (self.weight == w)
         for column, v in zip(self.cells, x.tolist(), strict=True):
             same &= (column == v) if v == v else np.isnan(column)

@@ -117,7 +117,7 @@ class Binner(base.Transformer, abc.ABC):
         Parameters
         ----------
         rows
-            One a step.
+            One row for each step.
         op
             int8, (m,): LEARN or PREDICT. A learned value affects its own step and later ones.
         y
