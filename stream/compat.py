@@ -194,9 +194,9 @@ class RiverClassifier(Learner):
         if not known:
             return []  # some models would initialise themselves by the first prediction
         try:
-            if not (said := self._said(x)):
+            if not (by_label := self._probabilities(x)):
                 return []
-            p = [float(said.get(self._river_label(code), 0.0)) for code in range(known)]
+            p = [float(by_label.get(self._river_label(code), 0.0)) for code in range(known)]
         except Exception:
             self._failed["predict"] += 1
             p = [nan] * known
@@ -208,7 +208,7 @@ class RiverClassifier(Learner):
             return [v / total for v in p]
         return p
 
-    def _said(self, x: dict[Any, Any]) -> Mapping[Any, float]:
+    def _probabilities(self, x: dict[Any, Any]) -> Mapping[Any, float]:
         try:
             return self.model.predict_proba_one(x)
         except NotImplementedError:  # river's sign that a classifier has no probabilities
@@ -242,7 +242,7 @@ class RiverClassifier(Learner):
             raise StateError(f"{self.model}: {UNTRUSTED}")
         return super().to_state()
 
-    def _told(self) -> dict[str, Any]:
+    def _saved_parameters(self) -> dict[str, Any]:
         """Empty: the state has the model with its parameters."""
         return {}
 

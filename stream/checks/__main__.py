@@ -39,9 +39,9 @@ def table(learners: list[Learner]) -> tuple[list[str], bool]:
             if why is not None:
                 cells.append(f"n/a ({reasons.setdefault((name, why), len(reasons) + 1)})")
                 continue
-            said = _outcome(law, learner)
-            cells.append(said or "holds")
-            broken += [f"{name} breaks {law.__name__}: {said}"] if said else []
+            broken_by = _outcome(law, learner)
+            cells.append(broken_by or "holds")
+            broken += [f"{name} breaks {law.__name__}: {broken_by}"] if broken_by else []
         lines.append(f"| {law.__name__.replace('_', ' ')} | " + " | ".join(cells) + " |")
     lines += ["", *(f"({i}) {name}: {why}.  " for (name, why), i in reasons.items())]
     return lines, not broken

@@ -65,8 +65,11 @@ def missing_in_any_form_is_no_evidence(learner: Learner) -> None:
         gone = ("a", "b", "Late", "count")[i % 4]
         bare = {k: v for k, v in x.items() if k != gone}
         variants = [bare, *({**bare, gone: form} for form in forms)]
-        said = [m.predict_proba_one(v) for m, v in zip(models, variants, strict=True)]
-        claim(said.count(said[0]) == len(said), "absent, None and NaN give other predictions")
+        predicted = [m.predict_proba_one(v) for m, v in zip(models, variants, strict=True)]
+        claim(
+            predicted.count(predicted[0]) == len(predicted),
+            "absent, None and NaN give other predictions",
+        )
         for model, variant in zip(models, variants, strict=True):
             model.learn_one(variant, y)
     states = {model.fingerprint() for model in models}

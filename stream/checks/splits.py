@@ -17,14 +17,14 @@ def any_split_gives_the_same_bits(learner: Learner) -> None:
     data = records(learner)
     steps = delayed(len(data))
     whole = learner.clone()
-    said = run_blocks(whole, data, steps, [])
+    predicted = run_blocks(whole, data, steps, [])
     state = whole.fingerprint()
     rng = np.random.default_rng(1)
     random_cuts = [rng.integers(len(steps), size=k).tolist() for k in (1, 3, 10, 40)]
     for cuts in [*random_cuts, list(range(1, len(steps)))]:
         other = learner.clone()
         claim(
-            run_blocks(other, data, steps, cuts) == said,
+            run_blocks(other, data, steps, cuts) == predicted,
             f"{len(cuts)} cuts: predictions differ from those of one block",
         )
         claim(
@@ -87,7 +87,7 @@ def the_order_of_columns_never_matters(learner: Learner) -> None:
     data = records(learner, seed=5)
     by_name, backwards = learner.clone(), learner.clone()
     rows = by_name.rows(data.xs)
-    said = by_name.progressive_many(Block.of(rows, 2, data.ys)).dicts()
+    predicted = by_name.progressive_many(Block.of(rows, 2, data.ys)).dicts()
     turned = Rows(
         rows.numeric_names[::-1],
         np.ascontiguousarray(rows.numeric[:, ::-1]),
@@ -98,7 +98,7 @@ def the_order_of_columns_never_matters(learner: Learner) -> None:
         rows.binary_names,
     )
     claim(
-        backwards.progressive_many(Block.of(turned, 2, data.ys)).dicts() == said,
+        backwards.progressive_many(Block.of(turned, 2, data.ys)).dicts() == predicted,
         "the order of a block's columns changes predictions",
     )
     claim(

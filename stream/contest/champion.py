@@ -208,8 +208,8 @@ class ChampionChallenger:
         own = self._machine.run(plan, rows, why if self.champion == MODEL else None, features)
         answers = {MODEL: earlier.answers(own)}
         for name, shadow in self._shadows.items():
-            told = why if name == self.champion else None
-            answers[name] = shadow.follow(asked, plan, raw, told)
+            explaining = why if name == self.champion else None
+            answers[name] = shadow.follow(asked, plan, raw, explaining)
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
         return _spoken(asked, plan.events, answers, first, turns, explain > 0)
 
@@ -365,7 +365,7 @@ def _spoken(
     if explain and why is None:  # it cannot explain
         why = [None] * len(spoke.predictions)
     made, n = spoke.predictions, len(spoke.predictions)
-    proba, known, said, learned = made.proba, made.known, spoke.said, spoke.learned_before
+    proba, known, predicted, learned = made.proba, made.known, spoke.said, spoke.learned_before
     speakers, promotions = [(0, first)], []
     for step, name, e_value in turns:
         # The previous champion still made the prediction of the deciding step.
@@ -373,10 +373,10 @@ def _spoken(
         theirs, later = answers[name].result, np.arange(n) >= at
         proba = np.where(later[:, None], theirs.predictions.proba, proba)
         known = np.where(later, theirs.predictions.known, known)
-        said = np.where(later, theirs.said, said)
+        predicted = np.where(later, theirs.said, predicted)
         learned = np.where(later, theirs.learned_before, learned)
         speakers.append((at, name))
         promotions.append(Promotion(at, name, e_value, events[step]))
     predictions = Predictions(made.classes, proba, known)
     whole = (own.learned, learned, own.rejected, own.refused, why, speakers, promotions, own.alarms)
-    return Result(predictions, said, *whole)
+    return Result(predictions, predicted, *whole)

@@ -48,8 +48,8 @@ class ShadowSteps:
         self.learns = op != PREDICT
         self.steps = np.flatnonzero(op != LEARN)
         self.answered = np.flatnonzero(self.learns)
-        told = (ys[i] for i in self.answered.tolist())
-        codes = (labels.codes[label] for label in told if label is not None)
+        labels_learned = (ys[i] for i in self.answered.tolist())
+        codes = (labels.codes[label] for label in labels_learned if label is not None)
         self.true = np.fromiter(codes, dtype=np.int64, count=self.answered.size)
         made = np.full(rows + 1, -1, dtype=np.int64)  # row to prediction; -1 to -1
         made[self.row[self.steps]] = np.arange(self.steps.size)
@@ -90,9 +90,9 @@ class EarlierPredictions:
         self._refused = np.zeros(slots.size, dtype=np.bool_)
         if standing is not None:
             held, self._refused = standing[slots] == HELD, standing[slots] == REFUSED
-        self._said = np.full(slots.size, -1, dtype=np.int64)
-        self._said[held] = waiting.said[slots[held], 0]
-        row = np.where(self._said >= 0, slots, -1)
+        self._predicted = np.full(slots.size, -1, dtype=np.int64)
+        self._predicted[held] = waiting.said[slots[held], 0]
+        row = np.where(self._predicted >= 0, slots, -1)
         self._brier = brier(waiting.proba, row, asked.true[self._at])
 
     def answers(
@@ -102,15 +102,21 @@ class EarlierPredictions:
         asked, n = self._asked, self._asked.true.size
         fresh = np.flatnonzero(asked.here >= 0)
         here, true = asked.here[fresh], asked.true[fresh]
-        said, cost = np.full(n, -1, dtype=np.int64), np.empty(n)
+        predicted, cost = np.full(n, -1, dtype=np.int64), np.empty(n)
         wrong = np.zeros(n, dtype=np.bool_)
-        said[self._at], cost[self._at], wrong[self._at] = self._said, self._brier, self._refused
-        said[fresh] = result.said[here]
-        cost[fresh] = brier(result.predictions.proba, np.where(said[fresh] >= 0, here, -1), true)
+        predicted[self._at], cost[self._at], wrong[self._at] = (
+            self._predicted,
+            self._brier,
+            self._refused,
+        )
+        predicted[fresh] = result.said[here]
+        cost[fresh] = brier(
+            result.predictions.proba, np.where(predicted[fresh] >= 0, here, -1), true
+        )
         if refused is not None:
             wrong[fresh] = refused[here]
-        right = (said == asked.true).astype(np.int8)
-        right[(said < 0) & ~wrong] = -1
+        right = (predicted == asked.true).astype(np.int8)
+        right[(predicted < 0) & ~wrong] = -1
         return ShadowPredictions(result, right, cost)
 
 
@@ -215,15 +221,15 @@ class Shadow:
         there = np.flatnonzero(taken[asked.steps])
         made, n = result.predictions, asked.steps.size
         proba = np.zeros((n, made.proba.shape[1]))
-        known, said = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-        proba[there], known[there], said[there] = made.proba, made.known, result.said
+        known, predicted = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+        proba[there], known[there], predicted[there] = made.proba, made.known, result.said
         why: list[Explanation | None] | None = None
         if result.explanations is not None:
             why = [None] * n
             for i, one in zip(there.tolist(), result.explanations, strict=True):
                 why[i] = one
         predictions = Predictions(made.classes, proba, known)
-        return Result(predictions, said, result.learned, learned, {}, [], why)
+        return Result(predictions, predicted, result.learned, learned, {}, [], why)
 
     def to_state(self) -> State:
         """A copy of everything except the join."""

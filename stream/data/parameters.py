@@ -113,8 +113,8 @@ def one_of(name: str, value: T, known: Iterable[Any]) -> T:
     for choice in choices:
         if value is choice or (isinstance(value, str) and value == choice):
             return cast("T", choice)
-    told = ", ".join("None" if choice is None else f'"{choice}"' for choice in choices)
-    raise SchemaError(f"{name} must be one of {told}, got {shown(value)}")
+    options = ", ".join("None" if choice is None else f'"{choice}"' for choice in choices)
+    raise SchemaError(f"{name} must be one of {options}, got {shown(value)}")
 
 
 def mapping(name: str, value: Any, what: str) -> Mapping[Any, Any]:

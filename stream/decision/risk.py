@@ -302,9 +302,9 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
         _once(f"losses[{action!r}]", row)
         for label, loss in row.items():
             number(f"losses[{action!r}][{label!r}]", loss)
-        said = {named(label) for label in row} | {named(action)}
+        given = {named(label) for label in row} | {named(action)}
         for name, label in labels.items():
-            if name not in said:
+            if name not in given:
                 first = [f"{named(c)} = {v:g}, " for c, v in list(row.items())[:3]]
                 said_so = "".join(first) + ("…, " if len(row) > 3 else "")
                 raise SchemaError(
@@ -314,11 +314,11 @@ def _check_losses(losses: Mapping[Label, Mapping[Label, float]]) -> None:
 
 
 def _once(where: str, names: Iterable[Label]) -> None:
-    told: set[str] = set()
+    seen: set[str] = set()
     for name in names:
-        if named(name) in told:
+        if named(name) in seen:
             raise SchemaError(f"{where} has {named(name)!r} twice; keep one of them")
-        told.add(named(name))
+        seen.add(named(name))
 
 
 def _row(row: Mapping[Label, float]) -> dict[str, float]:

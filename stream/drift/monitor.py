@@ -152,13 +152,13 @@ class Monitors:
             monitor.count(series.step, alarms)
             self._ahead += alarms
 
-    def look(self, said: Mapping[str, Series], last: int) -> tuple[list[Alarm], int | None]:
+    def look(self, series: Mapping[str, Series], last: int) -> tuple[list[Alarm], int | None]:
         """Check the quantities of the model since the last call, up to a step at which an alarm
         acts.
 
         Parameters
         ----------
-        said
+        series
             The series error, log_loss and score, if they are watched.
         last
             The last step of the block.
@@ -175,7 +175,7 @@ class Monitors:
         stop = min((a.at for a in found if self._acts(a)), default=last)
         for number, monitor in enumerate(self.each):
             if monitor.rule.feature is None:
-                mine = self._all(number, said[monitor.rule.on], stop)
+                mine = self._all(number, series[monitor.rule.on], stop)
                 stop = min((a.at for a in mine if self._acts(a)), default=stop)
                 found += mine
         alarms = sorted(a for a in found if a.at <= stop)
@@ -183,7 +183,7 @@ class Monitors:
         acted = any(map(self._acts, alarms))
         for number, monitor in enumerate(self.each):
             if monitor.rule.feature is None:
-                steps = said[monitor.rule.on].step
+                steps = series[monitor.rule.on].step
                 of_it = [a for a in alarms if a.monitor == number]
                 monitor.count(steps[steps <= stop], of_it)
                 if acted:

@@ -50,20 +50,20 @@ class Agreement:
 
 
 def agreement(
-    right: Sequence[float], true: Sequence[float], said: Sequence[float]
+    right: Sequence[float], true: Sequence[float], predicted: Sequence[float]
 ) -> Agreement | None:
     """The agreement of C classes; None if nothing was counted.
 
     Parameters
     ----------
-    right, true, said
+    right, true, predicted
         How often each class was predicted correctly, was true, and was predicted; weights if they
-        fade. A baseline without a prediction was wrong, so the sum of `said` may be less than that
-        of `true`.
+        fade. A baseline without a prediction was wrong, so the sum of `predicted` may be less than
+        that of `true`.
 
     Examples
     --------
-    >>> found = agreement(right=[3, 2], true=[4, 2], said=[3, 3])
+    >>> found = agreement(right=[3, 2], true=[4, 2], predicted=[3, 3])
     >>> round(found.kappa, 3), round(found.f1["macro"], 3), found.recalls
     (0.667, 0.829, (0.75, 1.0))
     """
@@ -71,7 +71,7 @@ def agreement(
 
     if not any(true):
         return None
-    cm = _matrix(right, true, said)
+    cm = _matrix(right, true, predicted)
     of: dict[str, dict[str, float]] = {
         name: {a: _value(getattr(metrics, f"{a.title()}{kind}"), cm) for a in AVERAGES}
         for name, kind in (("precision", "Precision"), ("recall", "Recall"), ("f1", "F1"))
@@ -80,7 +80,7 @@ def agreement(
     return Agreement(
         _value(metrics.BalancedAccuracy, cm),
         _value(metrics.CohenKappa, cm),
-        _correlation(right, true, said),
+        _correlation(right, true, predicted),
         of["precision"],
         of["recall"],
         of["f1"],
@@ -95,26 +95,28 @@ def _value(metric: Any, cm: ConfusionMatrix) -> float:
 
 
 def _matrix(
-    right: Sequence[float], true: Sequence[float], said: Sequence[float]
+    right: Sequence[float], true: Sequence[float], predicted: Sequence[float]
 ) -> ConfusionMatrix:
     """river's confusion matrix with these margins, by class code. The order of labels differs
     between processes, and with it the last bits of sums."""
     from river.metrics import ConfusionMatrix
 
     cm: Any = ConfusionMatrix()  # type: ignore[no-untyped-call]
-    for c, (hits, row, column) in enumerate(zip(right, true, said, strict=True)):
+    for c, (hits, row, column) in enumerate(zip(right, true, predicted, strict=True)):
         cm.data[c][c], cm.sum_row[c], cm.sum_col[c] = hits, row, column
     cm.total_weight = fsum(true)
     cm._total_true_positives = fsum(right)  # what its update() sums
     return cm  # type: ignore[no-any-return]
 
 
-def _correlation(right: Sequence[float], true: Sequence[float], said: Sequence[float]) -> float:
+def _correlation(
+    right: Sequence[float], true: Sequence[float], predicted: Sequence[float]
+) -> float:
     """Matthews' correlation of any number of classes (Gorodkin 2004, equation 8, in counts).
 
     river's metric is not used, because with more than two classes it treats one as positive.
     """
     n = fsum(true)
-    both = n * fsum(right) - fsum(t * s for t, s in zip(true, said, strict=True))
-    spread = (n * n - fsum(s * s for s in said)) * (n * n - fsum(t * t for t in true))
+    both = n * fsum(right) - fsum(t * s for t, s in zip(true, predicted, strict=True))
+    spread = (n * n - fsum(s * s for s in predicted)) * (n * n - fsum(t * t for t in true))
     return both / sqrt(spread) if spread > 0 else 0.0

@@ -19,7 +19,10 @@ __all__ = ["judge"]
 
 
 def judge(
-    risk: OverallRisk, made: LabelledPredictions, predictions: Predictions, said: NDArray[np.int64]
+    risk: OverallRisk,
+    made: LabelledPredictions,
+    predictions: Predictions,
+    predicted: NDArray[np.int64],
 ) -> None:
     """Add the decisions that get their labels in a block to the risk, in order.
 
@@ -29,13 +32,13 @@ def judge(
     ----------
     made
         The predictions that get a label.
-    predictions, said
+    predictions, predicted
         The predictions of this call, and their class codes; -1 for none.
     """
     block, waiting = made.block, made.waiting
     steps = np.flatnonzero(block.op != PREDICT)
     here, slots = made.answered(steps)
     proba = either(here, slots, predictions.proba, waiting.proba, len(predictions.classes))
-    known = either(here, slots, said[:, None], waiting.said, 1)[:, 0] >= 0
+    known = either(here, slots, predicted[:, None], waiting.said, 1)[:, 0] >= 0
     decisions = risk.rule.decide(predictions.classes, proba, known)
     risk.update_many([block.labels[code] for code in block.y[steps].tolist()], decisions)

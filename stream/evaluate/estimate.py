@@ -94,7 +94,7 @@ class AccuracyEstimate:
         plan: Plan,
         made: LabelledPredictions,
         predictions: Predictions,
-        said: Codes,
+        predicted: Codes,
     ) -> None:
         """Update the estimate for the steps of a plan. Call it before the slots of labelled rows
         are reused.
@@ -103,7 +103,7 @@ class AccuracyEstimate:
         ----------
         plan, made
             The steps, and the predictions that their labels belong to.
-        predictions, said
+        predictions, predicted
             The predictions of this call, and their class codes.
         """
         block, waiting = made.block, made.waiting
@@ -113,50 +113,50 @@ class AccuracyEstimate:
         ended = np.array(plan.ended, dtype=np.int64)
         began = made.of_row[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
         self.end(*_sure(waiting.said[ended, 0], waiting.proba[ended]))
-        self.begin(*_sure(said[began], predictions.proba[began]))
+        self.begin(*_sure(predicted[began], predictions.proba[began]))
 
         codes = {label: code for code, label in enumerate(predictions.classes)}
         code = np.array([codes.get(label, -1) for label in block.labels], dtype=np.int64)
         here, slots = made.answered(labelled)
         fresh = slots < 0
         then, sure = np.empty(labelled.size, dtype=np.int64), np.empty(labelled.size)
-        then[fresh], sure[fresh] = _sure(said[here[fresh]], predictions.proba[here[fresh]])
+        then[fresh], sure[fresh] = _sure(predicted[here[fresh]], predictions.proba[here[fresh]])
         before = slots[~fresh]
         then[~fresh], sure[~fresh] = _sure(waiting.said[before, 0], waiting.proba[before])
         self.judge(code[block.y[labelled]], then, sure)
 
-    def begin(self, said: Codes, sure: Floats) -> None:
+    def begin(self, predicted: Codes, sure: Floats) -> None:
         """Predictions begin to wait.
 
         Parameters
         ----------
-        said
+        predicted
             int64, (k,): class codes; -1 for none.
         sure
             float64, (k,): the probability of that class.
         """
-        units, named = _units(said, sure)
+        units, named = _units(predicted, sure)
         self._sum += int(units.sum())
         self._waiting += int(np.count_nonzero(named))
 
-    def end(self, said: Codes, sure: Floats) -> None:
+    def end(self, predicted: Codes, sure: Floats) -> None:
         """Predictions stop waiting, with a label or without. Arguments as for `begin`."""
-        units, named = _units(said, sure)
+        units, named = _units(predicted, sure)
         self._sum -= int(units.sum())
         self._waiting -= int(np.count_nonzero(named))
 
-    def judge(self, true: Codes, said: Codes, sure: Floats) -> None:
+    def judge(self, true: Codes, predicted: Codes, sure: Floats) -> None:
         """Labels of predictions that had waited, in order of arrival.
 
         Parameters
         ----------
         true
             int64, (k,): class codes of the labels.
-        said, sure
+        predicted, sure
             As for `begin`.
         """
-        units, named = _units(said, sure)
-        new = np.column_stack((named, units, named & (true == said)))[named].astype(np.int64)
+        units, named = _units(predicted, sure)
+        new = np.column_stack((named, units, named & (true == predicted)))[named].astype(np.int64)
         for i, total in enumerate(new.sum(axis=0).tolist()):
             self._judged[i] += total
         last = new[-LAST:]
@@ -189,17 +189,17 @@ class AccuracyEstimate:
         self._ring = state.array("ring", np.int64, 2)
 
 
-def _sure(said: Codes, proba: Floats) -> tuple[Codes, Floats]:
+def _sure(predicted: Codes, proba: Floats) -> tuple[Codes, Floats]:
     """The class codes, and the probability of each; 0 for no class."""
-    sure = np.zeros(said.size)
-    at = np.flatnonzero(said >= 0)
-    sure[at] = proba[at, said[at]]
-    return said, sure
+    sure = np.zeros(predicted.size)
+    at = np.flatnonzero(predicted >= 0)
+    sure[at] = proba[at, predicted[at]]
+    return predicted, sure
 
 
-def _units(said: Codes, sure: Floats) -> tuple[Codes, NDArray[np.bool_]]:
+def _units(predicted: Codes, sure: Floats) -> tuple[Codes, NDArray[np.bool_]]:
     """The probability in units of 2⁻³² (0 for no class), and whether there was a class."""
-    named = said >= 0
+    named = predicted >= 0
     # A foreign learner, or a changed state, may have values that are not probabilities. Above 1
     # they would not fit an integer, and NaN would stay in the sum permanently.
     sure = np.clip(np.where(named & ~np.isnan(sure), sure, 0.0), 0.0, 1.0)

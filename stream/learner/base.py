@@ -262,7 +262,7 @@ class Learner(base.Classifier, abc.ABC):
         inner = self._export().copy()
         header: dict[str, Any] = {
             "learner": type(self).__name__,
-            "parameters": self._told(),
+            "parameters": self._saved_parameters(),
             "classes": self.classes,
             "inner": dict(inner.header),
         }
@@ -289,9 +289,9 @@ class Learner(base.Classifier, abc.ABC):
         theirs = header.get("parameters")
         if not isinstance(theirs, Mapping):
             raise StateError(f"the state of this {name} is damaged: it has no parameters")
-        mine = self._told()
+        mine = self._saved_parameters()
         for key in [*mine, *(key for key in theirs if key not in mine)]:
-            came, own = (told.get(key, self.added.get(key)) for told in (theirs, mine))
+            came, own = (values.get(key, self.added.get(key)) for values in (theirs, mine))
             if came != own:
                 raise StateError(
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
@@ -305,11 +305,11 @@ class Learner(base.Classifier, abc.ABC):
             raise StateError(f"the state of this {name} is damaged: {error!r}") from None
         return self
 
-    def _told(self) -> dict[str, Any]:
+    def _saved_parameters(self) -> dict[str, Any]:
         """The parameters as JSON. A state can only be loaded with equal parameters."""
-        told = {name: _plain(value) for name, value in self._get_params().items()}
-        as_before = [name for name, value in self.added.items() if told.get(name) == value]
-        return {name: value for name, value in told.items() if name not in as_before}
+        values = {name: _plain(value) for name, value in self._get_params().items()}
+        as_before = [name for name, value in self.added.items() if values.get(name) == value]
+        return {name: value for name, value in values.items() if name not in as_before}
 
     def fingerprint(self) -> str:
         """SHA-256 of the state, parameters included.
