@@ -1,8 +1,8 @@
 """Categories: the learned features and values, and their codes; bounded.
 
 Rule: a value gets its code (0, 1, 2, … within its feature) by learning steps only, in their order.
-What is beyond a bound or outside a given domain has no code: it is refused and counted, and
-from then on it is a value that was never learned.
+A value beyond a bound or outside a given domain gets no code. It is rejected and counted, and is
+treated as a value that was never learned.
 """
 
 from __future__ import annotations

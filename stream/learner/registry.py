@@ -1,7 +1,7 @@
-"""The learners that are shipped. Each one registers itself, in the file that defines it.
+"""The registry of learners. Each learner registers itself in the file that defines it.
 
-Rule: what is true of a learner as a whole is stated once, where its class is. The types that a
-configuration accepts, the laws, the tests and the tables of docs/learners.md are made from it.
+Rule: the facts of a learner are stated once, at its class. The types that a configuration accepts,
+the laws, the tests and the tables of docs/learners.md are made from the registry.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ L = TypeVar("L", bound=Learner)
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What docs/learners.md says of a learner, as Markdown.
+    """The entries of a learner in docs/learners.md, as Markdown.
 
     Parameters
     ----------
     model
-        What it assumes of the fields, given the class.
+        Its assumption about the fields, given the class.
     cost
         Per record, to predict; to learn. C classes, D features.
     memory
@@ -33,11 +33,11 @@ class Facts:
     merge_unlearn
         Whether it can merge, and whether it can unlearn.
     missing
-        What a missing value is to it.
+        Its treatment of missing values.
     source
         The text whose definition it follows.
     reads
-        Each kind of field that it learns from, and what a value of that kind is to it.
+        Each kind of field that it learns from, and how it reads a value of that kind.
     distribution
         The name by which `MixedNB` can use it for a numeric field; empty: it cannot.
     """
@@ -56,7 +56,7 @@ _LEARNERS: dict[str, tuple[type[Learner], Facts]] = {}
 
 
 def registered(facts: Facts) -> Callable[[type[L]], type[L]]:
-    """Class decorator: ship this learner under the name of its class."""
+    """Class decorator: register this learner under the name of its class."""
 
     def register(kind: type[L]) -> type[L]:
         _LEARNERS[kind.__name__] = kind, facts
@@ -66,7 +66,7 @@ def registered(facts: Facts) -> Callable[[type[L]], type[L]]:
 
 
 def learners() -> dict[str, type[Learner]]:
-    """Name to class of every learner that is shipped, by name.
+    """Name to class of every registered learner, sorted by name.
 
     Examples
     --------
@@ -91,14 +91,14 @@ def distributions() -> dict[str, type[Learner]]:
 
 
 def facts_of(name: str) -> Facts:
-    """What the learner of this name registered."""
+    """The facts of the learner with this name."""
     return _LEARNERS[name][1]
 
 
 def tables(page: str) -> str:
     """A Markdown page with the rows of its three tables of learners made from the registry.
 
-    The row of river's classifiers, which no class here stands for, is left as it is.
+    The row of river's classifiers does not change, because it has no class here.
     """
     for heading, row, names in (
         ("class", _model_row, learners()),
