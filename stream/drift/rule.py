@@ -57,8 +57,8 @@ class MonitorRule:
     'KSWIN on score'
     >>> MonitorRule("log_loss", "DDM")
     Traceback (most recent call last):
-    stream.errors.SchemaError: DDM takes errors only, got on = 'log_loss'; use ADWIN, PageHinkley \
-or KSWIN
+    stream.errors.SchemaError: DDM accepts only errors, got on = 'log_loss'; use ADWIN, \
+PageHinkley or KSWIN
     """
 
     on: str

@@ -73,7 +73,10 @@ def test_decisions_are_no_part_of_the_identity() -> None:
             "be rejected; raise it",
         ),
         ("losses = 3", "[decision] losses: expected a table, got 3"),
-        ("losses = {}", "[decision]: losses name no action and label; leave them out for 0 and 1"),
+        (
+            "losses = {}",
+            "[decision]: losses must not be empty; leave them out for losses of 0 and 1",
+        ),
         ('losses.a = {x = "1"}', "[decision] losses a x: expected a number, got '1'"),
         (
             "losses.a = {x = 1, y = 2}\nlosses.b = {x = 1}",

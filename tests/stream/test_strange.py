@@ -182,7 +182,7 @@ def test_names_that_are_one_as_text_are_refused() -> None:
     learner = known(MixedNB)
     before = learner.fingerprint()
     for x in ({1: 2.0, "1": 3.0}, {"1": 3.0, 1: 2.0}, {True: 1.0, "True": 2.0}):
-        with pytest.raises(InvalidRecordError, match="two features are called"):
+        with pytest.raises(InvalidRecordError, match="two features have the name"):
             learner.learn_one(x, "p")
     learner.predict_one({1: 2.0, 2: 3.0})
 
