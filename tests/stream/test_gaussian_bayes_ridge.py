@@ -201,7 +201,7 @@ def test_fading_keeps_the_level_in_step() -> None:
 
 
 OUTLIERS = [(kind, {"a": 100.0, "b": 0.0}, "outside") for kind in KINDS]
-OUTLIERS += [(kind, {"a": 2.0, "b": 0.0}, "together") for kind in KINDS[:2]]
+OUTLIERS += [(kind, {"a": 2.0, "b": 0.0}, "combination of values") for kind in KINDS[:2]]
 
 
 @pytest.mark.parametrize(("covariance", "x", "why"), OUTLIERS)

@@ -272,7 +272,7 @@ def test_memory_is_bounded_by_the_fields_and_classes() -> None:
 
     assert PoissonNB().limit(2**20, fields, 64) == 64
     assert PoissonNB().limit(400, fields, 64) == 10
-    with pytest.raises(SchemaError, match="two classes need"):
+    with pytest.raises(SchemaError, match="two classes with these fields need"):
         PoissonNB().limit(60, fields, 64)
 
 

@@ -204,5 +204,5 @@ def test_forgetting_no_id_forgets_nothing() -> None:
 @pytest.mark.parametrize("data", [b"", b"PK\3\4", None, 5, "text", bytes(100)], ids=repr)
 def test_state_of_anything_else_is_a_state_error(data) -> None:
     """Also where it is not even bytes."""
-    with pytest.raises(StateError, match="expected a state as to_bytes makes it"):
+    with pytest.raises(StateError, match="expected a state made by to_bytes"):
         State.from_bytes(data)
