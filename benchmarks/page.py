@@ -109,9 +109,11 @@ def drained(transport: str, directory: str, name: str, *, watched: bool) -> Run:
             log,
             threading.Event(),
             drain=True,
-            on_commit=lambda *_: commits.append(
-                Run(time.perf_counter(), time.thread_time(), server_seconds())
-            ),
+            subscribers=[
+                lambda *_: commits.append(
+                    Run(time.perf_counter(), time.thread_time(), server_seconds())
+                )
+            ],
         )
         with served(settings, runner) as url, looked_at(str(url)) if watched else alone():
             runner.run()

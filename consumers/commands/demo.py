@@ -194,7 +194,7 @@ def perform(
                 if show is None and sum(view.positions.values()) >= everything:
                     stop.set()
 
-            runner = Runner(config, log, stop, on_commit=committed)
+            runner = Runner(config, log, stop, subscribers=[committed])
             with _served(plan, runner) as address:
                 typer.echo(f"live page: {address}/")
                 typer.echo(f"metrics: {address}/metrics")

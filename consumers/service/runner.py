@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,7 @@ from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.trial import TrialProcesses, pieces
 from consumers.shard.models import unused
-from consumers.shard.views import Committed, ShardView
+from consumers.shard.views import Committed, ShardView, Subscriber
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
@@ -62,8 +62,6 @@ PAUSE_SECONDS = 0.2  # before the first of them; doubled for each in a row
 CUT_BYTES = 64 * 1024  # of a dead letter, once its topic has refused a whole one
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
 
-Listener = Callable[[Committed, ShardView], None]
-
 
 class Runner:
     """Runs one shard of a service.
@@ -80,8 +78,8 @@ class Runner:
         Its number.
     drain
         Whether to end at the present end of the inputs.
-    on_commit
-        Called after each commit, when it is true.
+    subscribers
+        Each receives every commit after metrics, status page and log have received it.
     warm
         Gives the shard as a standby has followed it, once it has done so.
     new_journal
@@ -98,7 +96,7 @@ class Runner:
         *,
         shard: int = 0,
         drain: bool = False,
-        on_commit: Listener | None = None,
+        subscribers: Sequence[Subscriber] = (),
         warm: Callable[[], LiveShard | None] | None = None,
         new_journal: bool = False,
         decision: Decision | None = None,
@@ -107,7 +105,6 @@ class Runner:
         self._new_journal, self._decision = new_journal, decision
         self._owner: Owner | None = None  # the last one: asked before there is another
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
-        self._on_commit = on_commit
         self._view: ShardView | None = None
         self._objection = ""  # why partitions that were added are not read
         self._health = Health("starting")
@@ -127,6 +124,12 @@ class Runner:
         )
         self.store = open_store(config, shard)
         self.status_feed = StatusFeed(time.time, self.health)
+        self._subscribers: tuple[Subscriber, ...] = (
+            self._telemetry.committed,
+            self.status_feed.committed,
+            self._event_logger.committed,
+            *subscribers,
+        )
 
     def health(self) -> Health:
         """Where the service is in its life; for the web."""
@@ -420,14 +423,17 @@ class Runner:
         )
 
     def _committed_one(self, event: Committed, live: LiveShard) -> None:
-        """Report a commit, now that it is true."""
-        self._view = live.shard.view()
-        self._health = _health(self._view, self._objection)
-        self._telemetry.record(event)
-        self.status_feed.committed(event, self._view)
-        self._event_logger.committed(event, self._view)
-        if self._on_commit is not None:
-            self._on_commit(event, self._view)
+        """Publish an acknowledged commit to the subscribers, one after the other.
+
+        The view and the health of the runner are those after the commit before the first of them
+        is called. If one raises, the subscribers after it do not receive the commit, and the run
+        treats the exception as one of its own: a `TransportError` starts over from the journal,
+        which publishes no commit again, and any other exception ends the run.
+        """
+        self._view = view = live.shard.view()
+        self._health = _health(view, self._objection)
+        for subscriber in self._subscribers:
+            subscriber(event, view)
 
     def _gather(
         self, owner: Owner, merge: Merge, live: LiveShard, size: int

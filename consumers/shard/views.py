@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from consumers.base.records import Outgoing, Partition
 from stream.contest.compare import ComparisonView
@@ -25,6 +25,7 @@ __all__ = [
     "PublishedPrediction",
     "RiskView",
     "ShardView",
+    "Subscriber",
 ]
 
 LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
@@ -316,3 +317,14 @@ class ShardView:
     challengers: Sequence[ChallengerView] = ()
     promotions: int = 0
     drift: DriftView | None = None
+
+
+class Subscriber(Protocol):
+    """Receives each commit of a runner, once and in order, after it is acknowledged.
+
+    It is called in the thread of the loop, so it must return within milliseconds. An exception
+    that it raises is an error of the run.
+    """
+
+    def __call__(self, event: Committed, view: ShardView, /) -> None:
+        """Receive one commit, and the view of the shard after it."""

@@ -135,7 +135,7 @@ class Telemetry(Collector):
         registry.register(committed)
         registry.register(self)
 
-    def record(self, event: Committed) -> None:
+    def committed(self, event: Committed, _: ShardView) -> None:
         """Count one commit; call it only once the commit is acknowledged."""
         counts, total = self._commits
         at = bisect_left(BUCKETS, event.seconds)

@@ -31,8 +31,8 @@ def made(tmp_path_factory) -> Path:
     log = open_log(settings.input.transport)
     fill(log, phishing(300))
     stop = threading.Event()
-    for on_commit in (lambda event, view: stop.set(), None):
-        Runner(settings, log, stop, drain=True, on_commit=on_commit).run()
+    for subscribers in ([lambda event, view: stop.set()], []):
+        Runner(settings, log, stop, drain=True, subscribers=subscribers).run()
         stop.clear()
     log.close()
     for file in directory.glob("log.db*"):
@@ -172,7 +172,7 @@ def run_some(settings, log, commits: int | None, **more: object) -> None:
         if len(done) == commits:
             stop.set()
 
-    Runner(settings, log, stop, drain=True, on_commit=count, **more).run()  # type: ignore[arg-type]
+    Runner(settings, log, stop, drain=True, subscribers=[count], **more).run()  # type: ignore[arg-type]
 
 
 def passed_over_by_a_start(caplog) -> tuple[list[int], str]:

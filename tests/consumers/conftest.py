@@ -15,8 +15,8 @@ from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service.live import LiveShard
 from consumers.service.recovery import rebuild, sources
-from consumers.service.runner import Listener, Runner
-from consumers.shard.views import ShardView
+from consumers.service.runner import Runner
+from consumers.shard.views import ShardView, Subscriber
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
 from tests.consumers import feeds
@@ -55,10 +55,10 @@ class Service:
 
         return self.runner(stop, told, log, **changes).run()
 
-    def runner(self, stop: threading.Event, told: Listener, log: Log | None, **changes) -> Runner:
+    def runner(self, stop: threading.Event, told: Subscriber, log: Log | None, **changes) -> Runner:
         """A runner that drains."""
         config = self.config(**changes)
-        return Runner(config, log or self.log, stop, drain=True, on_commit=told)
+        return Runner(config, log or self.log, stop, drain=True, subscribers=[told])
 
     def rebuilt(self, end: int | None = None, **changes) -> LiveShard:
         """The shard from the journal alone."""

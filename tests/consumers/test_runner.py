@@ -237,7 +237,7 @@ def test_loop_that_does_not_turn_is_told_by_health_until_it_does(make_service) -
     config = service.config()
     http = config.http.model_copy(update={"max_idle": "300ms"})
     config = config.model_copy(update={"http": http})
-    going = runner.Runner(config, service.log, threading.Event(), drain=True, on_commit=hung)
+    going = runner.Runner(config, service.log, threading.Event(), drain=True, subscribers=[hung])
     going.run()
 
     assert states[0].startswith("stalled: the loop has not turned for 0 s, longer than [http] max_")

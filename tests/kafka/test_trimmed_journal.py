@@ -39,8 +39,8 @@ def test_journal_trimmed_by_the_broker_goes_on_from_a_snapshot(
             log.create_topic(topic, 1)
         log.append([r._replace(topic=f"{name}-{r.topic}") for r in feed(phishing(300), 50)])
         stop = threading.Event()
-        for on_commit in (lambda event, view: stop.set(), None):
-            Runner(config, log, stop, drain=True, on_commit=on_commit).run()
+        for subscribers in ([lambda event, view: stop.set()], []):
+            Runner(config, log, stop, drain=True, subscribers=subscribers).run()
             stop.clear()
         found = sources(config, log)
         store = Runner(config, log, stop).store

@@ -188,7 +188,7 @@ class World:
                 log,
                 stop,
                 drain=True,
-                on_commit=committed,
+                subscribers=[committed],
                 decision=decision,
             )
             runner.run()

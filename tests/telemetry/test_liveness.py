@@ -36,7 +36,7 @@ def test_a_commit_on_a_bucket_bound_counts_within_it() -> None:
     """Buckets are cumulative and include their bound; what is slower than all is in +Inf."""
     told, registry = telemetry(None)
     for seconds in (0.0005, 0.001, 0.0011, 99.0):
-        told.record(commit(seconds))
+        told.committed(commit(seconds), view())
 
     def upto(bound: str) -> float | None:
         return registry.get_sample_value("headwater_commit_seconds_bucket", SHARD | {"le": bound})
@@ -67,10 +67,11 @@ def test_ages_say_when_the_loop_last_polled_committed_and_saw_a_label() -> None:
 
     assert ages() == [None, None, None]
     told.polled()
-    told.record(commit())
+    told.committed(commit(), view())
     now[0] = 60.0
     told.polled()
-    told.record(replace(commit(), labels={"expired": 3, "joined": 0}))  # none of them is a label
+    no_label = replace(commit(), labels={"expired": 3, "joined": 0})
+    told.committed(no_label, view())
     now[0] = 61.0
     told.polled()
     now[0] = 61.5

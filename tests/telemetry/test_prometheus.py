@@ -84,7 +84,7 @@ def full() -> CollectorRegistry:
     """A registry in which every metric has a value."""
     told, registry = telemetry(view(challengers=[challenger()]))
     told.polled()
-    told.record(commit(0.3))
+    told.committed(commit(0.3), view())
     told.snapshot_written(990.0)
     told.ends(dict.fromkeys(POSITIONS, 75))
     told.replay_remaining(0)
@@ -365,8 +365,8 @@ def test_a_score_that_does_not_exist_yet_has_no_series(unknown: float | None) ->
 def test_dead_letter_is_an_exemplar_of_its_reason() -> None:
     """The newest, with topic, partition and offset; only where OpenMetrics is asked for."""
     told, registry = telemetry(view(dead_letters={"no_id": 2, "infinite": 1}))
-    told.record(commit(newest={"no_id": (Partition("visits", 3), 17)}))
-    told.record(commit(newest={"no_id": (Partition("x" * 249, 2**31 - 1), 2**63 - 1)}))
+    told.committed(commit(newest={"no_id": (Partition("visits", 3), 17)}), view())
+    told.committed(commit(newest={"no_id": (Partition("x" * 249, 2**31 - 1), 2**63 - 1)}), view())
 
     families = parse_openmetrics(generate_openmetrics(registry).decode())  # raises beyond 128
     found = {

@@ -40,7 +40,7 @@ def exposition(records: int) -> str:
         )
     newest = dict.fromkeys(DEAD_LETTER_REASONS, (INPUTS[0], 5))
     telemetry.polled()
-    telemetry.record(Committed(1, 1, 1, {"joined": 1}, {}, 0.1, 1, {}, newest))
+    telemetry.committed(Committed(1, 1, 1, {"joined": 1}, {}, 0.1, 1, {}, newest), going.view())
     telemetry.snapshot_written(990.0)
     telemetry.ends(dict.fromkeys(INPUTS, 10 * records))
     telemetry.replay_remaining(0)
