@@ -16,7 +16,7 @@ from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord
 from consumers.service.crash_guard import CrashGuard
 from consumers.service.live import LiveShard, Sources, linked
-from consumers.shard.outcome import Skip
+from consumers.shard.outcome import OutputShape, Skip
 from consumers.shard.shard import Outcome
 from consumers.shard.views import LATEST, Committed, PublishedPrediction
 from consumers.transports.protocol import Owner
@@ -36,6 +36,7 @@ def advance(
     aside: Callable[[Sequence[Outgoing]], None] | None = None,
     *,
     skips: Sequence[Skip] = (),
+    check: int = 0,
 ) -> Committed:
     """Process a batch and commit what came of it; `live` has moved past it afterwards.
 
@@ -49,6 +50,8 @@ def advance(
         Writes the outputs once the entry is committed, outside of its transaction; None: in it.
     skips
         Records that are passed over.
+    check
+        How many observations, from the first, to check for declared fields.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def advance(
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
     drift = live.shard.drift_change
     try:
-        outcome = live.shard.process(batch, now, skips=skips, drift=drift)
+        outcome = live.shard.process(batch, now, skips=skips, drift=drift, check=check)
         predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
     except Exception:
         guard.done()  # it can be told, so it is no sudden death
@@ -89,17 +92,16 @@ def advance(
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
         aside(outputs)  # should this fail, recovery says them again: the entry is the last
-    _move(live, entry, at)
+    _move(live, entry, at, shape)
     live.tails |= journal.tails(batch)
-    live.shape = shape
     guard.committed(live.shard.positions)
     return _committed(outcome, predictions, dead_letters, at)
 
 
-def _move(live: LiveShard, entry: CommitRecord, offset: int) -> None:
+def _move(live: LiveShard, entry: CommitRecord, offset: int, shape: OutputShape) -> None:
     """Past an entry, now that it is committed."""
     live.stand_after(entry, offset)
-    live.chain = entry.chain
+    live.chain, live.shape = entry.chain, shape
     live.topics, live.adopting = live.topics | entry.topics, {}
     for told, _ in entry.snapshots:
         del live.snapshots[told]
@@ -125,6 +127,7 @@ def _committed(
         alarms=outcome.alarms[-LATEST:],
         ahead=len(ahead),
         furthest=max(ahead, key=itemgetter(2), default=None),
+        fields=outcome.fields,
     )
 
 

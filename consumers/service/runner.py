@@ -333,7 +333,7 @@ class Runner:
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
-        absent = AbsentFields(live.shard.spec)
+        absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
         confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)
@@ -366,9 +366,11 @@ class Runner:
                 if self._stop.is_set():
                     break
                 started = time.perf_counter()
-                event = advance(owner, live, found, piece, clock, guard, aside, skips=skips)
-                self._committed_one(replace(event, seconds=time.perf_counter() - started), live)
-                self._event_logger.absent(absent.look(piece))
+                event = advance(
+                    owner, live, found, piece, clock, guard, aside, skips=skips, check=absent.left
+                )
+                event = replace(event, seconds=time.perf_counter() - started)
+                self._publish(event, live, absent.committed)
             if due(len(batch)):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
@@ -422,8 +424,8 @@ class Runner:
             stopping=self._stop.is_set,
         )
 
-    def _committed_one(self, event: Committed, live: LiveShard) -> None:
-        """Publish an acknowledged commit to the subscribers, one after the other.
+    def _publish(self, event: Committed, live: LiveShard, last: Subscriber) -> None:
+        """Publish an acknowledged commit to the subscribers, one after the other, and to `last`.
 
         The view and the health of the runner are those after the commit before the first of them
         is called. If one raises, the subscribers after it do not receive the commit, and the run
@@ -432,7 +434,7 @@ class Runner:
         """
         self._view = view = live.shard.view()
         self._health = _health(view, self._objection)
-        for subscriber in self._subscribers:
+        for subscriber in (*self._subscribers, last):
             subscriber(event, view)
 
     def _gather(

@@ -18,7 +18,7 @@ from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.codecs.json import PredictionEncoder
-from consumers.shard.views import DriftAlarm, Promoted
+from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision
 from stream.drift import DriftRule
@@ -218,6 +218,8 @@ class Outcome:
         Early labels that are refused, with their records.
     now
         The journaled clock in ms: no output is written with a later timestamp.
+    fields
+        Which declared fields the first observations have; None where nobody asked.
     """
 
     spec: ShardSpec
@@ -234,6 +236,7 @@ class Outcome:
     promoted: Sequence[Promoted] = ()
     early: Sequence[EarlyLabel] = ()
     now: int = UNBOUNDED
+    fields: FieldCheck | None = None
 
     def predictions(self) -> Iterator[Outgoing]:
         """The prediction records, in order. Encoded here: a muted replay never asks."""

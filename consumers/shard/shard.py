@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
-from consumers.codecs.json import JsonLabels, JsonObservations
+from consumers.codecs.json import DecodedObservations, JsonLabels, JsonObservations
 from consumers.codecs.order import in_order
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -34,7 +34,14 @@ from consumers.shard.outcome import (
     skipped,
 )
 from consumers.shard.refused import refusal
-from consumers.shard.views import ChallengerView, LabelView, Promoted, RiskView, ShardView
+from consumers.shard.views import (
+    ChallengerView,
+    FieldCheck,
+    LabelView,
+    Promoted,
+    RiskView,
+    ShardView,
+)
 from stream.compat import RiverClassifier
 from stream.contest.champion import ChampionChallenger, Contestant
 from stream.contest.compare import Comparison
@@ -232,6 +239,7 @@ class Shard:
         more: bool = False,
         shape: OutputShape | None = None,
         explain: int = 0,
+        check: int = 0,
     ) -> Outcome:
         """Predict, score and learn a batch.
 
@@ -251,28 +259,26 @@ class Shard:
             The earlier pieces, where an entry is processed in several; this one is added.
         more
             Whether another piece follows: the digest, of the whole entry, comes with the last.
-        shape, explain
-            Of the outputs, as journaled, None: as configured; shares to explain with at least.
+        shape, explain, check
+            Of the outputs, as journaled, None: as configured; shares to explain with at least;
+            how many observations, from the first, to check for declared fields.
         """
         spec = self.spec.shaped(shape)
         if drift is not None:
             self._alarms.watch(drift)
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
         kind = self._labels_in(batch)
-        events, at, (rows, raw), rejected = self._decode(
+        events, at, (rows, x), rejected = self._decode(
             batch, kind.tolist(), self._times(batch, now, more), skipped(batch, skips)
         )
         events.origin = lambda event: kept(batch, at[event])
-        learned_before = self._counts["learned"]
-        counted = Counter(self._machine.join.outcomes)
-        explain, features = max(explain, spec.explain), self._alarms.features(raw)
-        result = self._contest.process(rows, events, raw, features, explain=explain)
-        for event, reason in result.rejected.items():
-            rejected[at[event]] = self._refusal(events.labels[event], reason)
+        learned_before, counted = self._counts["learned"], Counter(self._machine.join.outcomes)
+        explain, features = max(explain, spec.explain), self._alarms.features(x.rows)
+        result = self._contest.process(rows, events, x.rows, features, explain=explain)
+        rejected |= self._refused(result, events, at)
         early = self._early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
-        self._count(batch, int(np.count_nonzero(~kind)), result, rejected)
-        self._dead.update(label.error.reason for label in early)
+        self._count(batch, int(np.count_nonzero(~kind)), result, rejected, early)
         (entry := before or EarlierPieces()).add(result, len(events.ids))
         return Outcome(
             spec,
@@ -289,7 +295,15 @@ class Shard:
             self._promoted(result, batch, at),
             early,
             now,
+            _fields_of(x, check) if check else None,
         )
+
+    def _refused(self, result: Result, events: Events, at: list[int]) -> dict[int, RecordError]:
+        """Index in the batch to why the label of that record is refused."""
+        return {
+            at[event]: self._refusal(events.labels[event], reason)
+            for event, reason in result.rejected.items()
+        }
 
     def _early(self, result: Result, at: list[int]) -> list[EarlyLabel]:
         """Early labels that were refused when their observation came."""
@@ -357,9 +371,9 @@ class Shard:
 
     def _decode(
         self, batch: Batch, is_label: list[bool], times: list[int], passed: dict[int, RecordError]
-    ) -> tuple[Events, list[int], tuple[Rows, Rows], dict[int, RecordError]]:
-        """Events of the records that can be used, their places in the batch, rows (as the learner
-        takes them, and as they came), and why not."""
+    ) -> tuple[Events, list[int], tuple[Rows, DecodedObservations], dict[int, RecordError]]:
+        """Events of the records that can be used, their places in the batch, observations (rows as
+        the learner takes them, and all as they came), and why not."""
         seen = [i for i, label in enumerate(is_label) if not label and i not in passed]
         told = [i for i, label in enumerate(is_label) if label and i not in passed]
         x = self._observations.decode(
@@ -374,10 +388,15 @@ class Shard:
         rejected = passed | {seen[k]: e for k, e in x.rejected.items()}
         rejected |= {told[k]: e for k, e in y.rejected.items()}
         events, at = in_order(times, (seen, x), (told, y), rejected)
-        return events, at, (rows, x.rows), rejected
+        return events, at, (rows, x), rejected
 
     def _count(
-        self, batch: Batch, observations: int, result: Result, rejected: dict[int, RecordError]
+        self,
+        batch: Batch,
+        observations: int,
+        result: Result,
+        rejected: dict[int, RecordError],
+        early: list[EarlyLabel],
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
@@ -391,6 +410,7 @@ class Shard:
             for action, n in zip(made.actions, chosen.tolist(), strict=True):
                 self._actions[named(action)] += n
         self._dead.update(error.reason for error in rejected.values())
+        self._dead.update(label.error.reason for label in early)
         for partition, (_, end, _) in batch.ranges.items():
             self.positions[partition] = end
 
@@ -523,3 +543,14 @@ class Shard:
     def fingerprint(self) -> str:
         """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""
         return self.to_state().fingerprint()
+
+
+def _fields_of(x: DecodedObservations, first: int) -> FieldCheck:
+    """Which declared fields the first observations have; rejected ones have none."""
+    rows, n = x.rows, min(first, len(x.rows))
+    numbers = zip(rows.numeric_names, rows.numeric[:n].T, strict=True)
+    present = {name for name, column in numbers if not np.isnan(column).all()}
+    for names, cells in ((rows.categorical_names, rows.categorical), (rows.text_names, rows.text)):
+        columns = zip(names, cells[:n].T.tolist(), strict=True)
+        present.update(name for name, column in columns if any(v is not None for v in column))
+    return FieldCheck(n - sum(k < n for k in x.rejected), present)

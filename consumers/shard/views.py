@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ __all__ = [
     "Committed",
     "DriftAlarm",
     "DriftView",
+    "FieldCheck",
     "LabelView",
     "MonitorView",
     "Promoted",
@@ -88,6 +89,21 @@ class DriftAlarm(NamedTuple):
     offset: int
 
 
+class FieldCheck(NamedTuple):
+    """Which declared fields the first observations of a commit have.
+
+    Parameters
+    ----------
+    observations
+        How many were decoded without an error.
+    present
+        The fields that have a value in one of them.
+    """
+
+    observations: int
+    present: Collection[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """One commit is done.
@@ -118,6 +134,8 @@ class Committed:
         How many outputs carry the commit's clock, because their record's timestamp lies after it.
     furthest
         The one furthest ahead: its partition, its offset, by how many ms.
+    fields
+        Which declared fields its first observations have; None where nobody asked.
     """
 
     records: int
@@ -135,6 +153,7 @@ class Committed:
     alarms: Sequence[DriftAlarm] = ()
     ahead: int = 0
     furthest: tuple[Partition, int, int] | None = None
+    fields: FieldCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)

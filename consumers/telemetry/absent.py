@@ -1,16 +1,14 @@
 """Finds declared fields that the first observations do not have: usually a misspelt name.
 
-Rule: it reads committed records and does not keep them. An absent value is allowed, so an absent
-field is reported and no record is rejected.
+Rule: it reads what the shard found when it decoded a commit, and decodes nothing itself. An absent
+value is allowed, so an absent field is reported and never rejected.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
 
-from consumers.base.records import Batch
-from consumers.codecs.json import JsonObservations
-from consumers.shard.shard import ShardSpec
+from consumers.shard.views import Committed, ShardView
 from stream.data.schema import Schema
 
 __all__ = ["LOOKED_AT", "AbsentFields"]
@@ -23,31 +21,32 @@ class AbsentFields:
 
     Parameters
     ----------
-    spec
-        The specification of the shard.
+    schema
+        The declared fields.
+    report
+        Called once with the names, when the thousand are full and any field is missing.
 
     Notes
     -----
-    It decodes for itself, until every field was there: mostly the first commit, and a thousand
-    good records at worst. One that is refused may well have the field, with a wrong value.
+    An observation that is rejected does not count, because it may have the field with a wrong
+    value.
     """
 
-    def __init__(self, spec: ShardSpec) -> None:
-        self._spec = spec
-        self._missing = list(spec.schema.fields)
+    def __init__(self, schema: Schema, report: Callable[[Sequence[str]], None]) -> None:
+        self._missing = [field.name for field in schema.fields]
+        self._report = report
         self._left = LOOKED_AT
 
-    def look(self, batch: Batch) -> list[str]:
-        """Look at one more commit; the names, once, when the thousand are full."""
-        if not self._missing or not self._left:
-            return []
-        labels = self._spec.label_topics
-        at = np.array([p.topic not in labels for p in batch.partitions], dtype=bool)[batch.source]
-        first = np.flatnonzero(at)[: self._left].tolist()
-        decoder = JsonObservations(Schema(tuple(self._missing)), self._spec.id_field, None)
-        keys, values = [batch.keys[i] for i in first], [batch.values[i] for i in first]
-        decoded = decoder.decode(keys, values)
-        self._left -= len(first) - len(decoded.rejected)
-        seen = {k for row in decoded.rows.dicts() for k in row}
-        self._missing = [field for field in self._missing if field.name not in seen]
-        return [] if self._left else [field.name for field in self._missing]
+    @property
+    def left(self) -> int:
+        """How many observations of the next commit to check; 0 once every field was found."""
+        return self._left if self._missing else 0
+
+    def committed(self, event: Committed, _: ShardView) -> None:
+        """Check one more commit."""
+        if not self.left or event.fields is None:
+            return
+        self._left -= event.fields.observations
+        self._missing = [name for name in self._missing if name not in event.fields.present]
+        if self._missing and not self._left:
+            self._report(self._missing)
