@@ -15,17 +15,9 @@ from prometheus_client.metrics_core import (
 from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
-from consumers.telemetry.metrics import METRICS
 from consumers.telemetry.spec import BucketCounts, MetricSpec, Sample
 
-__all__ = ["family", "family_of", "united"]
-
-_SPECS = {spec.name: spec for spec in METRICS}
-
-
-def family_of(name: str, samples: Iterable[Sample]) -> Metric:
-    """A family by its name, with those of the samples that have a value."""
-    return family(_SPECS[name], samples)
+__all__ = ["family", "united"]
 
 
 def family(

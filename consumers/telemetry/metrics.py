@@ -1,8 +1,8 @@
-"""Every metric there is: name, type, labels, meaning, and how it is read from the committed view.
+"""Every metric there is: name, type, labels, meaning, and how it is read.
 
-Rule: one entry per metric. A metric of the view needs nothing but its entry. A metric without a
-reader belongs to the process (`Telemetry`, `PageCollector`). `docs/metrics.md` is `page()`; a test
-checks it.
+Rule: one entry per metric. A metric of the view needs nothing but its entry. A metric of the
+process needs its entry and the line that counts it (`ProcessFacts`). `docs/metrics.md` is `page()`;
+a test checks it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
 from consumers.telemetry.scores import SCORE_METRICS
 from consumers.telemetry.spec import (
     BucketCounts,
@@ -30,10 +31,13 @@ from consumers.telemetry.spec import (
 from stream.decision import RiskScores
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
-__all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "page"]
+__all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "REFUSALS", "page"]
 
 EXEMPLARS_OF = "headwater_dead_letters_total"  # by the last label, the reason
 EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numbers included
+# Reasons of rejected requests: too many pages, connections, questions to the model or logins to
+# check; a head that is too long; a Host that is not allowed; a missing or wrong password.
+REFUSALS = ("pages", "connections", "questions", "logins", "head", "host", "password")
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
@@ -261,6 +265,7 @@ METRICS = (
         ("shard", "topic", "partition"),
         "Records between the committed offset and the newest known end of an input, which is the "
         "last stable offset on Kafka.",
+        process=lag,
     ),
     MetricSpec(
         "headwater_input_uncommitted_records",
@@ -269,18 +274,21 @@ METRICS = (
         "Records of an input that cannot be read yet because a producer's transaction is open: "
         "from the last stable offset to the high watermark. Add `headwater_input_lag_records` for "
         "the lag behind the high watermark.",
+        process=kept_back(lambda found: found.records),
     ),
     MetricSpec(
         "headwater_input_uncommitted_seconds",
         "gauge",
         ("shard", "topic", "partition"),
         "How long the oldest of these open transactions has been observed; 0 without one.",
+        process=kept_back(lambda found: found.seconds),
     ),
     MetricSpec(
         "headwater_unread_partitions",
         "gauge",
         ("shard",),
         "Added input partitions that are not read because `[scale] shards` does not allow it.",
+        process=newest,
     ),
     MetricSpec(
         "headwater_unscored_total",
@@ -332,18 +340,21 @@ METRICS = (
         "histogram",
         ("shard",),
         "Time from the end of a poll to its acknowledged commit.",
+        process=observed(BUCKETS),
     ),
     MetricSpec(
         "headwater_poll_age_seconds",
         "gauge",
         ("shard",),
         "Time since the loop last polled its inputs; it polls several times a second.",
+        process=age,
     ),
     MetricSpec(
         "headwater_commit_age_seconds",
         "gauge",
         ("shard",),
         "Time since the last commit; absent before the first commit of the process.",
+        process=age,
     ),
     MetricSpec(
         "headwater_label_age_seconds",
@@ -351,12 +362,14 @@ METRICS = (
         ("shard",),
         "Time since the last commit with a label in it, whatever its outcome; absent before the "
         "first such commit of the process.",
+        process=age,
     ),
     MetricSpec(
         "headwater_snapshot_age_seconds",
         "gauge",
         ("shard",),
         "Time since the newest snapshot was written; absent without a snapshot.",
+        process=age,
     ),
     MetricSpec(
         "headwater_future_timestamps_total",
@@ -364,39 +377,49 @@ METRICS = (
         ("shard",),
         "Predictions and dead letters written with the clock of their commit, because the "
         "timestamp of their record is later.",
+        process=counted(),
     ),
     MetricSpec(
         "headwater_snapshot_failures_total",
         "counter",
         ("shard", "place"),
         "Snapshots, or copies of them, that could not be written.",
+        process=counted("local", "copy"),
     ),
     MetricSpec(
         "headwater_replay_remaining_records",
         "gauge",
         ("shard",),
         "Journaled records to replay before the service is live; 0 when it is live.",
+        process=newest,
     ),
     MetricSpec(
         "headwater_http_open_pages",
         "gauge",
         (),
         "Open live pages; at most 128 are served.",
+        server=newest,
     ),
     MetricSpec(
         "headwater_http_refused_total",
         "counter",
         ("reason",),
         "Rejected requests, and connections closed in favour of others, by reason.",
+        server=counted(*REFUSALS),
     ),
     MetricSpec(
         "headwater_log_lines_left_out_total",
         "counter",
         (),
         "Log lines left out because there were too many like them.",
+        server=newest,
     ),
     MetricSpec(
-        "headwater_build_info", "gauge", ("version",), "Always 1; the label is the version."
+        "headwater_build_info",
+        "gauge",
+        ("version",),
+        "Always 1; the label is the version.",
+        process=named,
     ),
 )
 

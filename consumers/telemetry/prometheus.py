@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
@@ -20,10 +19,10 @@ from prometheus_client.samples import Exemplar
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, ShardView
 from consumers.telemetry.class_names import MAX_CLASSES
-from consumers.telemetry.families import family, family_of
+from consumers.telemetry.families import family
 from consumers.telemetry.last_only import LastOnly
 from consumers.telemetry.metrics import BUCKETS, EXEMPLAR_TOPIC, EXEMPLARS_OF, METRICS
-from consumers.telemetry.spec import BucketCounts, Sample, ScrapeView
+from consumers.telemetry.spec import ProcessFacts, ScrapeView
 from stream.join.label_delay import ARRIVED
 
 __all__ = ["ShardCollector", "Telemetry"]
@@ -92,10 +91,14 @@ class Telemetry(Collector):
     confusions
         Whether challengers show their confusion too.
 
+    Attributes
+    ----------
+    facts
+        What was counted, by the name of the metric.
+
     Notes
     -----
-    One thread writes, another scrapes. Each value is immutable and replaced as a whole, so a scrape
-    never sees a partial update and needs no lock.
+    One thread writes and another scrapes, without a lock; see `ProcessFacts`.
 
     Examples
     --------
@@ -117,111 +120,57 @@ class Telemetry(Collector):
         max_classes: int = MAX_CLASSES,
         confusions: bool = False,
     ) -> None:
-        self._view = view
-        self._clock = clock
-        self._version = version
-        self._shard = str(shard)
-        self._commits: tuple[tuple[int, ...], float] = ((0,) * (len(BUCKETS) + 1), 0.0)
-        self._last: Mapping[str, float] = {}  # poll, commit, label: time of the last
+        self.facts = ProcessFacts(clock, (str(shard),), view)
+        self.facts.counts["headwater_build_info"][version] = 1
         self._dead_letters: Mapping[str, Exemplar] = {}
-        self._ahead = 0
-        self._snapshot_at: float | None = None
-        self._snapshot_failures: Mapping[str, int] = {"local": 0, "copy": 0}
-        self._ends: Mapping[Partition, int] = {}
-        self._uncommitted: Mapping[Partition, Uncommitted] = {}
-        self._replay_remaining: int | None = None
-        self._unread: int | None = None
         committed = ShardCollector(view, clock, max_classes, lambda: self._dead_letters, confusions)
         registry.register(committed)
         registry.register(self)
 
     def committed(self, event: Committed, _: ShardView) -> None:
         """Count one commit; call it only once the commit is acknowledged."""
-        counts, total = self._commits
-        at = bisect_left(BUCKETS, event.seconds)
-        raised = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
-        self._commits = (raised, total + event.seconds)
-        self._ahead += event.ahead
-        now = self._clock()
-        labelled = any(event.labels.get(outcome) for outcome in ARRIVED)
-        self._last = {**self._last, "commit": now, **({"label": now} if labelled else {})}
+        facts, now = self.facts, self.facts.clock()
+        facts.observe("headwater_commit_seconds", event.seconds, BUCKETS)
+        facts.counts["headwater_future_timestamps_total"][""] += event.ahead
+        facts.times["headwater_commit_age_seconds"] = now
+        if any(event.labels.get(outcome) for outcome in ARRIVED):
+            facts.times["headwater_label_age_seconds"] = now
         newest = {reason: _exemplar(at, now) for reason, at in event.newest.items()}
         self._dead_letters = {**self._dead_letters, **newest}
 
     def polled(self) -> None:
         """Remember the time of a poll."""
-        self._last = {**self._last, "poll": self._clock()}
+        self.facts.times["headwater_poll_age_seconds"] = self.facts.clock()
 
     def snapshot_written(self, at: float) -> None:
         """Remember when the newest snapshot was written, by `clock`."""
-        self._snapshot_at = at
+        self.facts.times["headwater_snapshot_age_seconds"] = at
 
     def snapshot_failed(self, place: Literal["local", "copy"]) -> None:
         """Count a snapshot, or a copy, that could not be written."""
-        failures = self._snapshot_failures
-        self._snapshot_failures = {**failures, place: failures[place] + 1}
+        self.facts.counts["headwater_snapshot_failures_total"][place] += 1
 
     def ends(self, ends: Mapping[Partition, int]) -> None:
         """Remember the newest known end of each input; lag is measured against it."""
-        self._ends = dict(ends)
+        self.facts.ends = dict(ends)
 
     def unread(self, partitions: int) -> None:
         """Set the number of added partitions that are not read."""
-        self._unread = partitions
+        self.facts.values["headwater_unread_partitions"] = partitions
 
     def uncommitted(self, inputs: Mapping[Partition, Uncommitted]) -> None:
         """Remember the records that open transactions hold back, by input; 0 for the others."""
-        self._uncommitted = dict(inputs)
+        self.facts.uncommitted = dict(inputs)
 
     def replay_remaining(self, n: int) -> None:
         """Set the number of records that are still to be replayed."""
-        self._replay_remaining = n
+        self.facts.values["headwater_replay_remaining_records"] = n
 
     def collect(self) -> Iterator[Metric]:
         """One family a metric."""
-        shard = (self._shard,)
-        yield self._commit_seconds()
-        for what in ("poll", "commit", "label"):
-            age = self._age(self._last.get(what))
-            yield family_of(f"headwater_{what}_age_seconds", [(shard, age)])
-        yield family_of("headwater_snapshot_age_seconds", [(shard, self._age(self._snapshot_at))])
-        yield family_of("headwater_future_timestamps_total", [(shard, self._ahead)])
-        failures = self._snapshot_failures.items()
-        yield family_of(
-            "headwater_snapshot_failures_total", (((*shard, place), n) for place, n in failures)
-        )
-        yield family_of("headwater_replay_remaining_records", [(shard, self._replay_remaining)])
-        yield family_of("headwater_input_lag_records", self._lag())
-        yield family_of("headwater_unread_partitions", [(shard, self._unread)])
-        for what in ("records", "seconds"):
-            yield family_of(f"headwater_input_uncommitted_{what}", self._kept_back(what))
-        yield family_of("headwater_build_info", [((self._version,), 1)])
-
-    def _age(self, at: float | None) -> float | None:
-        return None if at is None else max(0.0, self._clock() - at)
-
-    def _commit_seconds(self) -> Metric:
-        counts, total = self._commits
-        samples: list[Sample] = [((self._shard,), BucketCounts(BUCKETS, counts, total))]
-        return family_of("headwater_commit_seconds", samples)
-
-    def _lag(self) -> Iterator[Sample]:
-        view, ends = self._view(), self._ends
-        for partition, position in () if view is None else view.positions.items():
-            if partition in ends:
-                # A commit can be newer than the last known ends: then the lag is 0
-                yield (
-                    (self._shard, partition.topic, str(partition.number)),
-                    max(0, ends[partition] - position),
-                )
-
-    def _kept_back(self, what: str) -> Iterator[Sample]:
-        view, ends, found = self._view(), self._ends, self._uncommitted
-        for partition in () if view is None else view.positions:
-            if partition in ends:
-                at = found.get(partition)
-                value = 0 if at is None else getattr(at, what)
-                yield (self._shard, partition.topic, str(partition.number)), value
+        for spec in METRICS:
+            if spec.process is not None:
+                yield family(spec, spec.process(self.facts, spec.name))
 
 
 def _exemplar(at: tuple[Partition, int], now: float) -> Exemplar:

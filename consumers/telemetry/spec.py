@@ -1,17 +1,34 @@
-"""One metric: its name, its meaning, and how it is read from the committed view."""
+"""One metric: what it is called, what it means, and what it is read from.
+
+That is the committed view of a shard (`ScrapeView`) or what the process has counted
+(`ProcessFacts`).
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import ShardView
 from consumers.telemetry.class_names import MAX_CLASSES
 from consumers.telemetry.last_only import LastOnly
 from stream.evaluate.quality import QualityView
 
-__all__ = ["BucketCounts", "MetricSpec", "Read", "Sample", "ScrapeView", "by_key", "of_shard"]
+__all__ = [
+    "BucketCounts",
+    "FactReader",
+    "MetricSpec",
+    "ProcessFacts",
+    "Read",
+    "Sample",
+    "ScrapeView",
+    "by_key",
+    "of_shard",
+]
 
 
 class BucketCounts(NamedTuple):
@@ -76,6 +93,67 @@ class ScrapeView:
 Read = Callable[[ScrapeView], Iterable[Sample] | None]
 
 
+@dataclass(slots=True)
+class ProcessFacts:
+    """What one shard, or the web server, has counted since the process started.
+
+    Parameters
+    ----------
+    clock
+        Seconds since the epoch.
+    labels
+        The first label values of each series: the number of the shard; none of the web server.
+    view
+        The newest committed view, None before the first. Called in the scraping thread.
+    counts
+        Metric to its counts, by the value of the last label; by "" where it has no other label
+        than `labels`.
+    values
+        Metric to its newest value; None where it has none.
+    times
+        Metric to when its event last happened, by `clock`.
+    histograms
+        Metric to its buckets.
+    ends
+        The newest known end of each input.
+    uncommitted
+        What open transactions keep back from each input.
+
+    Notes
+    -----
+    One thread writes a fact and another reads it. Each value is immutable and swapped whole, and
+    counts are copied in one step, so a scrape needs no lock.
+
+    Examples
+    --------
+    >>> facts = ProcessFacts(lambda: 0.0, ("0",))
+    >>> facts.counts["headwater_snapshot_failures_total"]["copy"] += 1
+    >>> facts.counts["headwater_snapshot_failures_total"]
+    Counter({'copy': 1})
+    """
+
+    clock: Callable[[], float]
+    labels: tuple[str, ...] = ()
+    view: Callable[[], ShardView | None] = lambda: None
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    values: dict[str, float | None] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+    histograms: dict[str, BucketCounts] = field(default_factory=dict)
+    ends: Mapping[Partition, int] = field(default_factory=dict)
+    uncommitted: Mapping[Partition, Uncommitted] = field(default_factory=dict)
+
+    def observe(self, metric: str, value: float, bounds: Sequence[float]) -> None:
+        """Count a value in its bucket of a histogram; a value on a bound is within it."""
+        empty = BucketCounts(bounds, (0,) * (len(bounds) + 1), 0.0)
+        _, counts, total = self.histograms.get(metric, empty)
+        at = bisect_left(bounds, value)
+        raised = (*counts[:at], counts[at] + 1, *counts[at + 1 :])
+        self.histograms[metric] = BucketCounts(bounds, raised, total + value)
+
+
+FactReader = Callable[[ProcessFacts, str], Iterable[Sample]]  # of the metric of this name
+
+
 class MetricSpec(NamedTuple):
     """One metric as `docs/metrics.md` shows it.
 
@@ -84,8 +162,12 @@ class MetricSpec(NamedTuple):
     name, type, labels, help
         As Prometheus shows them.
     read
-        Reads its samples from the committed view; if it returns None, the metric has no family.
-        None for a metric of the process, which is not in the state of a shard.
+        Reads its samples from the committed view; no samples and no family where it returns None.
+        None for a metric that is not in the state of a shard.
+    process
+        Reads them from what the process has counted for a shard.
+    server
+        Reads them from what the web server of the process has counted.
     """
 
     name: str
@@ -93,6 +175,8 @@ class MetricSpec(NamedTuple):
     labels: tuple[str, ...]
     help: str
     read: Read | None = None
+    process: FactReader | None = None
+    server: FactReader | None = None
 
 
 def of_shard(value: Callable[[ShardView], float | None]) -> Read:

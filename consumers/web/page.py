@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -19,7 +19,6 @@ from pathlib import Path
 from string import Template
 
 import msgspec
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
@@ -29,8 +28,10 @@ from starlette.types import Receive, Scope, Send
 
 from consumers.base.health import Health
 from consumers.shard.views import LATEST, PublishedPrediction
+from consumers.telemetry.families import family
 from consumers.telemetry.log import REPEATS
 from consumers.telemetry.metrics import METRICS
+from consumers.telemetry.spec import ProcessFacts
 from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT
@@ -40,9 +41,6 @@ from consumers.web.status_feed import SECONDS, StatusFeed
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
 
 MAX_STREAMS = 128  # open pages; a further one is rejected with 503
-# Reasons of rejected requests: too many pages, connections, questions to the model or logins to
-# check; a head that is too long; a Host that is not allowed; a missing or wrong password.
-REFUSALS = ("pages", "connections", "questions", "logins", "head", "host", "password")
 EVERY_SECONDS = 1.0  # between two documents of one page, or longer:
 A_SECOND = 30  # documents sent to all pages together
 QUIET_SECONDS = 15.0  # without news before an empty line, which detects closed pages
@@ -84,8 +82,10 @@ class Page:
     ----------
     open
         Open streams.
+    facts
+        What the server has counted, for its metrics.
     refused
-        Rejected requests, by `REFUSALS`.
+        Rejected requests, by `consumers.telemetry.metrics.REFUSALS`.
 
     Examples
     --------
@@ -112,7 +112,8 @@ class Page:
         self._made: dict[int, tuple[object, float, bytes]] = {}
         self._shown: dict[int, OrderedDict[str, PublishedPrediction]] = {}
         self.open = 0
-        self.refused = Counter(dict.fromkeys(REFUSALS, 0))
+        self.facts = ProcessFacts(time.time)
+        self.refused = self.facts.counts["headwater_http_refused_total"]
         self._closed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -283,22 +284,12 @@ class PageCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """One family per metric."""
-        yield GaugeMetricFamily(
-            "headwater_http_open_pages", _HELP["headwater_http_open_pages"], self._page.open
-        )
-        refused = CounterMetricFamily(
-            "headwater_http_refused_total",
-            _HELP["headwater_http_refused_total"],
-            labels=("reason",),
-        )
-        for reason, n in self._page.refused.items():
-            refused.add_metric((reason,), n)
-        yield refused
-        name = "headwater_log_lines_left_out_total"
-        yield CounterMetricFamily(name, _HELP[name], REPEATS.left_out)
-
-
-_HELP = {spec.name: spec.help for spec in METRICS}
+        facts = self._page.facts
+        facts.values["headwater_http_open_pages"] = self._page.open
+        facts.values["headwater_log_lines_left_out_total"] = REPEATS.left_out
+        for spec in METRICS:
+            if spec.server is not None:
+                yield family(spec, spec.server(facts, spec.name))
 
 
 def _files() -> dict[str, bytes]:

@@ -15,12 +15,15 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from consumers.base.health import Health
 from consumers.shard.views import DriftView, MonitorView
 from consumers.telemetry.class_names import OTHER, class_names
 from consumers.telemetry.metrics import METRICS, page
+from consumers.telemetry.process import counted
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.telemetry.spec import MetricSpec, of_shard
-from tests.telemetry.test_prometheus import OF, full, samples, series, telemetry
+from consumers.web.page import Page, PageCollector
+from tests.telemetry.test_prometheus import OF, commit, full, samples, series, telemetry
 from tests.telemetry.views import challenger, quality, view
 
 
@@ -84,6 +87,46 @@ def test_an_entry_of_the_table_is_all_that_a_metric_of_the_view_needs(
 
     assert [(f.type, f.documentation) for f in found] == [("counter", "Not predicted.")]
     assert [(s.labels, s.value) for s in found[0].samples] == [({"shard": "0"}, 1)]
+
+
+def test_an_entry_and_the_line_that_counts_are_all_that_a_counter_of_the_process_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is scraped at 0 from the start, and with what was counted after that."""
+    name = "headwater_looks_total"
+    entry = MetricSpec(name, "counter", ("shard",), "Looks at the inputs.", process=counted())
+    monkeypatch.setattr("consumers.telemetry.prometheus.METRICS", (*METRICS, entry))
+    told, registry = telemetry(None)
+    first = samples(registry)[name, frozenset({("shard", "0")})]
+    told.facts.counts[name][""] += 3
+
+    assert first == 0
+    assert samples(registry)[name, frozenset({("shard", "0")})] == 3
+
+
+def test_every_metric_has_one_reader_and_every_fact_of_the_process_an_entry() -> None:
+    """A fact under a misspelt name would be in no scrape."""
+    told, _ = telemetry(view())
+    told.polled()
+    told.committed(commit(), view())
+    told.snapshot_written(990.0)
+    told.snapshot_failed("copy")
+    told.replay_remaining(0)
+    told.unread(2)
+    page_of = Page("mail", lambda: Health("live"), dict)
+    list(PageCollector(page_of).collect())
+
+    of_process = {spec.name for spec in METRICS if spec.process is not None}
+    of_server = {spec.name for spec in METRICS if spec.server is not None}
+    shard, server = (
+        {*facts.counts, *facts.values, *facts.times, *facts.histograms}
+        for facts in (told.facts, page_of.facts)
+    )
+    assert len(shard) == 10
+    assert shard <= of_process
+    assert server == of_server
+    readers = [(s.read, s.process, s.server) for s in METRICS]
+    assert all(sum(read is not None for read in each) == 1 for each in readers)
 
 
 def test_families_come_in_the_order_of_the_page() -> None:
