@@ -20,6 +20,7 @@ from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.cli import COMMANDS, application, main
 from consumers.codecs.json import PredictionEncoder
 from stream.data.schema import Label
+from stream.decision.table import RISK_SCORES
 from stream.evaluate.table import SCORES, formulas
 from stream.learner.explain import Explanation
 from tests.waiting import PATIENCE
@@ -60,7 +61,8 @@ def test_formulas_of_scores_are_those_of_their_table() -> None:
     page = (ROOT / "docs/quality.md").read_text()
 
     assert page == formulas(page), "write stream.evaluate.table.formulas(page) to docs/quality.md"
-    assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in SCORES)
+    scores = (*SCORES, *RISK_SCORES)
+    assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in scores)
 
 
 def test_page_of_the_join_is_made_from_its_table() -> None:

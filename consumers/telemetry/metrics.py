@@ -18,7 +18,7 @@ from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
-from consumers.telemetry.scores import SCORE_METRICS
+from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
     BucketCounts,
     MetricSpec,
@@ -28,7 +28,6 @@ from consumers.telemetry.spec import (
     by_key,
     of_shard,
 )
-from stream.decision import RiskScores
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
 
 __all__ = ["BUCKETS", "EXEMPLARS_OF", "EXEMPLAR_TOPIC", "METRICS", "REFUSALS", "page"]
@@ -113,18 +112,6 @@ def _counted(value: Callable[[RiskView], int]) -> Read:
     def read(look: ScrapeView) -> list[Sample] | None:
         risk = look.view.risk
         return None if risk is None else [(look.champion, value(risk))]
-
-    return read
-
-
-def _of_decisions(value: Callable[[RiskScores], float | None]) -> Read:
-    """A score of decisions in each window; absent without decisions."""
-
-    def read(look: ScrapeView) -> list[Sample] | None:
-        risk = look.view.risk
-        if risk is None:
-            return None
-        return [((*look.champion, window), value(found)) for window, found in risk.windows.items()]
 
     return read
 
@@ -305,20 +292,7 @@ METRICS = (
         _confusion,
     ),
     *SCORE_METRICS,
-    MetricSpec(
-        "headwater_decision_risk",
-        "gauge",
-        ("shard", "model", "window"),
-        "Mean loss of the decisions whose true class is known, each as it was made.",
-        _of_decisions(lambda scores: scores.risk),
-    ),
-    MetricSpec(
-        "headwater_decision_coverage_ratio",
-        "gauge",
-        ("shard", "model", "window"),
-        "Share of these decisions that are not rejections.",
-        _of_decisions(lambda scores: scores.coverage),
-    ),
+    *RISK_METRICS,
     MetricSpec(
         "headwater_decision_scored_total",
         "counter",

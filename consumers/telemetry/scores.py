@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
+from stream.decision.table import RISK_SCORES, RiskScoreSpec
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec
 
-__all__ = ["SCORE_METRICS"]
+__all__ = ["RISK_METRICS", "SCORE_METRICS"]
 
 MODEL = ("shard", "model")
 
@@ -45,6 +46,20 @@ def _baseline(baseline: BaselineSpec) -> Read:
     return read
 
 
+def _risk(score: RiskScoreSpec) -> Read:
+    """Of the champion's decisions in each window; absent where none are made."""
+
+    def read(look: ScrapeView) -> list[Sample] | None:
+        risk = look.view.risk
+        if risk is None:
+            return None
+        return [
+            ((*look.champion, window), score.value(found)) for window, found in risk.windows.items()
+        ]
+
+    return read
+
+
 # Those of every window first, and of them those whose only labels are the usual ones.
 _ORDER = sorted(SCORES, key=lambda score: (score.last_only, bool(score.labels)))
 _BASELINES = [found for score in SCORES if (found := score.baselines) and found.metric]
@@ -58,4 +73,8 @@ SCORE_METRICS = (
         MetricSpec(b.metric, "gauge", (*MODEL, "baseline", "window"), b.help, _baseline(b))
         for b in _BASELINES
     ),
+)
+
+RISK_METRICS = tuple(
+    MetricSpec(s.metric, "gauge", (*MODEL, "window"), s.help, _risk(s)) for s in RISK_SCORES
 )

@@ -5,26 +5,22 @@ Rule: this file computes no score; it calls `stream.evaluate`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from consumers.shard.views import RiskView
 from consumers.web.document import CalibrationBin, ClassScore, Score
-from stream.decision import RiskScores
+from stream.decision.table import RISK_SCORES
 from stream.evaluate.quality import QualityView
 from stream.evaluate.table import SCORES
 
 __all__ = ["PERCENT", "calibration_of", "classes_of", "decided_of", "scores_of", "short"]
 
-RISKS: tuple[tuple[str, bool, Callable[[RiskScores], float | None]], ...] = (
-    ("risk of decisions", False, lambda r: r.risk),
-    ("coverage of decisions", True, lambda r: r.coverage),
-)
 # Scores with a baseline come before the others of their kind.
 ORDER = tuple(sorted(SCORES, key=lambda s: (s.of == "probabilities", s.baselines is None)))
 # Titles of the scores that the page shows in percent.
 PERCENT = (
     *(score.title for score in ORDER if score.unit != "number"),
-    *(title for title, share, _ in RISKS if share),
+    *(score.title for score in RISK_SCORES if score.unit != "number"),
 )
 
 
@@ -42,17 +38,18 @@ def scores_of(quality: QualityView) -> list[Score]:
 
 
 def decided_of(risk: RiskView | None, last: str) -> list[Score]:
-    """Risk and coverage of decisions, over the window `last` and the others; empty before any.
+    """Every score of decisions, over the window `last` and the others; empty before any.
 
-    Both are shown, because a rule that rejects more records lowers its risk by that alone.
+    Risk and coverage are both shown, because a rule that rejects more records lowers its risk by
+    that alone.
     """
     if risk is None:
         return []
     out = []
-    for name, _, of in RISKS:
-        found = {window: short(of(scores)) for window, scores in risk.windows.items()}
+    for score in RISK_SCORES:
+        found = {window: short(score.value(scores)) for window, scores in risk.windows.items()}
         if found.get(last) is not None:
-            out.append(Score(name, found[last], all=found["all"], fading=found["fading"]))
+            out.append(Score(score.title, found[last], all=found["all"], fading=found["fading"]))
     return out
 
 

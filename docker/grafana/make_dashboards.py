@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stream.decision.table import RISK_SCORES
 from stream.evaluate.table import SCORES, ScoreSpec
 
 __all__ = ["FOLDER", "OPERATIONS", "QUALITY", "dashboards"]
@@ -102,9 +103,9 @@ def by_topic(function: str, metric: str, legend: str) -> Query:
     return f"{function} by (topic) ({metric}{{{SHARD}}})", legend
 
 
-def decision(score: str, window: str) -> Query:
+def decision(metric: str, window: str) -> Query:
     """A score of decisions in a window."""
-    return f'headwater_decision_{score}{{{SHARD}, window="{window}"}}', named(window, OF_SHARD)
+    return f'{metric}{{{SHARD}, window="{window}"}}', named(window, OF_SHARD)
 
 
 def rates(counter: str, by: str, legend: str) -> Query:
@@ -124,6 +125,7 @@ def a_minute(counter: str, legend: str) -> Query:
 
 MATRIX = {"columnField": "predicted", "rowField": "true", "valueField": "Value"}
 RATIO: dict[str, Any] = {"min": 0, "max": 1}
+UNITS = {"share": "percentunit", "number": "none"}  # of scores of decisions
 CLASSES = "{{class}}"
 NAMED = "{{model}}, shard {{shard}}"
 BASELINE = "{{baseline}}, shard {{shard}}"
@@ -371,18 +373,14 @@ QUALITY: dict[str, list[Panel]] = {
         ),
     ],
     "Decisions": [
-        lines(
-            "Overall risk",
-            "none",
-            decision("risk", "all"),
-            decision("risk", "fading"),
-            about="Mean loss of the decisions whose true class came; where [decision] is set.",
-        ),
-        lines(
-            "Coverage",
-            "percentunit",
-            decision("coverage_ratio", "fading"),
-            about="Share of decisions that were not left to somebody else.",
+        *(
+            lines(
+                score.panel,
+                UNITS[score.unit],
+                *(decision(score.metric, window) for window in score.windows),
+                about=score.about,
+            )
+            for score in RISK_SCORES
         ),
         lines(
             "Decisions",

@@ -7,10 +7,11 @@ a score, compute it in `stream.evaluate.scores` and add an entry here (decision 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from stream.decision.table import RISK_SCORES, RiskScoreSpec
 from stream.evaluate.agreement import Agreement
 from stream.evaluate.scores import Scores
 
@@ -447,10 +448,11 @@ def formulas(page: str) -> str:
     >>> made.splitlines()[1]
     '| score | formula | limits |'
     """
-    for of in KINDS:
-        rows = (
-            f"| {s.title} `{s.metric}` | {s.formula} | {s.limits} |" for s in SCORES if s.of == of
-        )
+    tables: list[tuple[str, Sequence[ScoreSpec | RiskScoreSpec]]]
+    tables = [(of, [score for score in SCORES if score.of == of]) for of in KINDS]
+    tables.append(("decisions", RISK_SCORES))
+    for of, scores in tables:
+        rows = (f"| {s.title} `{s.metric}` | {s.formula} | {s.limits} |" for s in scores)
         head = ("| score | formula | limits |", "|---|---|---|")
         begin, end = f"<!-- scores of {of} -->\n", "<!-- end -->"
         before, found, rest = page.partition(begin)

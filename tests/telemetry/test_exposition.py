@@ -23,8 +23,10 @@ from consumers.telemetry.process import counted
 from consumers.telemetry.prometheus import ShardCollector
 from consumers.telemetry.spec import MetricSpec, of_shard
 from consumers.web.page import Page, PageCollector
+from stream.decision.table import RISK_SCORES
+from stream.evaluate.quality import WINDOWS
 from tests.telemetry.test_prometheus import OF, commit, full, samples, series, telemetry
-from tests.telemetry.views import challenger, quality, view
+from tests.telemetry.views import RISK, challenger, quality, view
 
 
 def test_hostile_feature_names_stay_distinct() -> None:
@@ -102,6 +104,19 @@ def test_an_entry_and_the_line_that_counts_are_all_that_a_counter_of_the_process
 
     assert first == 0
     assert samples(registry)[name, frozenset({("shard", "0")})] == 3
+
+
+def test_each_score_of_decisions_is_a_metric_with_the_help_of_its_entry() -> None:
+    """One series a window, of the champion."""
+    registry = full()
+    helps = {spec.name: spec.help for spec in METRICS}
+
+    assert [helps[score.metric] for score in RISK_SCORES] == [s.help for s in RISK_SCORES]
+    for score in RISK_SCORES:
+        found = {labels["window"]: labels for labels in series(registry, score.metric)}
+        assert found == {window: OF | {"window": window} for window in WINDOWS}
+        values = {registry.get_sample_value(score.metric, labels) for labels in found.values()}
+        assert values == {score.value(RISK)}
 
 
 def test_every_metric_has_one_reader_and_every_fact_of_the_process_an_entry() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from consumers.web.status import CLASSES, INPUTS, LONGEST, status
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
 from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
+from stream.decision.table import RISK_SCORES
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally
@@ -313,6 +315,22 @@ def test_risk_and_coverage_are_told_for_each_window() -> None:
         "coverage of decisions": (0.9, 0.8, 0.7),
     }
     assert told(RiskView(None, 0, 0, windows=nothing)) == told(None) == {}
+
+
+def test_an_entry_of_their_table_is_all_that_a_score_of_decisions_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It follows the others, in every window."""
+    title = "selective risk of decisions"
+    more = replace(RISK_SCORES[0], title=title, value=lambda scores: scores.selective_risk)
+    monkeypatch.setattr("consumers.web.scores.RISK_SCORES", (*RISK_SCORES, more))
+    over = {w: RiskScores(2.0, 0.5, 0.5, n) for n, w in enumerate(["all", "last_1000", "fading"])}
+
+    scores = document(status_feed(risk=RiskView(0.5, 2, 1, windows=over))).shard.scores
+
+    found = [(s.name, s.all, s.last, s.fading) for s in scores if "decisions" in s.name]
+    assert [name for name, *_ in found] == [score.title for score in (*RISK_SCORES, more)]
+    assert found[-1] == (title, 0, 1, 2)
 
 
 def test_decisions_stand_beside_the_best_constant_one() -> None:
