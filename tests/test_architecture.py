@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from consumers.transports.registry import transports
 from stream.learner.registry import learners
 
 ROOT = Path(__file__).parents[1]
@@ -137,7 +138,8 @@ def undocumented(module: ast.Module) -> list[str]:
 
 
 def test_tree_of_the_architecture_names_every_file_in_its_room() -> None:
-    """And no other: whoever looks for a file by the tree finds it. Learners have a table."""
+    """And no other: whoever looks for a file by the tree finds it. Learners and
+    transports of one file have a table."""
     real: dict[str, set[str]] = {}
     for path in FILES:
         room = real.setdefault(str(path.parent.relative_to(ROOT)), set())
@@ -148,6 +150,10 @@ def test_tree_of_the_architecture_names_every_file_in_its_room() -> None:
     for kind in learners().values():  # the table in docs/learners.md links to their files
         *room, file = kind.__module__.split(".")
         real["/".join(room)].discard(f"{file}.py")
+    for scheme in transports():  # the table in docs/config.md links to the folders of one file
+        folder = f"consumers/transports/{scheme}"
+        if real[folder] == {"log.py"}:
+            del real[folder]
 
     assert drawn() == real
 
@@ -350,6 +356,36 @@ def test_a_private_name_of_another_file_would_be_noticed() -> None:
     assert reaches(ast.parse("join._waiting.pop(id_)")) == ["1: _waiting"]
     assert reaches(ast.parse("from stream.join.join import _same")) == ["1: _same"]
     assert reaches(ast.parse("class A:\n def __init__(self): self._x = 1\ny._x")) == []
+
+
+def schemes_asked(module: ast.Module) -> list[str]:
+    """Where the file compares a text with the scheme of a transport."""
+    wanted = {*transports(), *(f"{scheme}:" for scheme in transports())}
+    methods = ("startswith", "removeprefix")
+    found = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in methods:
+            compared: list[ast.expr] = node.args
+        elif isinstance(node, ast.Compare) and "scheme" in ast.unparse(node):
+            compared = [node.left, *node.comparators]
+        else:
+            continue
+        texts = [part.value for part in compared if isinstance(part, ast.Constant)]
+        found += [f"{node.lineno}: {text}" for text in texts if text in wanted]
+    return found
+
+
+@each([p for p in FILES if "transports" not in p.parts])
+def test_only_a_transport_knows_its_scheme(path) -> None:
+    """Everybody else asks the registry what the transport can do."""
+    assert schemes_asked(tree(path)) == []
+
+
+def test_a_scheme_that_is_asked_for_would_be_noticed() -> None:
+    """The rule itself, in both ways in which it was broken; a URL in a text is allowed."""
+    assert schemes_asked(ast.parse('url.startswith("kafka:")')) == ["1: kafka:"]
+    assert schemes_asked(ast.parse('if scheme == "sqlite": pass')) == ["1: sqlite"]
+    assert schemes_asked(ast.parse('url = f"sqlite:{name}.db"')) == []
 
 
 @each(KERNELS)

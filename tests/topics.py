@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 
 from consumers.base.records import Partition
 from consumers.transports.kafka.log import KafkaLog
-from consumers.transports.memory import MemoryLog
+from consumers.transports.memory.log import MemoryLog
 from consumers.transports.protocol import Log
 from consumers.transports.sqlite.log import SqliteLog
 from tests.waiting import until

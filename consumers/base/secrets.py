@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DISTINCT", "HIDDEN", "Secret", "masked", "redacted", "secret_key"]
+__all__ = ["DISTINCT", "HIDDEN", "Secret", "masked", "redacted", "secret_key", "without_login"]
 
 HIDDEN = "***"
 
@@ -87,3 +87,14 @@ def redacted(text: str) -> str:
     text = _IN_URL.sub(rf"\1{HIDDEN}@", masked(text))
     text = _CREDENTIALS.sub(rf"\1 {HIDDEN}", text)
     return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
+
+
+def without_login(url: str) -> str:
+    """The URL for a message: without a name and password before the host.
+
+    Examples
+    --------
+    >>> without_login("kafka://me:secret@broker:9092")
+    'kafka://***@broker:9092'
+    """
+    return re.sub(r"//[^/]*@", "//***@", url)

@@ -11,7 +11,8 @@ import typer
 
 from consumers.base.errors import ConfigError, HeadwaterError, UnreadableCodecError
 from consumers.base.secrets import masked
-from consumers.commands.transport import is_absent
+from consumers.commands.transport import has_directory, is_absent
+from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -271,7 +272,7 @@ def _check_topics(config: Config, path: Path, create: bool, report: CheckReport)
     from consumers.transports import open_log
 
     url = config.input.transport
-    if not create and is_absent(url) and os.path.isdir(Path(url[7:]).parent):
+    if not create and is_absent(url) and has_directory(url):
         # A check must not create an empty log, which opening it would do.
         report.note("transport", f"{url} does not exist yet")
         _report_topics(config, path, {}, report)
@@ -319,11 +320,11 @@ def _create(config: Config, log: Log, topics: dict[str, int]) -> dict[str, int]:
 
 
 def _report_topics(config: Config, path: Path, topics: dict[str, int], report: CheckReport) -> None:
-    embedded = not config.input.transport.startswith("kafka:")
+    makes = transport_of(config.input.transport).creates_topics
     for role, topic in config.topics.items():
         if topic in topics:
             report.fine(role, f"{topic}, {_partitions(topics[topic])}")
-        elif embedded and topic not in config.input_topics:
+        elif makes and topic not in config.input_topics:
             report.note(role, f"no topic {topic} yet; `headwater run` creates it")
         else:
             report.wrong(role, f"no topic {topic}; `headwater check {path} --create` creates it")

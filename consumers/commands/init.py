@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consumers.base.errors import ConfigError
+from consumers.transports.registry import forms, local_path, transport_of
 
 if TYPE_CHECKING:
     from consumers.config.propose import ModelChoice, Source
@@ -41,9 +42,7 @@ def init(
     ] = None,
     transport: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="Where the topics are: sqlite:FILE.db, kafka://HOST:PORT."
-        ),
+        typer.Option(metavar="URL", help=f"Where the topics are: {forms(private=False)}."),
     ] = None,
     id_field: Annotated[
         str | None,
@@ -132,9 +131,9 @@ def _write(output: Path, text: str) -> None:
 
 def _check_directory(transport: str) -> None:
     """Reject a log that the next command could not create."""
-    scheme, _, path = transport.partition(":")
-    directory = Path(path).parent
-    if scheme == "sqlite" and not directory.is_dir():
+    path = local_path(transport)
+    directory = Path(path or "").parent
+    if path is not None and not directory.is_dir():
         raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
 
 
@@ -254,14 +253,15 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
     from consumers.config.sections import LabelsConfig
 
     found = {}
-    for name in () if origin.transport.startswith("kafka:") else records[0]:
+    expires = transport_of(origin.transport).expires
+    for name in () if expires else records[0]:
         if named_like_a_time(name) and name not in (label, origin.id) and "." not in name:
             times = _times(records, name)
             if times is not None:
                 found[name] = times
     if len(found) != 1:
         others = [] if found else _dated(records, {label, origin.id})
-        if others and not origin.transport.startswith("kafka:"):
+        if others and not expires:
             typer.echo(
                 f"time: `produce --time-field {' or '.join(others)}` would use it: only dates"
             )
@@ -339,11 +339,11 @@ def _origin(
 
 
 def _relative(url: str, directory: Path) -> str:
-    """A sqlite path of the command line, relative to the configuration in `directory`."""
-    scheme, _, path = url.partition(":")
-    if scheme != "sqlite" or Path(path).is_absolute():
+    """A path of the command line, relative to the configuration in `directory`."""
+    path = local_path(url)
+    if path is None or Path(path).is_absolute():
         return url
-    return f"sqlite:{os.path.relpath(path, directory)}"
+    return f"{url.partition(':')[0]}:{os.path.relpath(path, directory)}"
 
 
 def _explain(

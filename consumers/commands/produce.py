@@ -17,6 +17,7 @@ import typer
 
 from consumers.commands.meter import Meter
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
@@ -352,7 +353,7 @@ def parse_types(pairs: list[str]) -> dict[str, str]:
 def make_topics(
     log: Log, url: str, topics: list[str], partitions: int | None, *, create: bool
 ) -> None:
-    """Create missing topics; on Kafka only if `create`.
+    """Create missing topics; on a transport where an operator does so, only if `create`.
 
     Raises
     ------
@@ -364,7 +365,7 @@ def make_topics(
     have = log.topics()
     for topic in topics:
         count = have.get(topic)
-        if count is None and url.startswith("kafka:") and not create:
+        if count is None and not create and not transport_of(url).creates_topics:
             raise ConfigError(f"{url} has no topic {topic!r}; create it, or give --create")
         if count is not None and partitions not in (None, count):
             raise ConfigError(

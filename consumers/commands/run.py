@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -180,10 +179,10 @@ def _check_file(file: Path, config: Config, numbers: Sequence[int], new_journal:
     ConfigError
         It does not exist; or the service has run before and its log is missing.
     """
-    from consumers.commands.transport import check_topics, is_absent
+    from consumers.commands.transport import check_topics, has_directory, is_absent
 
     url = config.input.transport
-    if is_absent(url) and os.path.isdir(Path(url[7:]).parent):  # else opening it reports the error
+    if is_absent(url) and has_directory(url):  # else opening it reports the error
         if not new_journal:
             _check_snapshots(config, numbers)
         check_topics(config, file, config.input_topics, ())
@@ -200,10 +199,11 @@ def _check_topics(
         Some do not exist; or the service has run before and its journal is missing too.
     """
     from consumers.commands.transport import check_topics
+    from consumers.transports.registry import transport_of
 
     there = transport.describe(config.topics.values())
-    embedded = not config.input.transport.startswith("kafka:")
-    wanted = config.input_topics if embedded else config.topics.values()
+    makes = transport_of(config.input.transport).creates_topics
+    wanted = config.input_topics if makes else config.topics.values()
     if config.journal_topic not in there and not new_journal:
         _check_snapshots(config, numbers)
     check_topics(config, file, wanted, there)
@@ -264,8 +264,10 @@ def stopping(stop: threading.Event) -> Iterator[None]:
 
 
 def make_own_topics(config: Config, transport: Log) -> None:
-    """Create the output topics on the embedded log; on Kafka an operator creates them."""
-    if config.input.transport.startswith("kafka:"):
+    """Create the output topics, on a transport where no operator does."""
+    from consumers.transports.registry import transport_of
+
+    if not transport_of(config.input.transport).creates_topics:
         return
     have = transport.topics()
     inputs = have.get(config.input.observations, 1)

@@ -179,9 +179,10 @@ def _with_journal(config: Config, shard: int, found: list[Found]) -> tuple[list[
     from consumers.service.recovery import refusals
     from consumers.snapshots.store import open_store
     from consumers.transports import open_log
+    from consumers.transports.registry import transport_of
 
     url = config.input.transport
-    if url.startswith("memory:"):
+    if transport_of(url).private:
         return found, f"{url} is visible in its own process only"
     if is_absent(url):
         return found, f"{url} does not exist"

@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.transports.registry import forms, local_path
+
 if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.transports.protocol import Log
 
-__all__ = ["ConfigOption", "TransportOption", "check_topics", "is_absent", "open_chosen"]
+__all__ = [
+    "ConfigOption",
+    "TransportOption",
+    "check_topics",
+    "has_directory",
+    "is_absent",
+    "open_chosen",
+]
 
 TransportOption = Annotated[
     str | None,
-    typer.Option(
-        "--transport", metavar="URL", help="The log: sqlite:FILE.db or kafka://HOST:PORT[,…]."
-    ),
+    typer.Option("--transport", metavar="URL", help=f"The log: {forms(private=False)}."),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -28,9 +35,16 @@ ConfigOption = Annotated[
 
 
 def is_absent(url: str) -> bool:
-    """Whether it names an embedded log whose file does not exist or is not accessible."""
+    """Whether the URL names a path that does not exist or is not accessible."""
+    path = local_path(url)
     # Not Path.exists, which raises if a name is too long or a directory is not readable.
-    return url.startswith("sqlite:") and not os.path.exists(Path(url[7:]))
+    return path is not None and not os.path.exists(Path(path))
+
+
+def has_directory(url: str) -> bool:
+    """Whether the URL names a path in a directory that exists."""
+    path = local_path(url)
+    return path is not None and os.path.isdir(Path(path).parent)
 
 
 def check_topics(config: Config, file: Path, wanted: Iterable[str], there: Collection[str]) -> None:

@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from consumers.base.secrets import Secret
 from consumers.config.load import section_of
 from consumers.config.model import Config
+from consumers.transports.registry import transports
 
 __all__ = ["PAGE", "page"]
 
@@ -53,11 +54,39 @@ def page() -> str:
             rows = [_row(key, inner) for key, inner in section.model_fields.items()]
             said = dedent(f"    {section.__doc__}")
             parts.append(f"## {head}\n\n{said}\n\n{_table(rows)}")
+            if name == "input":
+                parts.append(_transports())
         elif name == "name":
             parts.append(f"## At the top of the file\n\n{_table([_row(name, field)])}")
         else:
             parts.append(f"## [{name}]\n\n{field.description}\n")
     return "\n".join(parts)
+
+
+_TRANSPORTS = """\
+### Transports
+
+What each transport can do. Without transactions, `exactly_once` is refused: a configuration has to
+set `[commit] guarantee = "at_least_once"`.
+"""
+
+
+def _transports() -> str:
+    head = [
+        "| `transport` | transactions | a second owner of a shard | shards in several processes "
+        "| missing output topics | code |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = [
+        f"| `{each.form}` | {'yes' if each.transactions else 'no'} "
+        f"| {'takes over, and fences the first' if each.takes_over else 'is refused'} "
+        f"| {'yes' if each.groups else 'no'} "
+        f"| {'`headwater run` makes them' if each.creates_topics else 'an operator makes them'} "
+        f"| [{each.scheme}](../consumers/transports/{each.scheme}/__init__.py) |"
+        for each in transports().values()
+    ]
+    notes = [f"\n{each.notes}" for each in transports().values() if each.notes]
+    return "\n".join([_TRANSPORTS, *head, *rows, *notes]) + "\n"
 
 
 def _table(rows: list[str]) -> str:

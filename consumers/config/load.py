@@ -19,9 +19,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from consumers.base.errors import ConfigError
-from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key
+from consumers.base.secrets import DISTINCT, HIDDEN, Secret, masked, secret_key, without_login
 from consumers.config.model import Config
-from consumers.config.units import shown_urls, url_secrets, without_login
+from consumers.config.units import shown_urls, url_secrets
+from consumers.transports.registry import local_path
 
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
@@ -151,9 +152,9 @@ def _anchored(config: Config, directory: Path) -> Config:
     snapshots = config.snapshots.model_copy(
         update={"directory": directory / _home(config.snapshots.directory)}
     )
-    scheme, _, rest = config.input.transport.partition(":")
-    if scheme == "sqlite":
-        url = f"sqlite:{directory / _home(rest)}"
+    url = config.input.transport
+    if (path := local_path(url)) is not None:
+        url = f"{url.partition(':')[0]}:{directory / _home(path)}"
         config = config.model_copy(
             update={"input": config.input.model_copy(update={"transport": url})}
         )

@@ -26,6 +26,7 @@ from consumers.config.sections import (
     SnapshotsConfig,
 )
 from consumers.config.telemetry import TelemetryConfig
+from consumers.transports.registry import transport_of
 from stream.contest.champion import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
@@ -128,6 +129,16 @@ class Config(Section):
                     f"{seen[topic]} and {role} are both topic {topic!r}; give each its own topic"
                 )
             seen[topic] = role
+        return self
+
+    @model_validator(mode="after")
+    def _transport_keeps_the_guarantee(self) -> Self:
+        transport = transport_of(self.input.transport)
+        if self.commit.guarantee == "exactly_once" and not transport.transactions:
+            raise ValueError(
+                f'[commit] guarantee = "exactly_once" needs transactions, and {transport.form} has '
+                'none; set [commit] guarantee = "at_least_once"'
+            )
         return self
 
     @model_validator(mode="after")

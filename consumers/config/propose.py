@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from consumers.base.errors import ConfigError
 from consumers.config.sample import InferredField
+from consumers.transports.registry import transport_of
 
 __all__ = ["ModelChoice", "Source", "choose", "service_name", "toml"]
 
@@ -91,6 +92,7 @@ def toml(source: Source, fields: Sequence[InferredField], choice: ModelChoice) -
         f"# {choice.why}.",
         f"type = {_text(choice.model)}",
         "",
+        *_commit(source.transport),
         "[http]",
         "port = 8321  # /metrics, /healthz and /readyz, on this machine only",
     ]
@@ -106,6 +108,18 @@ def service_name(text: str) -> str:
     ('Phishing-pages-2024', 'feed')
     """
     return re.sub(r"[^a-zA-Z0-9._-]+", "-", text).strip("-._")[:100] or "feed"
+
+
+def _commit(url: str) -> list[str]:
+    """The guarantee, if the transport does not keep the default one."""
+    if transport_of(url).transactions:
+        return []
+    return [
+        "[commit]",
+        "# This transport has no transactions: after a crash some predictions are written twice.",
+        'guarantee = "at_least_once"',
+        "",
+    ]
 
 
 def _input(source: Source) -> list[str]:

@@ -30,6 +30,7 @@ from consumers.config.units import (
     size_bytes,
     utc_text,
 )
+from consumers.transports.registry import forms, is_well_formed, transports
 
 __all__ = [
     "DEAD_LETTER_RATIO",
@@ -50,21 +51,11 @@ __all__ = [
 DEAD_LETTER_RATIO = 0.5
 SHORTEST_KEY = 16  # characters
 
-_SERVER = r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/,@\[\]]+):\d{1,5}"
-
 
 def _transport(url: str) -> str:
-    scheme, _, rest = url.partition(":")
-    if scheme == "kafka" and re.fullmatch(rf"//{_SERVER}(,{_SERVER})*", rest):
+    if is_well_formed(url):
         return url
-    if scheme == "sqlite" and rest not in ("", ":memory:") and not rest.startswith("//"):
-        return url
-    if scheme == "memory" and re.fullmatch(r"[\w.-]+", rest):
-        return url
-    raise ValueError(
-        f'expected "sqlite:FILE.db", "kafka://HOST:PORT[,HOST:PORT]" or "memory:NAME", got '
-        f"{shown_url(url)!r}"
-    )
+    raise ValueError(f"expected {forms()}, got {shown_url(url)!r}")
 
 
 def _topic(name: str) -> str:
@@ -124,9 +115,9 @@ class InputConfig(Section):
     """Where records come from. Part of the identity, except `transport` and `max_wait_ms`."""
 
     transport: Annotated[str, AfterValidator(_transport)] = Field(
-        description="The log that holds every topic: `sqlite:FILE.db` (embedded, relative "
-        "to this file), `kafka://HOST:PORT[,HOST:PORT]`, or `memory:NAME` (this process only, "
-        "for tests). No default, because the location of data is never guessed."
+        description="The log that holds every topic: "
+        + ", ".join(f"`{each.form}` ({each.about})" for each in transports().values())
+        + ". No default, because the location of data is never guessed."
     )
     observations: Topic = Field(
         description="Topic of the observations. No default, because only you know your topic."

@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time
 from math import isfinite
 from urllib.parse import unquote
 
+from consumers.base.secrets import without_login
+
 __all__ = [
     "counted",
     "duration_ms",
@@ -20,7 +22,6 @@ __all__ = [
     "size_bytes",
     "url_secrets",
     "utc_text",
-    "without_login",
 ]
 
 _DURATION_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
@@ -144,17 +145,6 @@ def finite(value: object) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return value is None or isinstance(value, str | bool | int)
-
-
-def without_login(url: str) -> str:
-    """The URL for a message: without a name and password before the host.
-
-    Examples
-    --------
-    >>> without_login("kafka://me:secret@broker:9092")
-    'kafka://***@broker:9092'
-    """
-    return re.sub(r"//[^/]*@", "//***@", url)
 
 
 def shown_url(url: str) -> str:

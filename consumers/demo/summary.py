@@ -20,6 +20,7 @@ from consumers.demo.view import (
     likely,
     percent,
 )
+from consumers.transports.registry import local_path
 from stream.evaluate.quality import WINDOWS
 
 __all__ = ["files", "outcome", "progress"]
@@ -110,16 +111,17 @@ def files(config: Config, path: Path, program: str = "headwater") -> Iterator[st
         The command that starts this program.
     """
     directory, quoted = path.parent, shlex.quote(str(path))
-    log = config.input.transport.removeprefix("sqlite:")
+    url = config.input.transport
     yield f"files in {directory}"
     yield f"  {path.name:<16} the configuration, which you can change and run"
-    yield f"  {Path(log).name:<16} the log: inputs, predictions, the journal"
+    log = Path(local_path(url) or url).name
+    yield f"  {log:<16} the log: inputs, predictions, the journal"
     yield f"  {config.snapshots.directory.name + '/':<16} snapshots of the model"
     yield ""
     yield "next"
     yield (
         f"  {program} tail {config.predictions_topic} "
-        f"--transport {shlex.quote('sqlite:' + log)} --from-beginning --drain"
+        f"--transport {shlex.quote(url)} --from-beginning --drain"
     )
     yield f"  {program} replay {quoted} --journal"
     yield f"  {program} run {quoted}"

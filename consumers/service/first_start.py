@@ -17,6 +17,7 @@ from consumers.base.records import Partition
 from consumers.config import Config
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
+from consumers.transports.registry import transport_of
 
 __all__ = ["check_first_start", "check_snapshots", "traces"]
 
@@ -96,7 +97,7 @@ def _offsets(config: Config, log: Log, inputs: Collection[Partition]) -> str | N
 
 
 def _snapshot(config: Config, store: SnapshotStore) -> str | None:
-    if config.input.transport.startswith("memory:"):
+    if transport_of(config.input.transport).private:
         return None  # of a process that is gone, and its log with it
     for part in store.parts():
         for about, _ in part.newest(lambda about: None):

@@ -9,6 +9,7 @@ from numba.core.event import Event, Listener, install_listener
 
 from consumers.config import Config
 from consumers.shard.models import build, explainable
+from consumers.transports.registry import transport_of
 from stream.bayes import GaussianNB
 from stream.contest.compare import compile_comparison
 from stream.evaluate.drifting import compile_drift
@@ -56,10 +57,7 @@ def compile_kernels(
             compile_comparison()
         if config.drift.detectors:
             compile_drift()
-        if config.input.transport.startswith("kafka:"):
-            from consumers.transports.kafka.batches import rehearse
-
-            rehearse()
+        transport_of(config.input.transport).warm_up()
 
 
 class _Once(Listener):  # type: ignore[misc]

@@ -19,6 +19,7 @@ from consumers.journal.records import CommitRecord, IdentityRecord, JournalRecor
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
+from consumers.transports.registry import transport_of
 
 __all__ = ["JournalOrigin", "RemainingJournal", "expired", "identity_in", "locate"]
 
@@ -134,9 +135,8 @@ def locate(
     entry = next((found for _, found in entries(log, partition, first, end)), None)
     if entry is None and first == 0:
         return None
-    left = RemainingJournal(
-        log, partition, first, end, int(config.input.transport.startswith("kafka:"))
-    )
+    slack = transport_of(config.input.transport).offsets_after_commit
+    left = RemainingJournal(log, partition, first, end, slack)
     whole = isinstance(entry, IdentityRecord)
     identity = entry if isinstance(entry, IdentityRecord) else _remembered(config, left, store)
     _same(config, identity, partition)

@@ -18,7 +18,7 @@ from consumers.cli import main
 from consumers.commands.produce import send
 from consumers.offline.feed import due_seconds
 from consumers.transports import open_log
-from consumers.transports.memory import MemoryLog
+from consumers.transports.memory.log import MemoryLog
 
 Said = pytest.CaptureFixture[str]
 Produce = Callable[..., int]

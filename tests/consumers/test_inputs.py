@@ -355,7 +355,7 @@ def test_model_is_kept_where_the_log_fails_while_nothing_is_in_hand(running, mon
         raise TransportError("the coordinator is away")
 
     monkeypatch.setattr("consumers.service.runner.CONFIRM_SECONDS", 0.0)
-    monkeypatch.setattr("consumers.transports.memory.MemoryOwner.confirm", lost)
+    monkeypatch.setattr("consumers.transports.memory.log.MemoryOwner.confirm", lost)
     running.until(lambda: len(service.snapshots()) == 1)
     monkeypatch.undo()
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.transports import open_log
 from consumers.transports.protocol import Log, Owner
+from consumers.transports.registry import Transport, transports
 from tests.waiting import PATIENCE
 
 Connect = Callable[[], Log]
@@ -25,14 +27,27 @@ Own = Callable[..., Owner]
 Polled = Callable[..., dict[Partition, list[bytes | None]]]
 
 
-@pytest.fixture(params=["memory", "sqlite", pytest.param("kafka", marks=pytest.mark.kafka)])
+def logs(ability: Callable[[Transport], bool] = lambda transport: True) -> list[ParameterSet]:
+    """Each transport that is shipped and has the ability, as a parameter of a test."""
+    return [
+        pytest.param(scheme, marks=[pytest.mark.kafka] if scheme == "kafka" else [])
+        for scheme, transport in transports().items()
+        if ability(transport)
+    ]
+
+
+def only(ability: Callable[[Transport], bool]) -> pytest.MarkDecorator:
+    """Run a test only on the transports that have the ability."""
+    return pytest.mark.parametrize("log_url", logs(ability), indirect=True)
+
+
+@pytest.fixture(params=logs())
 def log_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The log under test."""
-    if request.param == "sqlite":
-        return f"sqlite:{tmp_path / 'log.db'}"
-    if request.param == "kafka":
+    scheme = request.param
+    if scheme == "kafka":
         return f"kafka://{request.getfixturevalue('kafka_bootstrap')}"
-    return f"memory:{uuid4()}"
+    return f"{scheme}:{tmp_path / 'log' if transports()[scheme].names_path else uuid4()}"
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ import pytest
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import Outgoing, Partition
+from consumers.transports.registry import transport_of
+from tests.contract.conftest import only
 from tests.waiting import PATIENCE
 
 BASE = int(time.time() * 1000) - 3_600_000
@@ -183,7 +185,7 @@ def test_commit_shows_outputs_journal_and_positions(
 
     assert eventually(lambda: values(other, out), [b"0", b"1", b"2"]) == [b"0", b"1", b"2"]
     assert eventually(lambda: values(other, journal), [b"entry"]) == [b"entry"]
-    assert own(source, log=other).committed() == {source: 42}
+    assert other.committed(owner._name, [source]) == {source: 42}
 
 
 def test_anybody_may_ask_what_a_service_has_committed(connect, own, source, journal, make_topic):
@@ -234,6 +236,7 @@ def test_committed_records_are_whole(log, own, source, out, journal, eventually,
     assert record == (out, 0, record.offset, BASE, b"k", b"v", (("h", b"1"),))
 
 
+@only(lambda transport: transport.transactions)
 def test_reader_never_sees_half_a_commit(connect, own, source, out, journal, numbered, values):
     """While commits of three records go on, the count of records is a multiple of three."""
     owner = own(source)
@@ -256,6 +259,7 @@ def test_reader_never_sees_half_a_commit(connect, own, source, out, journal, num
     assert {count % 3 for count in counts} == {0}
 
 
+@only(lambda transport: transport.transactions)
 def test_failed_commit_writes_nothing(
     log, own, unique, source, out, journal, numbered, values, eventually
 ):
@@ -276,6 +280,7 @@ def test_failed_commit_writes_nothing(
     assert positions == {source: 1}
 
 
+@only(lambda transport: transport.takes_over)
 def test_owner_that_was_taken_over_commits_nothing_more(
     connect, own, source, out, journal, numbered, values, eventually
 ):
@@ -296,6 +301,7 @@ def test_owner_that_was_taken_over_commits_nothing_more(
     assert eventually(lambda: values(other, out), [b"0", b"9"]) == [b"0", b"9"]
 
 
+@only(lambda transport: transport.takes_over)
 def test_owner_that_never_committed_is_fenced_too(connect, own, source, out, journal, numbered):
     """The new owner need not have committed either."""
     old = own(source)
@@ -303,6 +309,15 @@ def test_owner_that_never_committed_is_fenced_too(connect, own, source, out, jou
 
     with pytest.raises(FencedError):
         old.commit(numbered(out, 1), entry(journal), {source: 1})
+
+
+def test_group_is_what_the_registry_says(log, log_url, unique, journal):
+    """`headwater run` shares shards among processes only where the log has groups."""
+    member = log.member(unique, journal)
+    if member is not None:
+        member.close()
+
+    assert (member is not None) == transport_of(log_url).groups
 
 
 def test_owner_of_another_shard_fences_nobody(
@@ -354,7 +369,9 @@ def test_successor_goes_on_where_the_predecessor_committed(
     """Seeking to the committed position yields exactly the rest."""
     log.append(numbered(source.topic, 10))
     offsets = [offset for chunk in read_all(log, [source]) for offset in chunk.offsets]
-    own(source).commit(numbered(out, 6), entry(journal), {source: offsets[6]})
+    predecessor = own(source)
+    predecessor.commit(numbered(out, 6), entry(journal), {source: offsets[6]})
+    predecessor.close()
 
     successor = own(source, seek=False)
     successor.seek(successor.committed())
@@ -374,6 +391,7 @@ def test_owner_confirms_that_it_owns(log, own, source, journal, numbered):
     assert owner.commit([], entry(journal), {source: 3}) > 0
 
 
+@only(lambda transport: transport.takes_over)
 def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal, numbered):
     """Without a record to commit."""
     first = own(source)
@@ -384,6 +402,7 @@ def test_idle_owner_learns_that_it_was_taken_over(connect, own, source, journal,
         first.confirm({source: 0})
 
 
+@only(lambda transport: transport.takes_over)
 def test_failed_owner_learns_whether_it_was_overtaken(connect, own, source, journal):
     """So that it does not take the shard back from whoever went on in its place."""
     first = own(source)

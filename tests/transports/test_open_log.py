@@ -14,7 +14,7 @@ from consumers.transports import open_log
 )
 def test_unknown_transport_names_the_known_ones(url):
     """A wrong URL is the operator's mistake."""
-    with pytest.raises(ConfigError, match=r"sqlite:PATH, kafka://HOST:PORT.* or memory:NAME"):
+    with pytest.raises(ConfigError, match=r"kafka://HOST:PORT.*memory:NAME.*sqlite:FILE.db, got"):
         open_log(url)
 
 

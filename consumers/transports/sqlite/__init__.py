@@ -1,1 +1,33 @@
 """The embedded log: one SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from consumers.transports.registry import Transport, unknown_transport
+
+if TYPE_CHECKING:
+    from consumers.transports.protocol import Log
+
+__all__ = ["TRANSPORT"]
+
+
+def _open(path: str, _: Mapping[str, object]) -> Log:
+    if path in ("", ":memory:"):
+        raise unknown_transport(f"sqlite:{path}")
+    from consumers.transports.sqlite.log import SqliteLog
+
+    return SqliteLog(path)
+
+
+TRANSPORT = Transport(
+    scheme="sqlite",
+    form="sqlite:FILE.db",
+    about="embedded, relative to this file",
+    pattern=r"(?!//)(?!:memory:\Z).+",
+    open=_open,
+    transactions=True,
+    takes_over=True,
+    names_path=True,
+)

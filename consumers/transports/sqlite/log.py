@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -24,14 +23,11 @@ from consumers.base.records import (
     Topic,
     Uncommitted,
 )
+from consumers.transports.fetching import Poller, follow_records, read_chunks
 from consumers.transports.protocol import ANY, Demand
 from consumers.transports.sqlite.file import Database
 
 __all__ = ["SqliteLog", "SqliteOwner"]
-
-_CHUNK = 1000  # records a chunk of `read` and `follow`
-_CHUNK_BYTES = 4 * 2**20  # and bytes, but for one record that is larger
-_LONGEST_PAUSE = 0.05  # seconds between two looks for news
 
 
 class SqliteLog:
@@ -115,43 +111,11 @@ class SqliteLog:
         TransportError
             The log ends before the end that was asked for.
         """
-        positions = {partition: starts[partition] for partition in ends}
-        full = demand.full()
-        while positions:
-            if all(partition in full for partition in positions):
-                full = ()  # what the caller waits for is not there: it will find that out
-            for partition, position in list(positions.items()):
-                left = ends[partition] - position
-                if left <= 0:
-                    del positions[partition]
-                    continue
-                if partition in full:
-                    continue
-                some = min(demand.room, _CHUNK_BYTES)
-                chunk = self._database.fetch(partition, position, min(left, _CHUNK), some)
-                if chunk is None:
-                    raise TransportError(
-                        f"expected records of {partition} up to offset {ends[partition]} in "
-                        f"{self._database.url}, it ends at {position}: give an end within the log"
-                    )
-                positions[partition] = chunk.offsets[-1] + 1
-                yield chunk
-                full = demand.full()
+        return read_chunks(self._database.fetch, starts, ends, demand, self._database.url)
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
         """Committed records as they come, for ever."""
-        positions = dict(starts)
-        while True:
-            quiet = True
-            for partition, position in list(positions.items()):
-                for record in self._database.fetch_records(
-                    partition, position, _CHUNK, _CHUNK_BYTES
-                ):
-                    quiet = False
-                    positions[partition] = record.offset + 1
-                    yield record
-            if quiet:
-                time.sleep(poll_seconds)
+        return follow_records(self._database.fetch_records, starts, poll_seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Write all of the records or none; on the disk when this returns."""
@@ -203,8 +167,8 @@ class SqliteOwner:
         self._database = database
         self._name = name
         self._shard = shard
-        self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
-        self._positions: dict[Partition, int] = {}
+        self._inputs = inputs
+        self._poller = Poller(inputs, database.fetch, database.news)
         self._epoch, held = database.next_epoch(name, shard, _process_name(os.getpid()))
         self.closed = False
         if held and _runs(held):
@@ -212,7 +176,7 @@ class SqliteOwner:
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
         """Start polling each input at its position."""
-        self._positions = {partition: positions[partition] for partition in self._inputs}
+        self._poller.seek(positions)
 
     def poll(
         self,
@@ -223,40 +187,7 @@ class SqliteOwner:
         max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
-        deadline = time.monotonic() + timeout
-        pause = 0.002
-        seen = self._database.news()
-        fetched = self._fetch(max_records, max_bytes, skip)
-        while not fetched:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            news = self._database.news()
-            if news != seen:
-                seen = news
-                fetched = self._fetch(max_records, max_bytes, skip)
-        return fetched
-
-    def _fetch(
-        self, max_records: int, max_bytes: int, skip: Collection[Partition]
-    ) -> list[Fetched]:
-        """An even share from each input; what one has not, the next ones may use."""
-        wanted = [partition for partition in self._inputs if partition not in skip]
-        fetched = []
-        for place, partition in enumerate(wanted):
-            if max_records <= 0 or max_bytes <= 0:
-                break
-            share, some = (-(-left // (len(wanted) - place)) for left in (max_records, max_bytes))
-            chunk = self._database.fetch(partition, self._positions[partition], share, some)
-            if chunk is not None:
-                self._positions[partition] = chunk.offsets[-1] + 1
-                max_records -= len(chunk)
-                max_bytes -= chunk.nbytes
-                fetched.append(chunk)
-        self._inputs.rotate(-1)
-        return fetched
+        return self._poller.poll(max_records, timeout, skip, max_bytes)
 
     def ends(self) -> dict[Partition, int]:
         """The end of each input."""
