@@ -114,7 +114,7 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     def made(kind: str = "memory") -> Service:
         directory = tmp_path / str(len(services))
         directory.mkdir()
-        name = f"sqlite:{directory / 'log.db'}" if kind == "sqlite" else f"memory:{uuid4()}"
+        name = f"{kind}:{uuid4() if kind == 'memory' else directory / 'log.db'}"
         services.append(Service(name, directory))
         return services[-1]
 

@@ -15,6 +15,7 @@ from consumers.base.records import Batch, Outgoing, Partition, Record
 from consumers.config import Config, parse
 from consumers.shard.shard import Shard, ShardSpec
 from consumers.transports.protocol import Log
+from consumers.transports.registry import transport_of
 from stream import GaussianNB, Learner, Schema
 
 SCHEMA = Schema.of(a="numeric", b="numeric", urgent="binary", colour="categorical")
@@ -126,6 +127,7 @@ max_wait_ms = 60000
 max_records = {max_records}
 max_bytes = {max_bytes}
 max_delay_ms = 20
+guarantee = "{guarantee}"
 [snapshots]
 every_records = {every_records}
 [http]
@@ -168,6 +170,7 @@ def config_text(
         more=more,
         max_bytes=max_bytes,
         model=model,
+        guarantee="exactly_once" if transport_of(transport).transactions else "at_least_once",
     )
 
 

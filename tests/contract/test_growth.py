@@ -53,9 +53,9 @@ def inputs(log, make_topic, numbered):
     return made
 
 
-def at_the_ends(own, partitions):
+def at_the_ends(own, partitions, shard=0):
     """An owner that has been given every record."""
-    owner = own(*partitions)
+    owner = own(*partitions, shard=shard)
     found, deadline = 0, time.monotonic() + 30
     while found < len(partitions) and time.monotonic() < deadline:
         found += sum(map(len, owner.poll(max_records=100, timeout=0.2)))
@@ -75,7 +75,7 @@ def test_turn_of_an_idle_owner_costs_in_proportion_to_its_inputs(own, inputs, ca
         "poll and skip": lambda owner, some: owner.poll(max_records=100, timeout=0, skip=some),
     }
     few, many = inputs(FEW), inputs(FACTOR * FEW)
-    small, large = at_the_ends(own, few), at_the_ends(own, many)
+    small, large = at_the_ends(own, few), at_the_ends(own, many, shard=1)
 
     little = per_turn(lambda: calls[call](small, few[::2]))
     much = per_turn(lambda: calls[call](large, many[::2]))

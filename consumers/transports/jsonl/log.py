@@ -1,0 +1,600 @@
+"""JSON lines in a directory: a topic is a directory, a partition a file, a record a line.
+
+A line counts once its newline is there. What follows the last newline was cut off by a crash, or is
+still being written, and is not read. The offset of a record is the number of its line, because
+other programs append lines too; the `offset` in a line only helps who reads the file.
+
+There are no transactions. A commit writes the outputs, then the journal record, then the offsets,
+and each is on the disk before the next: the journal never names outputs that are missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, BinaryIO, NamedTuple
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+
+from consumers.base.errors import FencedError, TransportError
+from consumers.base.records import (
+    UNBOUNDED,
+    Fetched,
+    Header,
+    Outgoing,
+    Partition,
+    Record,
+    Topic,
+    Uncommitted,
+    record_bytes,
+)
+from consumers.transports.fetching import Poller, follow_records, read_chunks
+from consumers.transports.placement import Placement, no_such_partition, no_such_topic
+from consumers.transports.protocol import ANY, Demand
+
+__all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile", "Row", "decode", "encode"]
+
+_STRIDE = 1000  # lines between two positions that are kept: 36 bytes of memory for each
+_BLOCK = 2**20  # bytes read at once to find the lines
+_OURS = b'{"offset":'  # how each line begins that was written here
+_TOPIC = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
+_BRACKETS = 500  # a deeper value is decoded or not depending on the stack, so it would not replay
+_OWNERS = "@owners"  # no topic can have this name
+
+
+class Row(NamedTuple):
+    """A record without its place."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    offset: int | None = None
+    timestamp: Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)] = 0
+    key: str | None = None
+    value: msgspec.Raw
+    headers: tuple[Header, ...] = ()
+    base64: bool = False
+
+
+_encoder = msgspec.json.Encoder()
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_offsets = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
+
+
+def encode(offset: int, row: Row) -> bytes:
+    """The line of a record; key and value in base64 if one of them is not UTF-8.
+
+    Examples
+    --------
+    >>> encode(7, Row(1_700_000_000_000, b"a", b'{"x": 1}'))
+    b'{"offset":7,"timestamp":1700000000000,"key":"a","value":"{\\\\"x\\\\": 1}"}\\n'
+    """
+    cells = (row.key, row.value)
+    base64 = False
+    try:
+        key, value = (None if cell is None else cell.decode() for cell in cells)
+    except UnicodeDecodeError:
+        base64 = True
+        key, value = (None if cell is None else b64encode(cell).decode() for cell in cells)
+    line = _Line(
+        offset=offset,
+        timestamp=row.timestamp,
+        key=key,
+        value=msgspec.Raw(_encoder.encode(value)),
+        headers=row.headers,
+        base64=base64,
+    )
+    return _encoder.encode(line) + b"\n"
+
+
+def decode(line: bytes) -> Row:
+    """The record of a line, which any program may have written.
+
+    An object with a `value` that is a text, an object or null, and besides it only members that
+    `encode` writes, is a record. Every other line is a value alone, at time 0 (1970).
+
+    Examples
+    --------
+    >>> decode(b'{"timestamp": 5, "value": {"x": 1}}\\n').value, decode(b'{"x": 1}\\n').value
+    (b'{"x": 1}', b'{"x": 1}')
+    """
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        found = _decode_line(line)
+        raw = bytes(found.value)
+        if raw[:1] == b"{" and not found.base64 and raw.count(b"{") + raw.count(b"[") < _BRACKETS:
+            value: bytes | None = raw
+        elif raw == b"null":
+            value = None
+        else:  # ValidationError where it is no text
+            value = _cell(msgspec.json.decode(raw, type=str), found.base64)
+        key = None if found.key is None else _cell(found.key, found.base64)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return Row(0, None, line)
+    return Row(found.timestamp, key, value, found.headers)
+
+
+def _cell(text: str, base64: bool) -> bytes:
+    return b64decode(text, validate=True) if base64 else text.encode()
+
+
+class PartitionFile:
+    """One partition: its complete lines, and where every thousandth of them begins.
+
+    Parameters
+    ----------
+    path
+        The file. It is never made here: without it there is no such partition.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._forget(-1)
+
+    def _forget(self, inode: int) -> None:
+        self._inode = inode
+        self._size = 0  # that was looked through
+        self._marks = [0]
+        self._lines = 0
+        self._complete = 0  # bytes up to the last newline
+        self._next = (0, 0)  # the line after the last one that was read, and where it begins
+
+    def signature(self) -> tuple[int, int]:
+        """A value that changes with the file."""
+        found = os.stat(self.path)
+        return found.st_ino, found.st_size
+
+    def end(self) -> int:
+        """The number of complete lines."""
+        inode, size = self.signature()
+        if inode != self._inode or size < self._complete:  # it was made again, or cut
+            self._forget(inode)
+        if size != self._size or size > self._complete:
+            with open(self.path, "rb") as file:
+                self._look_through(file)
+        return self._lines
+
+    def _look_through(self, file: BinaryIO) -> None:
+        self._size = file.seek(self._complete)
+        while block := file.read(_BLOCK):
+            newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+            begins = newlines + (self._size + 1)  # of the line after each
+            self._marks += begins[_STRIDE - 1 - self._lines % _STRIDE :: _STRIDE].tolist()
+            self._lines += len(begins)
+            self._complete = int(begins[-1]) if len(begins) else self._complete
+            self._size += len(block)
+
+    def rows(self, start: int, limit: int, max_bytes: int) -> list[Row]:
+        """Records from a line on, at most `limit` and `max_bytes`, but one at least."""
+        stop = min(start + limit, self.end())
+        rows: list[Row] = []
+        if start >= stop:
+            return rows
+        with open(self.path, "rb") as file:
+            position = self._seek(file, start)
+            while start + len(rows) < stop:
+                line = file.readline()
+                row = decode(line)
+                max_bytes -= record_bytes(row.key, row.value) + len(row.headers)
+                if not line.endswith(b"\n") or (max_bytes < 0 and rows):
+                    break
+                rows.append(row)
+                position += len(line)
+        self._next = (start + len(rows), position)
+        return rows
+
+    def _seek(self, file: BinaryIO, line: int) -> int:
+        """Go to where a line begins."""
+        known, position = self._next
+        if known != line:
+            known, position = line - line % _STRIDE, self._marks[line // _STRIDE]
+        file.seek(position)
+        for _ in range(line - known):
+            position += len(file.readline())
+        return position
+
+    def write(self, rows: Sequence[Row]) -> int:
+        """Append records; the offset of the last one. On the disk when this returns.
+
+        The lock is for other processes of headwater. Programs that append whole lines need none.
+        """
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            first = self.end()
+            rest = os.pread(file, len(_OURS), self._complete)
+            begin = b""
+            if rest and (_OURS.startswith(rest) or rest.startswith(_OURS)):
+                os.ftruncate(file, self._complete)  # the write before it crashed, never confirmed
+            elif rest:  # another program did not write its newline
+                begin, first = b"\n", first + 1
+            lines = (encode(first + i, row) for i, row in enumerate(rows))
+            left = memoryview(begin + b"".join(lines))
+            while left:
+                left = left[os.write(file, left) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+        return first + len(rows) - 1
+
+
+class _Directory:
+    """The files of a log, and their faults in one line."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = f"jsonl:{root}"
+        self._placement = Placement()
+        self._files: dict[Partition, PartitionFile] = {}
+        with self.faults(), suppress(FileExistsError):
+            os.mkdir(root, 0o700)
+        if not os.path.isdir(root):
+            raise TransportError(f"expected a directory in {self.url}, it is a file: give another")
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Say the errors of the file system in one line."""
+        try:
+            yield
+        except OSError as error:
+            remedy = "check the path and who may read and write there"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                remedy = "make room on the disk; an incomplete line is removed by the next write"
+            where = f" ({error.filename})" if error.filename else ""
+            raise TransportError(f"{self.url}: {error.strerror}{where}: {remedy}") from error
+
+    def topics(self) -> dict[str, int]:
+        with self.faults():
+            counts = {topic: self.count(topic) for topic in sorted(os.listdir(self.root))}
+        return {topic: count for topic, count in counts.items() if count}
+
+    def count(self, topic: str) -> int:
+        """The number of partitions: files 0.jsonl, 1.jsonl and so on; 0 where there is no topic."""
+        if not _TOPIC.fullmatch(topic):
+            return 0
+        try:
+            names = set(os.listdir(self.root / topic))
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        count = 0
+        while f"{count}.jsonl" in names:
+            count += 1
+        return count
+
+    def id_of(self, topic: str) -> str:
+        """What `create_topic` wrote; "" for a directory that was made by hand."""
+        path = self.root / topic / "id"
+        with self.faults():
+            return path.read_text().strip() if path.exists() else ""
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        if not _TOPIC.fullmatch(topic):
+            raise TransportError(
+                f"expected a topic of up to 249 letters, digits, '.', '_' and '-', got {topic!r}"
+            )
+        fresh = self.root / f"@new-{uuid4().hex}"
+        with self.faults():
+            if self.count(topic):
+                return
+            fresh.mkdir(0o700)
+            try:
+                (fresh / "id").write_text(f"{uuid4().hex}\n")
+                for number in range(partitions):
+                    (fresh / f"{number}.jsonl").touch(0o600)
+                _sync(fresh)
+                # All at once, also for whoever makes it at the same time.
+                os.rename(fresh, self.root / topic)
+                _sync(self.root)
+            except OSError:
+                shutil.rmtree(fresh, ignore_errors=True)
+                if not self.count(topic):
+                    raise
+
+    def file(self, partition: Partition) -> PartitionFile:
+        """The file of a partition; TransportError if there is none."""
+        if partition not in self._files:
+            count = self.count(partition.topic)
+            if not count:
+                raise no_such_topic(partition.topic, self.url)
+            if not 0 <= partition.number < count:
+                raise no_such_partition(partition.topic, partition.number, count)
+            path = self.root / partition.topic / f"{partition.number}.jsonl"
+            self._files[partition] = PartitionFile(path)
+        return self._files[partition]
+
+    def ends(self, partitions: Collection[Partition]) -> dict[Partition, int]:
+        with self.faults():
+            return {partition: self.file(partition).end() for partition in partitions}
+
+    def signatures(self, partitions: Sequence[Partition]) -> list[tuple[int, int]]:
+        with self.faults():
+            return [self.file(partition).signature() for partition in partitions]
+
+    def rows(self, partition: Partition, start: int, limit: int, max_bytes: int) -> list[Row]:
+        with self.faults():
+            return self.file(partition).rows(start, limit, max_bytes)
+
+    def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
+        rows = self.rows(partition, start, limit, max_bytes)
+        if not rows:
+            return None
+        timestamps, keys, values, _ = zip(*rows, strict=True)
+        offsets = list(range(start, start + len(rows)))
+        return Fetched(partition, offsets, list(timestamps), list(keys), list(values))
+
+    def fetch_records(
+        self, partition: Partition, start: int, limit: int, max_bytes: int
+    ) -> list[Record]:
+        rows = self.rows(partition, start, limit, max_bytes)
+        topic, part = partition
+        return [Record(topic, part, i, *row[:3], row[3]) for i, row in enumerate(rows, start)]
+
+    def write(self, records: Sequence[Outgoing]) -> int:
+        """Append records once all their topics were found; the offset of the last one."""
+        now = time.time_ns() // 1_000_000
+        counts: dict[str, int] = {}
+        placed: dict[Partition, list[Row]] = {}
+        last = Partition("", -1)
+        for record in records:
+            topic = record.topic
+            if topic not in counts:
+                counts[topic] = self.count(topic)
+                if not counts[topic]:
+                    raise no_such_topic(topic, self.url)
+            last = Partition(topic, self._placement.choose(record, counts[topic]))
+            timestamp = now if record.timestamp is None else record.timestamp
+            row = Row(timestamp, record.key, record.value, tuple(record.headers))
+            placed.setdefault(last, []).append(row)
+        with self.faults():
+            ends = {part: self.file(part).write(rows) for part, rows in placed.items()}
+        return ends.get(last, -1)
+
+    def committed(self, name: str) -> dict[Partition, int]:
+        """The offsets that the shards of a service have committed."""
+        pattern = re.compile(rf"{re.escape(name)}\.\d+\.offsets\.json")
+        found: dict[Partition, int] = {}
+        with self.faults(), suppress(FileNotFoundError):
+            for file in os.listdir(self.root / _OWNERS):
+                if pattern.fullmatch(file):
+                    # Damaged only by a loss of power; the journal is the truth, this is a trace.
+                    with suppress(msgspec.DecodeError):
+                        rows = _decode_offsets((self.root / _OWNERS / file).read_bytes())
+                        found |= {Partition(topic, part): at for topic, part, at in rows}
+        return found
+
+
+def _sync(directory: Path) -> None:
+    """Have the names in a directory on the disk."""
+    file = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+class JsonLinesLog:
+    """The log in a directory.
+
+    Parameters
+    ----------
+    path
+        The directory; made if it is not there, in a directory that is.
+
+    Raises
+    ------
+    TransportError
+        The directory cannot be made or is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     log = JsonLinesLog(f"{directory}/feed")
+    ...     log.create_topic("flowers", 1)
+    ...     with open(f"{directory}/feed/flowers/0.jsonl", "a") as file:
+    ...         _ = file.write('{"petals": 5}\\n')
+    ...     flowers = Partition("flowers", 0)
+    ...     chunks = list(log.read({flowers: 0}, log.end_offsets([flowers])))
+    >>> chunks[0].offsets, chunks[0].values
+    ([0], [b'{"petals": 5}'])
+    """
+
+    def __init__(self, path: str) -> None:
+        self._directory = _Directory(Path(path))
+        self._owners: list[JsonLinesOwner] = []
+
+    def topics(self) -> dict[str, int]:
+        """Topic to its number of partitions."""
+        return self._directory.topics()
+
+    def describe(self, topics: Collection[str]) -> dict[str, Topic]:
+        """Number of partitions and id of these topics; one that does not exist is left out."""
+        counts = self._directory.topics()
+        return {t: Topic(counts[t], self._directory.id_of(t)) for t in topics if t in counts}
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; nothing happens where it exists already."""
+        self._directory.create_topic(topic, partitions)
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset of each: 0, nothing is ever dropped."""
+        return dict.fromkeys(self.end_offsets(partitions), 0)
+
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last complete line of each."""
+        return self._directory.ends(partitions)
+
+    def offsets_at(self, partitions: Sequence[Partition], timestamp: int) -> dict[Partition, int]:
+        """The first offset of each whose record is at or after `timestamp` (ms), or its end."""
+        found = self.end_offsets(partitions)
+        for partition, end in found.items():
+            chunks = self.read({partition: 0}, {partition: end})
+            times = enumerate(chain.from_iterable(chunk.timestamps for chunk in chunks))
+            found[partition] = next((offset for offset, at in times if at >= timestamp), end)
+        return found
+
+    def read(
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
+    ) -> Generator[Fetched, None, None]:
+        """Records of each partition from its start up to its end, in chunks."""
+        return read_chunks(self._directory.fetch, starts, ends, demand, self._directory.url)
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Records as they come, for ever."""
+        return follow_records(self._directory.fetch_records, starts, poll_seconds)
+
+    def append(self, records: Sequence[Outgoing]) -> None:
+        """Write records, file by file; on the disk when this returns."""
+        self._directory.write(records)
+
+    def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> JsonLinesOwner:
+        """Become the owner of a shard; FencedError while another one is alive."""
+        directory = _Directory(self._directory.root)
+        directory.ends(inputs)
+        owner = JsonLinesOwner(directory, name, shard, inputs)
+        self._owners = [*(other for other in self._owners if not other.closed), owner]
+        return owner
+
+    def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offsets that a service has committed, of those that have one."""
+        found = self._directory.committed(name)
+        return {partition: found[partition] for partition in partitions if partition in found}
+
+    def member(self, name: str, topic: str) -> None:
+        """None: one process runs every shard of a service on this log."""
+
+    def close(self) -> None:
+        """Close every owner this log gave; no file stays open between two calls."""
+        for owner in self._owners:
+            owner.close()
+
+
+class JsonLinesOwner:
+    """The owner of a shard, by a lock on a file, which a process loses when it ends."""
+
+    fenced = ""  # nobody is: a second owner is refused
+
+    def __init__(
+        self, directory: _Directory, name: str, shard: int, inputs: Sequence[Partition]
+    ) -> None:
+        self._directory = directory
+        self._name, self._shard = name, shard
+        self._inputs = inputs
+        self._poller = Poller(inputs, directory.fetch, partial(directory.signatures, inputs))
+        base = directory.root / _OWNERS
+        self._lock = base / f"{name}.{shard}.lock"
+        self._offsets = base / f"{name}.{shard}.offsets.json"
+        with directory.faults():
+            base.mkdir(0o700, exist_ok=True)
+            self._file = self._locked()
+        self._committed = directory.committed(name)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lock was given back."""
+        return self._file < 0
+
+    def _locked(self) -> int:
+        while True:
+            file = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(file, 20, 0).decode(errors="replace")
+                os.close(file)
+                raise FencedError(
+                    f"expected to own shard {self._shard} of {self._name!r} in "
+                    f"{self._directory.url}, process {holder} owns it and still runs: stop it first"
+                ) from None
+            if self._is_ours(file):
+                os.ftruncate(file, 0)
+                os.pwrite(file, str(os.getpid()).encode(), 0)
+                return file
+            os.close(file)  # the file was removed in between, another one may be locked there
+
+    def _is_ours(self, file: int) -> bool:
+        """Whether the open file is still the one that others would lock."""
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self._lock))
+        except FileNotFoundError:
+            return False
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position."""
+        self._poller.seek(positions)
+
+    def poll(
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
+    ) -> list[Fetched]:
+        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        return self._poller.poll(max_records, timeout, skip, max_bytes)
+
+    def ends(self) -> dict[Partition, int]:
+        """The end of each input."""
+        return self._directory.ends(self._inputs)
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """Empty: there are no transactions."""
+        return {}
+
+    def commit(
+        self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
+    ) -> int:
+        """Write records, then the journal record, then the offsets; the journal record's offset."""
+        self.confirm(positions)
+        self._directory.write(records)
+        offset = self._directory.write([journal])
+        self._committed |= positions
+        rows = [(topic, number, at) for (topic, number), at in self._committed.items()]
+        fresh = self._offsets.with_suffix(".new")
+        with self._directory.faults():
+            fresh.write_bytes(_encoder.encode(rows))
+            os.replace(fresh, self._offsets)
+        return offset
+
+    def confirm(self, positions: Mapping[Partition, int]) -> None:
+        """Raise FencedError if the lock is lost: it was closed, or its file removed."""
+        if self.closed or not self._is_ours(self._file):
+            raise FencedError(
+                f"expected to own shard {self._shard} of {self._name!r}, its lock {self._lock} was "
+                "given back or removed: nothing was written, stop this one"
+            )
+
+    def overtaken(self) -> bool:
+        """False: the next owner that takes the lock finds out."""
+        return False
+
+    def committed(self) -> dict[Partition, int]:
+        """The committed offsets of the inputs that have one."""
+        return {part: self._committed[part] for part in self._inputs if part in self._committed}
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if not self.closed:
+            file, self._file = self._file, -1
+            os.close(file)
