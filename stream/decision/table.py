@@ -1,4 +1,4 @@
-"""The table of the scores of decisions: everything that is true of one stands in its entry.
+"""The table of the scores of decisions: everything that is true of one is in its entry.
 
 Rule: metrics, the live page, `/status`, the Grafana panels and docs/quality.md are made from this
 table. To add a score, compute it in `RiskScores` and add an entry here (decision 0050).
