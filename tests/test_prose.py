@@ -83,8 +83,7 @@ PAGES = [
     ]
     if page.name not in NOT_YET and not (page.parent.name == "decisions" and page.name[0] == "0")
 ]
-# Kernels are left out, because each change of a comment there compiles them again.
-CODE = sorted(p for p in (ROOT / "stream").rglob("*.py") if "_kernels" not in str(p))
+CODE = sorted((ROOT / "stream").rglob("*.py"))
 
 
 def prose(text: str) -> str:

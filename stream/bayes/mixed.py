@@ -47,29 +47,29 @@ class MixedNB(BayesClassifier):
     Parameters
     ----------
     alpha
-        Added to every count of a category. 0 is maximum likelihood, where one zero makes a class
+        Added to every count of a category. 0 is maximum likelihood: a count of 0 makes a class
         impossible.
     variance, var_smoothing
-        Of the numbers, as in `GaussianNB`.
+        For numbers, as in `GaussianNB`.
     priors
-        Label, or its text, to prior probability. None: learned.
+        Label, or its text, to prior probability. None: priors are learned.
     text
-        Features whose strings are texts; any other string is a category. (In the service a field
-        is declared.)
+        Features whose strings are texts. Other strings are categories. (In the service, fields are
+        declared.)
     domains
-        Field to the values it can take, as in `CategoricalNB`. A field that is not named: the
+        Field to the values it can take, as in `CategoricalNB`. The domain of any other field is the
         values learned so far.
     half_life
         Number of records after which what was learned has half its weight. None: no fading.
     m, p, smooth
-        Of the categories, as in `CategoricalNB`: the m-estimate in place of alpha, with a prior
-        p of every value or of each; and ``"zeros"`` to smooth counts of 0 only.
+        For categories, as in `CategoricalNB`: the m-estimate instead of alpha, with the prior p;
+        and ``"zeros"`` to smooth counts of 0 only.
     token_alpha
-        Added to every count of a token, as in `MultinomialNB`. None: alpha, or 1 where that is 0,
-        as it was at first.
+        Added to every count of a token, as in `MultinomialNB`. None: alpha, or 1 if alpha is 0,
+        which was the first default.
     distributions
-        Numeric field to the name of its distribution, in place of the normal one: those of
-        `stream.learner.registry.distributions`, with the default parameters of their learners.
+        Numeric field to the name of its distribution instead of the normal one. Names are those of
+        `stream.learner.registry.distributions`; the learners' default parameters are used.
 
     Attributes
     ----------
@@ -83,8 +83,8 @@ class MixedNB(BayesClassifier):
     SchemaError
         A parameter is out of range.
     InvalidRecordError
-        From `learn_one` and the predictions: an infinity, a value of another kind (number,
-        category, text) than its field was learned with, or is in `text`.
+        By `learn_one` and the predictions: an infinite number, or a value that differs in kind
+        (number, category, text) from what its field was learned with or from `text`.
 
     Notes
     -----
@@ -155,7 +155,7 @@ class MixedNB(BayesClassifier):
         return (self._gaussian, *others, self._categorical, self._tokens)
 
     def _others(self) -> Iterator[Part]:
-        """A part a distribution, for its fields."""
+        """One part for each distribution, with its fields."""
         given = self.distributions or {}
         for distribution in sorted(set(given.values())):
             kind = cast("type[BayesClassifier]", distributions()[distribution])
@@ -164,7 +164,8 @@ class MixedNB(BayesClassifier):
             yield part
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a value of another kind than its field was learned with, or declared."""
+        """Rows with a value that differs in kind from what its field was learned with, or
+        declared."""
         return super().refusals(rows) | conflicts(rows, **self._fields())
 
     def _fields(self) -> dict[str, Collection[str]]:

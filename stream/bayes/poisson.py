@@ -1,4 +1,4 @@
-"""Poisson naive Bayes: counts of events, each with a rate of the class, independently."""
+"""Poisson naive Bayes: counts of events, independent given the class, each with its own rate."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from stream.learner.registry import Facts, registered
 
 __all__ = ["PoissonNB", "PoissonPart"]
 
-SHAPE, RATE = 0.5, 0.0  # Jeffreys' prior of a rate: it prefers no scale
-ROUNDING = 1e-9  # share of the largest total that is rounding
+SHAPE, RATE = 0.5, 0.0  # Jeffreys' prior of a rate: it does not depend on the scale
+ROUNDING = 1e-9  # rounding error, as a share of the largest total
 WHOLE = 2.0**53  # totals of whole numbers are exact up to it
 
 
@@ -45,7 +45,7 @@ class PoissonPart(Part):
         self._a, self._b = a, b
         self._features = Dictionary(MAX_FEATURES)
         self._totals = CountTotals(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
-        self._taken: dict[str, float] = {}  # the largest total that a count was taken back from
+        self._taken: dict[str, float] = {}  # the largest total from which a count was unlearned
 
     @property
     def features(self) -> list[str]:
@@ -57,7 +57,7 @@ class PoissonPart(Part):
 
     @property
     def rates(self) -> list[list[float]]:
-        """The rate of each class, a count a column; NaN where a class never had it."""
+        """The rate of each class, one column for each count; NaN if a class never had it."""
         s = self._totals
         unit = float(s.unit[0])
         a, b = self._a * unit, self._b * unit
@@ -67,13 +67,13 @@ class PoissonPart(Part):
         ]
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
-        """Rows with a number that is no count: below 0, or with a fraction."""
+        """Rows with a number that is not a count: negative, or with a fraction."""
         x = rows.numeric
         bad = (x < 0) | ((np.floor(x) != x) & ~np.isnan(x))
         return {i: _no_count(rows, i, bad[i]) for i in np.flatnonzero(bad.any(axis=1)).tolist()}
 
     def tables(self, schema: Schema, classes: int) -> int:
-        """Of weights and totals."""
+        """Bytes of weights and totals."""
         return 2 * 8 * classes * len(schema.numeric)
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
@@ -83,7 +83,7 @@ class PoissonPart(Part):
         kernels.progressive(steps, x, source, column, self._a, self._b, self._totals, joint)
 
     def _resized(self, classes: int) -> CountTotals:
-        """The totals with zeros for the classes and counts that are new."""
+        """The totals with zeros for new classes and counts."""
         s, shape = self._totals, (classes, len(self._features))
         if s.weight.shape == shape:
             return s
@@ -105,7 +105,8 @@ class PoissonPart(Part):
         return out
 
     def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """All counts 0, float64 (C,); and what one event more of each changes, between classes."""
+        """The log likelihood if all counts are 0, float64 (C,), and what one more event of each
+        adds."""
         column = np.arange(len(self._features))
         none, one = (
             self._scores(np.full(column.size, v), column, column, classes) for v in (0.0, 1.0)
@@ -130,7 +131,7 @@ class PoissonPart(Part):
         return None
 
     def _rounding(self, name: str, total: float) -> float:
-        """What a difference of totals can be although nothing is left."""
+        """The largest rounding error of a difference of totals."""
         return ROUNDING * max(total, self._taken.get(name, 0.0))
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
@@ -159,7 +160,7 @@ class PoissonPart(Part):
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
         column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
         s, theirs = self._resized(size), other._totals
-        kept = np.flatnonzero(column >= 0)  # the others are beyond the bound, and counted
+        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
         at = np.ix_(classes, column[kept])
         for mine, more in ((s.weight, theirs.weight), (s.total, theirs.total)):
             mine *= fade
@@ -209,21 +210,22 @@ class PoissonPart(Part):
 class PoissonNB(BayesClassifier):
     """Poisson naive Bayes over counts of events, one record at a time.
 
-    A field is how often something happened (calls, visits, errors per hour): a whole number from
-    0. A missing field (absent, None, NaN) is no evidence. Texts are refused, categories ignored.
+    A field is the number of times that something happened (calls, visits, errors per hour): a whole
+    number from 0. A missing field (absent, None, NaN) is not evidence. Texts are rejected,
+    categories are ignored.
 
     Parameters
     ----------
     a, b
-        Shape and rate of the Gamma prior of each rate: as if a events had been seen in records of
-        weight b. The defaults, 0.5 and 0, are Jeffreys' prior, which prefers no scale. 0 and 0 is
-        maximum likelihood, where a count above 0 that a class has always had as 0 makes the class
+        Shape and rate of the Gamma prior of each rate: as if records of weight b had a events. The
+        defaults, 0.5 and 0, are Jeffreys' prior, which does not depend on the scale. 0 and 0 is
+        maximum likelihood: if a count was always 0 in a class, a count above 0 makes the class
         impossible.
     priors
-        Label, or its text ("true", "1"), to prior probability. A class that is not named has
-        prior 0. None: learned.
+        Label, or its text ("true", "1"), to prior probability. A class without an entry has prior
+        0. None: priors are learned.
     half_life
-        Records after which what was learned counts half; None: it never fades.
+        Number of records after which what was learned has half its weight. None: no fading.
 
     Attributes
     ----------
@@ -232,12 +234,12 @@ class PoissonNB(BayesClassifier):
     features : list of str
         Fields in the order they were first learned.
     rates : dict
-        Label to a dict from field to its rate, of the fields that the class had.
+        Label to a dict from field to its rate, for the fields that the class had.
 
     Raises
     ------
     SchemaError
-        A parameter out of its range.
+        A parameter is out of range.
     InvalidRecordError
         From `learn_one` and the predictions: a number below 0, with a fraction or beyond 1e100,
         an infinity, a text. The model is untouched.
@@ -246,7 +248,7 @@ class PoissonNB(BayesClassifier):
     -----
     P(x | class) = exp(-rate) · rate**x / x!, where rate = (a + Σ w·x) / (b + Σ w) over the class's
     records that had the field, of weight w: the posterior mean with a Gamma(a, b) prior, which is
-    conjugate. A field that a class never had counts for that class as over all classes. Use it
+    conjugate. If a class never had a field, the counts over all classes are used for it. Use it
     where a count's variance is about its mean; for counts that vary far more, bins or `GaussianNB`
     are less certain of themselves. At most 65,536 fields are learned; `overflows` counts others.
 

@@ -1,6 +1,6 @@
-"""Kernels of detectors. Self-contained, so that none is ever stale.
+"""Kernels of detectors. Self-contained, so that the compiled form is never stale.
 
-The additions of ADWIN are river's, in river's order: an alarm hangs on the last bit of a sum.
+ADWIN adds in the same order as river, because an alarm depends on the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ ROWS, TICK = range(2)
 
 
 class BucketWindow(NamedTuple):
-    """A window as buckets, the oldest of the largest first: row r holds sums of 2**r values.
+    """A window as buckets: row r has sums of 2**r values, the oldest bucket first.
 
     total, variance float64 (R, K + 1): sum of a bucket, and of its squared deviations; used int64
-    (R,): how many of a row are in use. sums float64 (5,): values in the window, their sum, their
-    squared deviations, and the means before and after the newest cut. clock int64 (2,): rows in
-    use, values since the beginning.
+    (R,): number of used buckets of a row. sums float64 (5,): count, sum and squared deviations of
+    the values in the window, and the means before and after the last cut. clock int64 (2,): used
+    rows, values since the start.
     """
 
     total: NDArray[float64]
@@ -34,7 +34,7 @@ class BucketWindow(NamedTuple):
 
 @njit(cache=True)
 def drop(n: int, r: int, s: Any) -> None:
-    """Take the n oldest buckets out of row r."""
+    """Remove the n oldest buckets of row r."""
     s.used[r] -= n
     for k in range(s.used[r]):
         s.total[r, k] = s.total[r, k + n]
@@ -45,7 +45,7 @@ def drop(n: int, r: int, s: Any) -> None:
 
 @njit(cache=True)
 def insert(x: float, s: Any) -> None:
-    """One more value. Two buckets of a row that is full become one of the next."""
+    """Add a value. If a row is full, two of its buckets become one of the next row."""
     total, variance, used, sums = s.total, s.variance, s.used, s.sums
     total[0, used[0]], variance[0, used[0]] = x, 0.0
     used[0] += 1
@@ -69,7 +69,7 @@ def insert(x: float, s: Any) -> None:
 
 @njit(cache=True)
 def forget_oldest(s: Any) -> None:
-    """Let the oldest bucket go."""
+    """Remove the oldest bucket."""
     r = s.clock[ROWS] - 1
     n = 2.0**r
     sums, total = s.sums, s.total[r, 0]
@@ -86,7 +86,7 @@ def forget_oldest(s: Any) -> None:
 
 @njit(cache=True)
 def cut(delta: float, least: float, s: Any) -> bool:
-    """Whether there is a place at which the means before and after it differ."""
+    """Whether the means before and after some cut differ."""
     sums = s.sums
     n0, n1, u0, u1 = 0.0, sums[WIDTH], 0.0, sums[TOTAL]
     spread = sums[VARIANCE] / sums[WIDTH]
@@ -107,10 +107,10 @@ def cut(delta: float, least: float, s: Any) -> bool:
 
 @njit(cache=True)
 def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any) -> int:
-    """Add values until the mean has changed; the index of that value, -1 where it has not.
+    """Add values until the mean has changed. Returns the index of that value, or -1.
 
-    values float64 (n,). The window is looked at for a cut at every so many values, with at least
-    `least` of them on either side, once it holds more than `grace`.
+    values float64 (n,). A cut is searched every `every` values, with at least `least` values on
+    either side, if the window has more than `grace` values.
     """
     sums = s.sums
     for i in range(values.shape[0]):
@@ -131,9 +131,10 @@ def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any)
 
 @njit(cache=True)
 def farthest(a: Any, b: Any) -> int:
-    """How far apart the counts of two samples of n get: the Kolmogorov–Smirnov statistic times n.
+    """The largest difference of the counts of two samples of n: the Kolmogorov–Smirnov statistic
+    times n.
 
-    a, b float64 (n,), sorted; at equal values both count before they are compared.
+    a, b float64 (n,), sorted; equal values are counted in both samples before the comparison.
     """
     n, i, j, most = a.shape[0], 0, 0, 0
     while i < n and j < n:

@@ -1,23 +1,25 @@
 """Kernels of progressive scores. Self-contained, so that the compiled form is never stale.
 
-The last N scored predictions stand in a ring: one is a column of `codes` int32 (4, N), the true
-class and what model, majority and no-change said (-1: nothing), one of `told` float64 (5, N), log
-loss, confidence, Brier, and log loss and Brier of the prior, and a row of `posterior` float64
-(N, R), what the model gave to the first R classes. The next one comes to `at`.
+A ring has the last N scored predictions. A prediction is a column of `codes` int32 (4, N): the true
+class and the classes predicted by the model, majority and no-change (-1: none). It is also a column
+of `told` float64 (5, N): log loss, confidence, Brier score, and log loss and Brier score of the
+prior. And it is a row of `posterior` float64 (N, R): the model's probabilities of the first R
+classes. The next prediction is written at index `at`.
 
-Sums come in pairs: over all time, and fading. Instead of fading what was, what is new weighs more;
-where its weight grows too large, all are scaled down by a power of two, which is exact. `confusion`
-float64 (C, C, 2) is by [true, said]; `baselines` float64 (2, C + 1, 2, 2) by [majority or
-no-change, 1 + said, right]; `calibration` float64 (B, 2, 2, 2) by [confidence, right, how many or
-their confidences]; `sums` float64 (6, 2) are how many, log loss, Brier, the prior's two, and what
-the last one weighed.
+Sums come in pairs: over all time, and fading. Old predictions are not scaled down; instead each new
+one has a larger weight. If weights grow too large, all sums are scaled by a power of two, which is
+exact. `confusion` float64 (C, C, 2) is by [true, predicted]; `baselines` float64 (2, C + 1, 2, 2)
+by [majority or no-change, 1 + predicted, right]; `calibration` float64 (B, 2, 2, 2) by [bin of
+confidence, right, count or sum of confidences]; `sums` float64 (6, 2) has count, log loss, Brier
+score, log loss and Brier score of the prior, and the weight of the last prediction.
 
-`counts` int64 (C,) are the labels learned a class; `memory` float64 (4,) the class most of them are
-of and the last, -1 for none, how many they are, and the sum of the squares of `counts`.
+`counts` int64 (C,) is the number of learned labels of each class. `memory` float64 (4,) has the
+most frequent class and the last class (-1 for none), the number of labels, and the sum of the
+squares of `counts`.
 
-What makes vectors of loops, or keeps them short: indices are unsigned, so none can count from the
-end; what depends on a record is chosen by value, not by a jump; divisions are numpy's; where a
-weight goes is found for many at once, before any is added.
+For speed: indices are unsigned, so the compiler omits the wrap-around of negative ones; choices
+that depend on a record are made by arithmetic, not by branches; divisions follow numpy's rules; the
+places of many weights are computed before any weight is added.
 """
 
 from __future__ import annotations
@@ -45,10 +47,11 @@ def losses(p: Any) -> Any:
 
 @njit(cache=True)
 def _lose(p: Any, power: Any) -> None:
-    """Put -log of each probability in its place; p and scratch `power` float64 (n,).
+    """Replace each probability by its -log. p and the scratch buffer `power` are float64 (n,).
 
-    Many at once, as vectors, which the library's cannot be. The formula and its constants are of
-    fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
+    Unlike the library's log, this loop is vectorised. The formula and its constants are from
+    fdlibm's e_log.c: log(2^k (1 + f)) with 1 + f between the roots of 1/2 and 2; the error is below
+    1 ulp.
     """
     bits = p.view(int64)
     for i in range(p.size):
@@ -72,18 +75,19 @@ def _lose(p: Any, power: Any) -> None:
 
 @njit(cache=True)
 def baselines(
-    op: Any, y: Any, label: Any, counts: Any, memory: Any, said: Any, prior: Any, squares: Any
+    op: Any, y: Any, label: Any, counts: Any, memory: Any, predicted: Any, prior: Any, squares: Any
 ) -> None:
-    """What majority, no-change and prior would say at each predicting step.
+    """The predictions of majority, no-change and prior at each predicting step.
 
-    op int8, y int32 (m,): the steps, which are counted; label int64 (L,): block label to class
-    code. Written: said int64 (n_predictions, 2); prior float64 (n_predictions, C), the share of
-    each class in the labels; squares float64 (n_predictions,), the sum of the squares of these.
+    op int8, y int32 (m,): the steps; their labels are counted. label int64 (L,): block label to
+    class code. Outputs: predicted int64 (n_predictions, 2); prior float64 (n_predictions, C), the
+    share of each class in the labels; squares float64 (n_predictions,), the sum of the squares of
+    the shares.
     """
     k = 0
     for i in range(op.shape[0]):
         if op[i] != 1:
-            said[k, 0], said[k, 1] = int64(memory[0]), int64(memory[1])
+            predicted[k, 0], predicted[k, 1] = int64(memory[0]), int64(memory[1])
             share = true_divide(1.0, max(memory[2], 1.0))
             for c in range(counts.shape[0]):
                 prior[k, c] = float(counts[c]) * share
@@ -103,7 +107,7 @@ def baselines(
 @njit(cache=True)
 def score(
     true: Any,
-    said: Any,
+    predicted: Any,
     proba: Any,
     prior: Any,
     squares: Any,
@@ -117,20 +121,22 @@ def score(
     sums: Any,
     factor: float,
 ) -> int:
-    """Write down scored predictions and add them up, in order; the ring's next place.
+    """Write scored predictions to the ring and add them to the sums, in order. Returns the next
+    `at`.
 
-    true int64 (k,); said int64 (k, 3): class codes of model, majority, no-change, -1 for none but
-    the model; proba float64 (k, C): posteriors; prior, squares: as `baselines` wrote them.
+    true int64 (k,); predicted int64 (k, 3): class codes of model, majority and no-change; -1 for
+    none, except for the model; proba float64 (k, C): posteriors; prior, squares: as `baselines`
+    wrote them.
     """
     for i in range(true.shape[0]):
         t = true[i]
         codes[0, at] = t
-        codes[1, at], codes[2, at], codes[3, at] = said[i, 0], said[i, 1], said[i, 2]
+        codes[1, at], codes[2, at], codes[3, at] = predicted[i, 0], predicted[i, 1], predicted[i, 2]
         total = 0.0
         for k in range(proba.shape[1]):
             total += proba[i, k] * proba[i, k]
         told[0, at] = proba[i, t]
-        told[1, at] = proba[i, said[i, 0]]
+        told[1, at] = proba[i, predicted[i, 0]]
         told[2, at] = (1.0 - 2.0 * proba[i, t]) + total
         told[3, at] = prior[i, t]
         told[4, at] = (1.0 - 2.0 * prior[i, t]) + squares[i]
@@ -162,10 +168,10 @@ def score_at_once(
     sums: Any,
     factor: float,
 ) -> int:
-    """`baselines` and `score` of steps that each predict and then learn, with nothing between.
+    """`baselines` and `score` for steps that each predict and then learn.
 
-    proba float64 (n, C), contiguous, known int64 (n,): the posteriors; the rest as of those two.
-    -1, and nothing done, where a prediction named no class.
+    proba float64 (n, C), contiguous, known int64 (n,): the posteriors; the other arguments as for
+    those two. Returns -1 and changes nothing if a prediction has no class.
     """
     unnamed, begin = 0, 0
     for i in range(known.shape[0]):
@@ -187,7 +193,7 @@ def score_at_once(
 def _write(
     y: Any, label: Any, proba: Any, counts: Any, memory: Any, codes: Any, told: Any, at: int
 ) -> None:
-    """Write down predictions and learn their labels, one by one."""
+    """Write predictions to the ring and learn their labels, one by one."""
     end = at + y.shape[0]
     true, model = codes[0][at:end], codes[1][at:end]
     by_majority, by_last = codes[2][at:end], codes[3][at:end]
@@ -223,7 +229,7 @@ def _write(
 
 @njit(cache=True)
 def _keep(proba: Any, out: Any) -> None:
-    """The posteriors of the first classes; most often of all, whose rows lie side by side."""
+    """Copy the posteriors of the first classes; usually of all, so that rows are contiguous."""
     if proba.shape[1] == out.shape[1]:
         here, there = proba.reshape(proba.size), out.reshape(out.size)
         for i in range(proba.size):
@@ -246,29 +252,30 @@ def _add(
     sums: Any,
     factor: float,
 ) -> None:
-    """Add what stands at … end - 1, where losses are still probabilities, to what is counted."""
+    """Add the predictions at … end - 1 to the sums. Their losses are still probabilities."""
     power, places = empty(end - at), empty(4 * (end - at), int32)
     _lose(told[0][at:end], power)
     _lose(told[3][at:end], power)
     _place(codes, told[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
-    said, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
+    predicted, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
     bins = calibration.reshape(calibration.size)
-    if sums[5, 1] * factor ** (end - at) < 0.5 * LARGEST:  # far enough, however it is rounded
-        _count(at, 0, end - at, told, places, said, base, bins, sums, factor)
+    if sums[5, 1] * factor ** (end - at) < 0.5 * LARGEST:  # far from overflow, with any rounding
+        _count(at, 0, end - at, told, places, predicted, base, bins, sums, factor)
         return
     for i in range(end - at):
         if sums[5, 1] * factor >= LARGEST:
-            for pairs in (said, base, bins, sums.reshape(sums.size)):
+            for pairs in (predicted, base, bins, sums.reshape(sums.size)):
                 for k in range(1, pairs.size, 2):
                     pairs[k] *= SCALE
-        _count(at, i, i + 1, told, places, said, base, bins, sums, factor)
+        _count(at, i, i + 1, told, places, predicted, base, bins, sums, factor)
 
 
 @intrinsic
 def add_pair(typing: Any, pairs: Any, at: Any, one: Any, other: Any) -> Any:
-    """Add to pairs[at] and pairs[at + 1] in one; pairs float64 (n,), contiguous, at int32.
+    """Add to pairs[at] and pairs[at + 1] in one instruction; pairs float64 (n,), contiguous; at
+    int32.
 
-    Of two additions the compiler makes two, for a weight that changes and one that does not.
+    The compiler does not vectorise this by itself, because only one of the weights changes.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -291,15 +298,15 @@ def _count(
     end: int,
     told: Any,
     places: Any,
-    said: Any,
+    predicted: Any,
     base: Any,
     bins: Any,
     sums: Any,
     factor: float,
 ) -> None:
-    """Add those at + begin … at + end - 1 where `places` says."""
+    """Add the predictions at + begin … at + end - 1 at their `places`."""
     m = places.size // 4
-    by_said, by_majority = places[begin:end], places[m + begin : m + end]
+    by_predicted, by_majority = places[begin:end], places[m + begin : m + end]
     by_last, by_sure = places[2 * m + begin : 2 * m + end], places[3 * m + begin : 3 * m + end]
     begin, end = at + begin, at + end
     sure, loss, brier = told[1][begin:end], told[0][begin:end], told[2][begin:end]
@@ -309,7 +316,7 @@ def _count(
     c_, d_, w = sums[3, 1], sums[4, 1], sums[5, 1]
     for i in range(uint64(end - begin)):
         w *= factor
-        add_pair(said, by_said[i], 1.0, w)
+        add_pair(predicted, by_predicted[i], 1.0, w)
         add_pair(base, by_majority[i], 1.0, w)
         add_pair(base, by_last[i], 1.0, w)
         add_pair(bins, by_sure[i], 1.0, w)
@@ -326,26 +333,27 @@ def _count(
 
 @njit(cache=True)
 def _place(codes: Any, sure: Any, at: int, classes: int, bins: int, out: Any) -> None:
-    """Where in `confusion`, `baselines` (twice) and `calibration` the pairs of each begin."""
+    """Write the index of each prediction's pair in `confusion`, `baselines` (twice) and
+    `calibration`."""
     end = at + sure.size
-    true, said = codes[0][at:end], codes[1][at:end]
+    true, predicted = codes[0][at:end], codes[1][at:end]
     majority, last = codes[2][at:end], codes[3][at:end]
-    by_said, by_majority, by_last, by_sure = _quarters(out)
+    by_predicted, by_majority, by_last, by_sure = _quarters(out)
     one, two, four, n_classes, most = int32(1), int32(2), int32(4), int32(classes), int32(bins - 1)
     of_last = two * (two * n_classes + two)
     for i in range(sure.size):
-        by_said[i] = two * (n_classes * true[i] + said[i])
+        by_predicted[i] = two * (n_classes * true[i] + predicted[i])
     for i in range(sure.size):
         by_majority[i] = two * (two * (majority[i] + one) + int32(majority[i] == true[i]))
     for i in range(sure.size):
         by_last[i] = of_last + two * (two * (last[i] + one) + int32(last[i] == true[i]))
     for i in range(sure.size):
         k = min(int32(sure[i] * float(bins)), most)
-        by_sure[i] = four * (two * k + int32(said[i] == true[i]))
+        by_sure[i] = four * (two * k + int32(predicted[i] == true[i]))
 
 
 @njit(cache=True)
 def _quarters(whole: Any) -> Any:
-    """Four arrays that lie one behind the other."""
+    """Views of the four consecutive quarters of an array."""
     n = whole.size // 4
     return whole[:n], whole[n : 2 * n], whole[2 * n : 3 * n], whole[3 * n :]

@@ -7,12 +7,12 @@ from typing import Any
 from numba import njit
 from numpy import uint64
 
-BUCKET = 1 << 20  # beside the row: a bucket follows. A key without it says: the text was cut
+BUCKET = 1 << 20  # flag: the key has a bucket. A key without it marks a truncated text
 
 
 @njit(cache=True)
 def put_before(code: int, key: int, size: int, shares: Any) -> int:
-    """The key of `size` bytes with the UTF-8 bytes of `code`, 0x80 … 0xFFFF, put before them."""
+    """The key of `size` bytes with the UTF-8 bytes of `code`, 0x80 … 0xFFFF, prepended."""
     key ^= shares[size, (0x80 | code & 63) << 2]
     if code < 0x800:
         return int(key ^ shares[size + 1, (0xC0 | code >> 6) << 2])
@@ -22,9 +22,9 @@ def put_before(code: int, key: int, size: int, shares: Any) -> int:
 
 @njit(cache=True)
 def scatter(key: Any, shift: int, mask: int, bins: Any, out: Any) -> None:
-    """Copy key int64 (k,) to out, ordered by (key >> shift) & mask, equals as they stand.
+    """Copy key int64 (k,) to out, stably sorted by (key >> shift) & mask.
 
-    bins int64: scratch, longer than any of these digits.
+    bins int64: scratch, longer than the largest digit.
     """
     bins[:] = 0
     for i in range(key.shape[0]):
@@ -39,9 +39,9 @@ def scatter(key: Any, shift: int, mask: int, bins: Any, out: Any) -> None:
 
 @njit(cache=True)
 def sort(key: Any, other: Any, bins: Any) -> None:
-    """Keys as `scan` writes them to rising ones in other int64 (k,): digit by digit, O(k).
+    """Sort keys written by `scan` into other int64 (k,): digit by digit, O(k).
 
-    bins int64: scratch, longer than 2048 and than the number of rows.
+    bins int64: scratch, longer than 2048 and longer than the number of rows.
     """
     scatter(key, 0, 0x7FF, bins[:2049], other)
     scatter(other, 11, 0x3FF, bins[:1025], key)
@@ -50,24 +50,24 @@ def sort(key: Any, other: Any, bins: Any) -> None:
 
 @njit(cache=True)
 def scan(code: Any, end: Any, folding: Any, shares: Any, most: int, key: Any, hard: Any) -> int:
-    """The tokens of each text as key int64: row << 21 | BUCKET | bucket; returns how many.
+    """The tokens of each text as key int64: row << 21 | BUCKET | bucket; returns their number.
 
-    code int32 (n,): the code points of all texts; end int64 (t,): where each text ends. folding
-    int32: 4 · lower case + kind (0 word, 1 space, 2 sign), -1 where that cannot be said. shares
-    int32 (sizes, 1024): what a byte adds to the bucket of its token where so many bytes follow,
-    at 4 · byte + any kind. A text with a code point that has no folding, with more than `most`
-    tokens or a token longer than sizes - 3 gets no key and hard bool (t,) of True. key: room for
+    code int32 (n,): the code points of all texts; end int64 (t,): the end of each text. folding
+    int32: 4 · lower case + kind (0 word, 1 space, 2 sign); -1 if it depends on neighbours. shares
+    int32 (sizes, 1024): what a byte adds to the bucket of its token, by the number of following
+    bytes, at 4 · byte + any kind. A text gets no key and hard bool (t,) = True if it has a code
+    point without folding, more than `most` tokens, or a token longer than sizes - 3. key: room for
     n + t.
     """
-    # Backwards, so that the bytes that follow are counted and none waits for the one before it.
-    # Where a token begins nobody can foretell: so no jumps, but a key that may be kept. One loop
-    # over all texts is compiled better than a loop in a loop, and an index that has no sign is
-    # not looked at for it.
+    # Backwards, so that the number of following bytes is known and no byte depends on the one
+    # before it. The start of a token cannot be predicted, so instead of branching, a key is written
+    # that may be kept. One loop over all texts is compiled better than nested loops. Unsigned
+    # indices need no check for negative values.
     row = end.shape[0]
     first = i = code.shape[0]
     k = begin = 0
     empty = token = size = 0
-    last = 1  # behind the last character stands a space
+    last = 1  # as if a space followed the last character
     while True:
         i -= 1
         if i < first:
@@ -108,9 +108,9 @@ def scan(code: Any, end: Any, folding: Any, shares: Any, most: int, key: Any, ha
 
 @njit(cache=True)
 def count(key: Any, start: Any, bucket: Any, times: Any) -> int:
-    """Equal keys as one bucket with its times; returns how many buckets there are.
+    """Combine equal keys into one bucket with its count. Returns the number of buckets.
 
-    key int64 (k,), rising. start int64 (t + 1,): row r has buckets start[r] … start[r+1]-1.
+    key int64 (k,), rising. start int64 (t + 1,): row r has the buckets start[r] … start[r+1]-1.
     bucket, times int64: room for k.
     """
     n = 0

@@ -1,4 +1,4 @@
-"""Kernels of two-valued attributes. Self-contained: their compiled form is never stale."""
+"""Kernels of two-valued attributes. Self-contained, so that the compiled form is never stale."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 
 
 class BernoulliTrials(NamedTuple):
     """Trials of D attributes for C classes, all float64.
 
-    given, present (C, D): weight of the records that had the attribute at all, and of those
-    where it was present. unit (1,): what a weight of 1 learned last counts.
+    given, present (C, D): weight of the records that had the attribute, and of those in which it
+    was present. unit (1,): the present value of a weight of 1 learned last.
     """
 
     given: Floats
@@ -40,7 +40,7 @@ def learn(x: Any, source: Any, column: Any, binarize: float, c: int, w: float, s
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -52,8 +52,8 @@ def fade(s: Any, growth: float) -> None:
 
 @njit(cache=True)
 def log_probability(there: bool, given: float, present: float, alpha: float) -> float:
-    """Log probability that the attribute is present, or that it is absent; -inf for never."""
-    # present <= given, sum for sum: rounding is monotonic. The bound is for damaged states.
+    """Log probability that the attribute is present, or that it is absent; -inf if impossible."""
+    # present <= given, because rounding is monotonic. The bound is for damaged states.
     times = present if there else max(given - present, 0.0)
     return log(times + alpha) - log(given + 2.0 * alpha) if times + alpha > 0.0 else -inf
 
@@ -75,7 +75,7 @@ def add_term(
     for c in range(known):
         if s.given[c, j] > 0.0:
             out[c] += log_probability(value > binarize, s.given[c, j], s.present[c, j], alpha)
-        else:  # never seen in this class: no evidence, as probable as anywhere
+        else:  # never seen in this class: use all classes
             out[c] += everywhere
 
 
@@ -83,7 +83,7 @@ def add_term(
 def terms(
     x: Any, source: Any, column: Any, known: int, alpha: float, binarize: float, s: Any, out: Any
 ) -> None:
-    """The log likelihoods of x, float64 (p,): a row of out float64 (q, C) an attribute."""
+    """The log likelihoods of x, float64 (p,): a row of out float64 (q, C) for each attribute."""
     for k in range(source.shape[0]):
         add_term(x[source[k]], column[k], known, alpha * s.unit[0], binarize, s, out[k])
 

@@ -1,4 +1,4 @@
-"""Kernels of independent categories. Self-contained: their compiled form is never stale."""
+"""Kernels of independent categories. Self-contained, so that the compiled form is never stale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 
 
 class CategoryCounts(NamedTuple):
@@ -19,7 +19,7 @@ class CategoryCounts(NamedTuple):
 
     counts float64 (V, C): value v of feature j has the row start[j] + v. start int64 (D + 1,).
     seen float64 (D, C): the sum over a feature's values. values int64 (D,): m_j, 0 before the
-    first. unit float64 (1,): what a weight of 1 learned last counts.
+    first. unit float64 (1,): the present value of a weight of 1 learned last.
     """
 
     counts: Floats
@@ -30,10 +30,10 @@ class CategoryCounts(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """alpha; or, where m >= 0, the m-estimate with p, 1/m_j where p < 0; zeros: of zeros only.
+    """alpha, or the m-estimate with p if m >= 0 (1/m_j if p < 0). zeros: smooth zeros only.
 
-    shares float64 (any,), start int64 (D,): value v of feature j has the p shares[start[j] + v]
-    where start[j] >= 0.
+    shares float64 (any,), start int64 (D,): if start[j] >= 0, value v of feature j has the p
+    shares[start[j] + v].
     """
 
     alpha: float
@@ -48,7 +48,7 @@ class Smoothing(NamedTuple):
 def learn(code: Any, column: Any, c: int, w: float, domain: Any, s: Any) -> None:
     """Count the values code int64 (q,) of the features column int64 (q,) in class c.
 
-    domain int64 (D,): the size of a feature's given domain, 0 where it has none.
+    domain int64 (D,): the size of a feature's given domain; 0 if it has none.
     """
     for k in range(code.shape[0]):
         v = code[k]
@@ -62,7 +62,7 @@ def learn(code: Any, column: Any, c: int, w: float, domain: Any, s: Any) -> None
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -107,7 +107,7 @@ def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
         if s.seen[j, c] > 0.0 or g.m >= 0.0:
             out[c] += log_share(s.counts[row, c], s.seen[j, c], p, s.values[j], s.unit[0], g)
             continue
-        if n_v < 0.0:  # the feature was never seen in this class: as probable as anywhere
+        if n_v < 0.0:  # the feature was never seen in this class: use all classes
             n_v = 0.0
             for other in range(known):
                 n_v += s.counts[row, other]

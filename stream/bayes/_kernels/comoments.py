@@ -1,14 +1,14 @@
-"""Kernels of normal features with a covariance. Self-contained: their compiled form is never stale.
+"""Kernels of normal features with a covariance. Self-contained, so that no compiled form is stale.
 
-A factor is kept by columns, row k of `factor` holding column k of the Cholesky factor L, so that
-every inner loop runs along memory with independent lanes. A factor of one column holds the
-diagonal alone, where o.diagonal: then the same loops are those of independent features. `s`
-(moments), `o` (settings) and `r` (working memory) are those of stream/bayes/moments.py. Whether
-there is one feature or none says nothing: another may come in the same block.
+A factor is stored by columns: row k of `factor` is column k of the Cholesky factor L. So every
+inner loop runs along memory with independent lanes. With o.diagonal a factor has one column, the
+diagonal, and the same loops treat features as independent. `s` (moments), `o` (settings) and `r`
+(working memory) are defined in stream/bayes/moments.py. The number of features may grow within a
+block.
 
-A feature's scale is 1, or MAGNIFIED while all values learned are within NEAR of the anchor but not
-equal: their squares would underflow. Both are powers of two, so no digit changes. Densities are of
-scaled values, which shifts all classes alike.
+A feature's scale is 1, or MAGNIFIED while all learned values are within NEAR of the anchor but not
+equal, because their squares would underflow. Both are powers of two, so no digit changes. Densities
+use scaled values, which shifts all classes equally.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from numba import njit
 from numpy import true_divide
 
 LOG_2PI = log(2.0 * pi)
-LOWEST = -1e300  # a likelihood no double can hold; kept finite so that terms can be added
-FARTHEST = 1e150  # so that nothing multiplied with it overflows
-SMALLEST = 1e-300  # a variance whose inverse is a number
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
-SINGULAR = 1e-26  # a pivot² below this share of the feature's sum of squares is rounding
-OFF_SUPPORT = 1e-9  # distance from a singular class's support, in standard deviations
-FEW = 256.0  # a weight up to which levels are as fine as at it, the features being few
-HIGHEST = 1e280  # a level that can still be rounded
+LOWEST = -1e300  # below every likelihood of a double; finite, so that terms can be added
+FARTHEST = 1e150  # small enough that products do not overflow
+SMALLEST = 1e-300  # the least variance whose inverse is finite
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
+SINGULAR = 1e-26  # a pivot² below this share of the feature's sum of squares is a rounding error
+OFF_SUPPORT = 1e-9  # distance from the support of a singular class, in standard deviations
+FEW = 256.0  # up to this weight levels have the same precision, with few features
+HIGHEST = 1e280  # the highest level that can be rounded
 STEEPEST = sqrt(15.0 / 16.0)
 EMPTIED = 1e-12  # as in `factor`
-FINEST = 5  # binary digits of a level beyond the first
+FINEST = 5  # binary digits of a level after the first
 NEAR, MAGNIFIED = 2.0**-200, 2.0**600
-SKEW = 1.00070711  # so that whole numbers do not lie where the rounding of a level turns
+SKEW = 1.00070711  # so that whole numbers are not at the edge of rounding a level
 
 
 @njit(cache=True)
 def update(a: Any, x: Any, start: int) -> None:
-    """L L' += x x', the factor a float64 (W, W) by columns, from column `start`; x is used up."""
+    """L L' += x x', the factor a float64 (W, W) by columns, from column `start`; x is
+    overwritten."""
     for k in range(start, a.shape[0]):
         if x[k] == 0.0:
             continue
@@ -45,7 +46,7 @@ def update(a: Any, x: Any, start: int) -> None:
         t = row[k] * row[k] + u * u
         r = sqrt(t) if 1e-290 < t < 1e290 else hypot(row[k], u)
         c, z, row[k], x[k] = true_divide(row[k], r), true_divide(u, r), r, 0.0
-        behind, left = row[k + 1 :], x[k + 1 :]  # slices compile to many lanes
+        behind, left = row[k + 1 :], x[k + 1 :]  # slices are vectorised
         for j in range(behind.shape[0]):
             t = behind[j]
             behind[j] = c * t + z * left[j]
@@ -54,7 +55,7 @@ def update(a: Any, x: Any, start: int) -> None:
 
 @njit(cache=True)
 def downdate(a: Any, x: Any, start: int) -> None:
-    """L L' -= x x', a sixteenth at least being left in every direction; no pivot² falls by more."""
+    """L L' -= x x'. At least a sixteenth must remain in every direction."""
     for k in range(start, a.shape[0]):
         row, behind, left = a[k], a[k, k + 1 :], x[k + 1 :]
         z = max(min(x[k] / row[k], STEEPEST), -STEEPEST) if row[k] > 0.0 else 0.0
@@ -67,7 +68,7 @@ def downdate(a: Any, x: Any, start: int) -> None:
 
 @njit(cache=True)
 def take_out(a: Any, less: Any, m: Any) -> None:
-    """L L' -= diag(less), by way of m, the products; what is rounding beside them is 0; O(D³)."""
+    """L L' -= diag(less), by way of the products m; rounding errors become 0; O(D³)."""
     d = a.shape[0]
     m[:] = 0.0
     for i in range(d):
@@ -88,7 +89,7 @@ def take_out(a: Any, less: Any, m: Any) -> None:
 
 @njit(cache=True)
 def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
-    """r.m: the weights that class c's sums of squares are divided by."""
+    """Set r.m: the weights by which class c's sums of squares are divided."""
     n, m, less = s.n, r.m, ddof * s.unit[0]
     first, behind = (c, c + 1) if s.factor.shape[0] > 1 else (0, n.shape[0])
     m[:] = 0.0
@@ -99,7 +100,7 @@ def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
 
 @njit(cache=True)
 def spreads(s: Any, r: Any) -> None:
-    """r.spread: the variance of each feature over all classes."""
+    """Set r.spread: the variance of each feature over all classes."""
     spread, n, m2 = r.spread, s.total_n, s.total_m2
     for j in range(spread.shape[0]):
         spread[j] = true_divide(m2[j], n[j]) if n[j] > 0.0 else 0.0
@@ -107,15 +108,15 @@ def spreads(s: Any, r: Any) -> None:
 
 @njit(cache=True)
 def log_scale(scale: float) -> float:
-    """log(scale), which is nearly always 0."""
+    """log(scale), usually 0."""
     return log(scale) if scale != 1.0 else 0.0
 
 
 @njit(cache=True)
 def fit_scale(size: float, j: int, s: Any) -> None:
-    """Give feature j the scale it needs with a value at this distance from its anchor."""
+    """Set the scale of feature j for a value at this distance from its anchor."""
     old, new = s.scale[j], s.scale[j]
-    # The extremes are of all ever learned: where only what is far was kept, squares are 0 too.
+    # The extremes include unlearned values, but then squares are 0 too.
     constant = s.total_m2[j] == 0.0 and s.low[j] > -NEAR and s.high[j] < NEAR
     if old == 1.0 and 0.0 < size < NEAR and constant:
         new = MAGNIFIED
@@ -138,9 +139,9 @@ def fit_scale(size: float, j: int, s: Any) -> None:
 
 @njit(cache=True)
 def density(v: float, mean: float, var: float, scale: float) -> float:
-    """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it.
+    """Log normal density of v. A variance of 0 is a point: log 1 at the point, log 0 elsewhere.
 
-    A point has no unit: its log is that of unscaled values.
+    A point has no unit, so its log is not scaled.
     """
     if var <= 0.0:
         return -log_scale(scale) if v == mean else -inf
@@ -149,10 +150,10 @@ def density(v: float, mean: float, var: float, scale: float) -> float:
 
 @njit(cache=True)
 def serve(s: Any, o: Any, r: Any) -> None:
-    """Bring s.level to where it belongs, in s.factor too; O(G D), O(D²) for each that moves.
+    """Update s.level, also in s.factor; O(G D), plus O(D²) for each level that changes.
 
-    A level is ridge times weight in so few binary digits that it seldom moves: a function of what
-    was learned, not of its order. Where one falls to less than a sixteenth, O(D³).
+    A level is ridge times weight, rounded to few binary digits so that it seldom changes. It is a
+    function of what was learned, not of the order. O(D³) if one falls below a sixteenth.
     """
     if s.level.shape[0] == 0:
         return
@@ -167,7 +168,7 @@ def serve(s: Any, o: Any, r: Any) -> None:
             most = m[j] if m[j] > most else most
         while digits < FINEST and most >= (2 << digits) * (s.unit[0] * features):
             digits += 1
-        split = 1.0 + (1 << (52 - digits))  # Veltkamp's: leaves 1 + digits
+        split = 1.0 + (1 << (52 - digits))  # Veltkamp's splitting keeps 1 + digits
         for j in range(m.shape[0]):
             t = share * spread[j] * (m[j] if m[j] > 0.0 else 0.0)
             t = t if t < HIGHEST else HIGHEST
@@ -195,12 +196,12 @@ def serve(s: Any, o: Any, r: Any) -> None:
 
 @njit(cache=True)
 def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
-    """Forward substitution in a factor: the first `stop` features given those before; O(D²).
+    """Forward substitution: condition each of the first `stop` features on those before; O(D²).
 
-    r.used, r.floor (added to a variance) and r.e (deviations, become residuals) are given. Out
-    come r.var (pivot² and floor; 0: none) and r.square (standard score²).
-    exact: without a ridge. A pivot that r.held, the feature's sum of squares, shows to be rounding
-    is 0 then, and what is behind it belongs to the features behind; O(D²), `a` is changed.
+    r.used, r.floor (added to a variance) and r.e (deviations, which become residuals) are inputs.
+    r.var (pivot² + floor; 0: none) and r.square (standard score²) are outputs. exact: without a
+    ridge. A pivot that is a rounding error by r.held, the feature's sum of squares, then becomes 0,
+    and the rest of its column is moved to later features; O(D²), `a` is changed.
     """
     used, floor, e, held, x = r.used, r.floor, r.e, r.held, r.x
     var, square = r.var, r.square
@@ -223,7 +224,7 @@ def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
         if diagonal or whole <= 0.0:
             continue
         step = max(min(e[k] * (pivot * inverse), FARTHEST), -FARTHEST)
-        behind, e_behind = a[k, k + 1 :], e[k + 1 :]  # slices compile to many lanes
+        behind, e_behind = a[k, k + 1 :], e[k + 1 :]  # slices are vectorised
         for j in range(behind.shape[0]):
             e_behind[j] -= behind[j] * step
         if exact:
@@ -234,15 +235,16 @@ def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
 
 @njit(cache=True)
 def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
-    """r.matrix: `own` over the features used, O(D²) for each other; shrunk, O(D³).
+    """Set r.matrix: `own` over the used features, O(D²) for each other feature; with shrinkage
+    O(D³).
 
-    The level on the diagonal stays what it is, for only what is beside the diagonal shrinks.
+    The level on the diagonal does not change, because shrinkage affects only off-diagonal elements.
     """
     used, matrix, x, held, d = r.used, r.matrix, r.x, r.held, r.used.shape[0]
     matrix[:] = own
     if whole:
         return
-    for k in range(d):  # out of the joint density, its share in the later features put back
+    for k in range(d):  # remove the feature, and add its share to the later features
         if not used[k] and matrix[k, k] != 0.0:
             x[k + 1 :] = matrix[k, k + 1 :]
             matrix[k] = 0.0
@@ -262,11 +264,12 @@ def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
 
 @njit(cache=True)
 def lengths(a: Any, s: Any, r: Any) -> None:
-    """r.floor[k]: log of the squared length of a's row k, less its parts along rows before; O(D³).
+    """Set r.floor[k]: log of the squared length of a's row k, minus its parts along earlier rows;
+    O(D³).
 
-    Over the features used, in units of their values, a row being used up. The product of lengths
-    is the pseudo-determinant's root, whichever features the pivots are of: so a singular density
-    does not depend on the order of features.
+    Over the used features, in units of their values; `a` is overwritten. The product of lengths is
+    the root of the pseudo-determinant for any choice of pivots. So a singular density does not
+    depend on the order of features.
     """
     used, floor, m, scale = r.used, r.floor, r.m, s.scale
     for k in range(a.shape[0]):
@@ -294,14 +297,15 @@ def lengths(a: Any, s: Any, r: Any) -> None:
 
 @njit(cache=True)
 def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
-    """log p(x | class c), the sum of r.term: that of j given the features before it, 0 for none.
+    """log p(x | class c), the sum of r.term: the term of j is conditioned on the features before
+    it.
 
-    O(D²) where no feature of the class is missing, see `reduce`. Unless `each` is asked for,
-    logarithms are of products and not in r.term.
+    O(D²) if no feature of the class is missing, see `reduce`. Without `each`, logarithms are taken
+    of products and are not in r.term.
     """
     if c == 0 or s.factor.shape[0] > 1:
         weigh(c, s, o.ddof, r)
-    # Names of their own: to take an array out of `r` or `s` costs as much as a term.
+    # Local names, because reading an array from `r` or `s` costs as much as a term.
     n, mean, value, spread, used, m = s.n[c], s.mean[c], r.value, r.spread, r.used, r.m
     e, floor, term, var, square, held = r.e, r.floor, r.term, r.var, r.square, r.held
     factor = s.factor[c if s.factor.shape[0] > 1 else 0]
@@ -318,9 +322,9 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
         if not o.diagonal and factor[j, j] != 0.0:
             whole = False
         if isnan(value[j]) or spread[j] <= 0.0:
-            continue  # constant so far: every class has the same point, the ratio is 1
+            continue  # constant so far: every class has the same point, so the ratio is 1
         middle, wide = mean[j], o.ridge * spread[j]
-        if n[j] <= 0.0:  # never seen in this class: as probable as anywhere
+        if n[j] <= 0.0:  # never seen in this class: use all classes
             middle, wide = s.total_mean[j], spread[j] + wide
         term[j] = density(value[j], middle, wide, scale[j])
     if whole and o.ridge > 0.0:
@@ -354,7 +358,7 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -367,10 +371,12 @@ def fade(s: Any, growth: float) -> None:
 
 @njit(cache=True)
 def fill(c: int, s: Any, o: Any, r: Any) -> Any:
-    """Fill r.value's gaps by their conditional means; O(D³). How many are observed, and in all.
+    """Fill the gaps of r.value by conditional means; O(D³). Returns the number observed, and the
+    total.
 
-    r.matrix becomes the factor in another order (r.order): the observed with their level, then the
-    gaps with theirs too, which `serve` takes back, for it is no uncertainty of theirs.
+    r.matrix becomes the factor in another order (r.order): the observed features, then the gaps,
+    each with its level. `serve` removes the level of the gaps later, because it is not a part of
+    their uncertainty.
     """
     weigh(c, s, 0.0, r)
     own, order, p, q = s.factor[c if s.factor.shape[0] > 1 else 0], r.order, 0, 0
@@ -395,7 +401,7 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
 
 @njit(cache=True)
 def add(g: int, s: Any, o: Any, r: Any) -> None:
-    """Add r.x r.x' to the sums of products of group g; it is used up."""
+    """Add r.x r.x' to the sums of products of group g; r.x is overwritten."""
     own, x = s.factor[g], r.x
     if not o.diagonal:
         update(own, x, 0)
@@ -406,7 +412,7 @@ def add(g: int, s: Any, o: Any, r: Any) -> None:
 
 @njit(cache=True)
 def welford(w: float, value: Any, n: Any, mean: Any, x: Any) -> None:
-    """Learn value float64 (D,), NaN where missing; x: the root of what it adds to the squares."""
+    """Learn value float64 (D,), NaN if missing. x: the root of what it adds to the squares."""
     for j in range(value.shape[0]):
         here, before, after = value[j] == value[j], n[j], n[j] + w
         d = value[j] - mean[j] if here else 0.0
@@ -440,11 +446,11 @@ def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
         p, q = fill(c, s, o, r)
     welford(w, value, n, s.mean[c], x)
     add(g, s, o, r)
-    for i in range(p, q):  # the conditional covariance of what filled the gaps
+    for i in range(p, q):  # the conditional covariance of the filled gaps
         for k in range(i, q):
             x[r.order[k]] = r.matrix[i, k] * sqrt(w / r.m[r.order[k]])
         add(g, s, o, r)
-        if s.level.shape[0] > 0:  # it came along; `serve` takes it back
+        if s.level.shape[0] > 0:  # it was included; `serve` removes it
             s.level[g, r.order[i]] *= 1.0 + w / r.m[r.order[i]]
 
 
@@ -455,7 +461,7 @@ def progressive(
     """Run the steps over x float64 (n, p), adding to joint float64 (n_predictions, C).
 
     source, column int64 (q,): x[:, source[k]] belongs to state column column[k]. terms float64
-    (D, C): what the last prediction added, by feature; D may be 0.
+    (D, C): the terms of the last prediction, by feature; D may be 0.
     """
     known, k, anchor, value, term = steps.known, 0, s.anchor, r.value, r.term
     for i in range(steps.op.shape[0]):
@@ -478,7 +484,8 @@ def progressive(
             for f in range(source.shape[0]):
                 v, j = xi[source[f]], column[f]
                 size = abs(v - anchor[j])
-                # Seldom called: to pass all arrays on costs more than to learn a value.
+                # Called only if needed, because passing all arrays costs more than learning a
+                # value.
                 if 0.0 < size < NEAR or s.scale[j] != 1.0:
                     fit_scale(size, j, s)
                 value[j] = (v - anchor[j]) * s.scale[j]

@@ -1,6 +1,6 @@
-"""Kernels that take records out of a Cholesky factor. Self-contained: never stale.
+"""Kernels that remove records from a Cholesky factor. Self-contained, so never stale.
 
-A factor is kept by columns: row k of `a` holds column k of L; see `comoments`.
+A factor is stored by columns: row k of `a` is column k of L; see `comoments`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 from numba import njit
 
-COLLAPSED = 1e-10  # share of a pivot² below which subtracting has cost too many digits
-EMPTIED = 1e-12  # share of a sum of squares below which what is left of it is rounding
+COLLAPSED = 1e-10  # share of a pivot² below which a subtraction has lost too many digits
+EMPTIED = 1e-12  # share of a sum of squares below which the rest is a rounding error
 
 
 @njit(cache=True)
 def downdate(a: Any, x: Any) -> bool:
-    """L L' -= x x', a float64 (D, D); False, both being spoilt, where a pivot collapses; O(D²)."""
+    """L L' -= x x', a float64 (D, D); False, with both unusable, if a pivot collapses; O(D²)."""
     for k in range(a.shape[0]):
         if x[k] == 0.0:
             continue
@@ -44,9 +44,9 @@ def products(a: Any, out: Any) -> None:
 
 @njit(cache=True)
 def cholesky(m: Any, held: Any, least: Any, out: Any) -> None:
-    """out: the factor of the upper half of m float64 (D, D), which is used up; O(D³).
+    """out: the factor of the upper half of m float64 (D, D), which is overwritten; O(D³).
 
-    Where a pivot is below rounding of held float64 (D,), a column of nothing but the root of
+    If a pivot is below the rounding error of held float64 (D,), its column has only the root of
     least float64 (D,), which is known to be in m's diagonal.
     """
     out[:] = 0.0
@@ -64,7 +64,8 @@ def cholesky(m: Any, held: Any, least: Any, out: Any) -> None:
 
 @njit(cache=True)
 def rebuild(a: Any, x: Any, least: Any, out: Any) -> None:
-    """out: the factor of L L' - x x', where rounding leaves a column of `least`; O(D³)."""
+    """out: the factor of L L' - x x', with a column of `least` where only a rounding error is left;
+    O(D³)."""
     m = out.copy()
     products(a, m)
     held = x.copy()

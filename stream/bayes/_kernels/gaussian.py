@@ -1,27 +1,28 @@
-"""Kernels of independent normal features. Self-contained: their compiled form is never stale.
+"""Kernels of independent normal features. Self-contained, so that the compiled form is never stale.
 
 The moments of D features for C classes are cells `s`, float64 (chunks, 6 + 4 C, 8), of
-(x - anchor) · scale: features lie side by side in lanes, eight a chunk, so that one instruction
-does all eight. Rows of a chunk: the anchor (the first value learned) and the scale; weight, mean,
-sum of squared deviations and variance over all classes; then those four of each class in turn.
-Unused lanes, and classes there is only room for, have weight 0. Variances are functions of the
-moments and no state: each call computes them, then learning keeps them up to date; -inf or NaN
-where nothing was seen. A unit, float64 (1,), is what a weight of 1 learned last counts.
+(x - anchor) · scale: a chunk has eight features in adjacent lanes, so that one instruction
+processes all eight. Rows of a chunk: the anchor (the first learned value) and the scale; weight,
+mean, sum of squared deviations and variance over all classes; then these four of each class in
+turn. Unused lanes and spare classes have weight 0. Variances are functions of the moments and not
+state: each call computes them, then learning updates them; -inf or NaN if nothing was learned. A
+unit, float64 (1,), is the present value of a weight of 1 learned last.
 
-The scale is 1, or MAGNIFIED while all values learned are within NEAR of the anchor but not equal:
-their squares would underflow. Both are powers of two, so no digit changes.
+The scale is 1, or MAGNIFIED while all learned values are within NEAR of the anchor but not equal,
+because their squares would underflow. Both are powers of two, so no digit changes.
 
-To learn is Welford's update, in a form in which a sum of squares never falls, whatever the weights,
-a first mean is exact, and a lane without a value stays what it was, to the bit. To predict,
-squares over variances are summed, and variances multiplied for one logarithm a chunk: `below` are
-the products whose logarithms are still to be subtracted, all together.
+Learning is Welford's update, in a form in which a sum of squares never decreases for any weights,
+the first mean is exact, and a lane without a value does not change by a bit. Predicting sums
+squares over variances, and multiplies variances so that a chunk needs one logarithm: `below` are
+the products whose logarithms are subtracted later, all at once.
 
-A chunk in which the row has no evidence changes no sum, so the other features of a block leave no
-trace in a prediction: a row's terms are added in the same order whatever it shares a block with.
+A chunk without evidence changes no sum. So the terms of a row are added in the same order in any
+block.
 
-`evidence` and `learn` do eight lanes in as many instructions as one takes: `Lanes` writes down what
-the compiler finds in no loop. What depends on a lane is chosen by value, not by a jump. Indices are
-unsigned, so none can count from the end; divisions numpy's, the processor's, without a check for 0.
+`evidence` and `learn` process eight lanes with the instructions of one: `Lanes` writes vector code
+that the compiler does not generate from loops. Choices that depend on a lane use arithmetic instead
+of branches. Indices are unsigned, so the compiler omits the wrap-around of negative ones. Divisions
+follow numpy's rules, without a check for 0.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ from numba.extending import intrinsic
 from numpy import empty, full, int8, int64, ones, true_divide, uint64
 
 LOG_2PI, TWO_PI = log(2.0 * pi), 2.0 * pi
-LOWEST = -1e300  # of a term: no double holds such a likelihood, but terms can still be added
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
-SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all its digits
-TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow, and what keeps it
+LOWEST = -1e300  # least value of a term: below every likelihood of a double, but terms can be added
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
+SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all digits
+TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow; the scale for it
 
 LANES = 8
-HEAD, PER_CLASS = 2, 4  # rows before the weights over all classes, and of them and each class
-# Places in a chunk, in numbers: of the first lane of a row; those of MEAN … from that of a weight.
+HEAD, PER_CLASS = 2, 4  # rows before the moments, and rows of moments for each class
+# Offsets in a chunk, in numbers: of the first lane of a row; MEAN … are relative to a weight.
 TOTAL, CLASSES, A_CLASS = (uint64(8 * i) for i in (HEAD, HEAD + PER_CLASS, PER_CLASS))
 MEAN, M2, VAR = 8, 16, 24
 SCALED = 8  # from the anchor of a lane to its scale
 NEAR, NEAR_SQUARE, FAR_SQUARE = 2.0**-200, 2.0**-400, 2.0**400
-MAGNIFIED = 2.0**600  # even the smallest double squared is then of full precision
+MAGNIFIED = 2.0**600  # with it, even the square of the smallest double has full precision
 HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 
 
 @njit(cache=True)
 def variance(m2: float, n: float, ddof: float) -> float:
-    """m2 / (n - ddof), with the bits of learning; 0 where it is not known yet. n > 0."""
+    """m2 / (n - ddof), with the bits of learning; 0 if it is not yet known. n > 0."""
     found: float = 0.0
     if ddof > 0.0:
         if n > ddof:
@@ -66,10 +67,10 @@ def variance(m2: float, n: float, ddof: float) -> float:
 
 @njit(cache=True)
 def look(ddof: float, s: Any) -> None:
-    """Write the variances: -inf where nothing was seen.
+    """Write the variances; -inf if nothing was learned.
 
-    Learning does not keep them where records fade, for then all weights may be scaled at once; nor
-    with a ddof; nor after a tiny weight.
+    Learning does not update them if records fade (because all weights may be scaled at once), with
+    a ddof, or after a tiny weight.
     """
     for j in range(s.shape[0]):
         for a in range(HEAD, s.shape[1], PER_CLASS):
@@ -81,7 +82,8 @@ def look(ddof: float, s: Any) -> None:
 
 @njit(cache=True)
 def fade(s: Any, unit: Any, growth: float) -> int:
-    """One more record: a weight of 1 counts `growth` times what it did; 1 if s was scaled down."""
+    """Advance the unit by one record: new weights count `growth` times as much. 1 if s was scaled
+    down."""
     unit[0] *= growth
     if unit[0] <= LARGEST_UNIT:
         return 0
@@ -99,7 +101,7 @@ def scale_down(s: Any) -> None:
 
 @njit(cache=True)
 def density(v: float, mean: float, var: float) -> float:
-    """Log normal density of v; a variance of 0 is a point: log 1 on it, log 0 beside it."""
+    """Log normal density of v. A variance of 0 is a point: log 1 at the point, log 0 elsewhere."""
     if var <= 0.0:
         return 0.0 if v == mean else -inf
     d = v - mean
@@ -108,18 +110,18 @@ def density(v: float, mean: float, var: float) -> float:
 
 @njit(cache=True)
 def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s: Any) -> float:
-    """Log density of `value` in lane k of chunk j and class c; 0 where it is no evidence."""
+    """Log density of `value` in lane k of chunk j and class c; 0 if it is not evidence."""
     n = s[j, HEAD, k]
     spread = variance(s[j, HEAD + 2, k], n, 0.0) if n > 0.0 else 0.0
-    # Constant so far, every class has the same point: the ratio is 1.
+    # Constant so far: every class has the same point, so the ratio is 1.
     if isnan(value) or spread <= 0.0:
         return 0.0
     a, scale = HEAD + PER_CLASS * (c + 1), s[j, 1, k]
-    mean, var = s[j, HEAD + 1, k], spread  # never seen in this class: as probable as anywhere
+    mean, var = s[j, HEAD + 1, k], spread  # never seen in this class: use all classes
     if s[j, a, k] > 0.0:
         mean, var = s[j, a + 1, k], variance(s[j, a + 2, k], s[j, a, k], ddof)
     found = density((value - s[j, 0, k]) * scale, mean, var + smoothing * spread)
-    # A point has no unit: beside densities of scaled values it counts as one of unscaled ones.
+    # A point has no unit, so its density is not scaled.
     return float(found - log(scale) if scale != 1.0 and found == 0.0 else found)
 
 
@@ -127,7 +129,7 @@ def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s:
 def terms(
     x: Any, source: Any, column: Any, ddof: float, smoothing: float, s: Any, out: Any
 ) -> None:
-    """The log densities of x, float64 (p,): a row of out float64 (q, C) a feature."""
+    """The log densities of x, float64 (p,): a row of out float64 (q, C) for each feature."""
     for i in range(source.shape[0]):
         j, k = column[i] // LANES, column[i] % LANES
         for c in range(out.shape[1]):
@@ -136,7 +138,7 @@ def terms(
 
 
 def _by(instruction: str, *how: str) -> Any:
-    """The method that does an instruction with another eight, or with one number."""
+    """A method that applies an instruction to another eight lanes, or to one number."""
 
     def do(self: Lanes, x: Any) -> Lanes:
         two = self.value, self.all_of(x)
@@ -146,7 +148,7 @@ def _by(instruction: str, *how: str) -> Any:
 
 
 class Lanes:
-    """Eight numbers, or truths, of the code an intrinsic writes; operators are of all eight."""
+    """Eight numbers or truth values in the code of an intrinsic. Operators apply to all eight."""
 
     __add__, __sub__, __mul__, __truediv__ = map(_by, ("fadd", "fsub", "fmul", "fdiv"))
     __and__, __or__ = _by("and_"), _by("or_")
@@ -157,7 +159,7 @@ class Lanes:
         self.builder, self.value = builder, value
 
     def all_of(self, x: Any) -> Any:
-        """Eight of one number, or the eight of `x`."""
+        """One number in all eight lanes, or the lanes of `x`."""
         if isinstance(x, Lanes):
             return x.value
         if isinstance(x, float):
@@ -166,12 +168,12 @@ class Lanes:
         return self.at(first, [0] * LANES)
 
     def at(self, value: Any, places: list[int]) -> Any:
-        """What is at these places of a vector."""
+        """The elements of a vector at these positions."""
         mask = ir.Constant(ir.VectorType(self.PLACE, len(places)), places)
         return self.builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), mask)
 
     def there(self) -> Lanes:
-        """Which are not NaN."""
+        """Which lanes are not NaN."""
         return Lanes(self.builder, self.builder.fcmp_ordered("ord", self.value, self.value))
 
     def where(self, truths: Lanes, otherwise: Any) -> Lanes:
@@ -180,7 +182,7 @@ class Lanes:
         return Lanes(self.builder, chosen)
 
     def folded(self, instruction: str) -> Any:
-        """All by one instruction: the first half by the second, and so on."""
+        """Reduce all lanes by an instruction: the first half with the second, and so on."""
         v = self.value
         for half in (4, 2, 1):
             ends = self.at(v, list(range(half))), self.at(v, list(range(half, 2 * half)))
@@ -188,13 +190,14 @@ class Lanes:
         return self.builder.extract_element(v, ir.Constant(self.PLACE, 0))
 
     def truths(self, how: str, bits: int) -> Any:
-        """Whether the truths, one a bit, are all (==, 2**LANES - 1), or any (!=, 0)."""
+        """Whether all truth values (==, 2**LANES - 1) or any (!=, 0) are set, one per bit."""
         found = self.builder.bitcast(self.value, ir.IntType(LANES))
         return self.builder.icmp_unsigned(how, found, ir.Constant(found.type, bits))
 
 
 def _memory(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
-    """How to read, and to write, the eight at an index, an argument too, of the n-th argument."""
+    """Functions that read and write the eight lanes at an index (also an argument) of the n-th
+    argument."""
     data = context.make_array(signature.args[n])(context, builder, args[n]).data
 
     def place(i: int, off: int) -> Any:
@@ -209,9 +212,10 @@ def _memory(context: Any, builder: Any, signature: Any, args: Any, n: int) -> An
 
 @intrinsic
 def evidence(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, smoothing: Any) -> Any:
-    """Of the row's eight at xs[r], the chunk at s[b] and its class at s[a].
+    """The evidence of the row's eight values at xs[r], for the chunk at s[b] and its class at s[a].
 
-    The sum of squares over variances, the product of 2 pi variances, whether that is precise.
+    Returns the sum of squares over variances, the product of 2 pi variances, and whether that is
+    precise.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -231,9 +235,10 @@ def evidence(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, smoothing: An
 
 @intrinsic
 def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: Any) -> Any:
-    """Learn the row's eight at xs[r] with weight w > 0: the chunk at s[b], its moments at s[a].
+    """Learn the row's eight values at xs[r] with weight w > 0: the chunk at s[b], its moments at
+    s[a].
 
-    scale: 1, or SCALE where w is so small that its inverse might overflow.
+    scale: 1, or SCALE if w is so small that its inverse might overflow.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -256,7 +261,8 @@ def learn(typing: Any, xs: Any, r: Any, s: Any, b: Any, a: Any, w: Any, scale: A
 
 @intrinsic
 def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
-    """Whether one of the row's eight at xs[r] may need another scale than the chunk at s[b] has."""
+    """Whether one of the row's eight values at xs[r] may need another scale than the chunk at s[b]
+    has."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         (row, _), (cell, _) = (_memory(context, builder, signature, args, n) for n in (0, 2))
@@ -269,9 +275,9 @@ def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
 
 @njit(cache=True)
 def fits(j: int, k: int, s: Any) -> bool:
-    """Whether what lane k of chunk j holds in scale 1 may be magnified: all equal, near the anchor.
+    """Whether lane k of chunk j, in scale 1, may be magnified: all values equal, near the anchor.
 
-    The anchor may be far, as that of a record that was unlearned.
+    The anchor may be far, if its record was unlearned.
     """
     for a in range(HEAD, s.shape[1], PER_CLASS):
         if s[j, a + 2, k] != 0.0 or abs(s[j, a + 1, k]) >= NEAR:
@@ -281,7 +287,7 @@ def fits(j: int, k: int, s: Any) -> bool:
 
 @njit(cache=True)
 def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
-    """Give the lanes of chunk j the scale they need with the row at xs[i]; see the first lines."""
+    """Set the scale of the lanes of chunk j for the row at xs[i]; see the top of this file."""
     for k in range(LANES):
         size, old, new = abs(xs[i + uint64(k)] - s[j, 0, k]), s[j, 1, k], s[j, 1, k]
         if old == 1.0 and 0.0 < size < NEAR and fits(j, k, s):
@@ -306,10 +312,11 @@ def unusual(xs: Any, i: Any, j: int, c: int, ddof: float, smoothing: float, s: A
 
 @njit(cache=True)
 def subtract_logs(p: Any, out: Any) -> None:
-    """Subtract log(p) / 2 from out, both float64 (n,); p > 0, of full precision, is used up.
+    """Subtract log(p) / 2 from out, both float64 (n,); p > 0, with full precision, is overwritten.
 
-    Many at once, as vectors, which the library's cannot be. The formula and its constants are of
-    fdlibm's e_log.c: log(2^k (1 + f)), 1 + f between the roots of 1/2 and 2; error below 1 ulp.
+    Unlike the library's log, this loop is vectorised. The formula and its constants are from
+    fdlibm's e_log.c: log(2^k (1 + f)) with 1 + f between the roots of 1/2 and 2; the error is below
+    1 ulp.
     """
     if p.size == 0:
         return
@@ -337,8 +344,8 @@ def progressive(
 ) -> int:
     """Run the steps over x float64 (n, 8 · chunks), adding to joint float64 (n_predictions, C).
 
-    steps: op … growth as in `Steps`. Returns how often the weights of all chunks are to be scaled
-    down; those of the chunks in cells have been.
+    steps: op … growth as in `Steps`. Returns how often the weights of all chunks have to be scaled
+    down; those of the chunks in cells were.
     """
     op, row, y, w, known, growth = steps
     s, xs, out = cells.reshape(cells.size), x.reshape(x.size), joint.reshape(joint.size)
@@ -376,7 +383,7 @@ def progressive(
                 if outlying(xs, r, s, b):
                     fit_scale(xs, r, int64(j), cells)
                     fresh = False
-                learn(xs, r, s, b, b + TOTAL, amount, scale)  # over all classes, and of its own
+                learn(xs, r, s, b, b + TOTAL, amount, scale)  # over all classes, and of its class
                 learn(xs, r, s, b, b + CLASSES + uint64(y[m]) * A_CLASS, amount, scale)
             known, fresh = max(known, y[m] + 1), fresh and amount > TINY
     subtract_logs(below, out)
@@ -385,7 +392,7 @@ def progressive(
 
 @njit(cache=True)
 def prior_of(op: Any, y: Any, w: Any, known: int, weight: Any, joint: Any, seen: Any) -> None:
-    """`progressive` of the prior's kernels where it is learned and never fades."""
+    """`progressive` of the prior's kernels, if it is learned and never fades."""
     logs = empty(weight.shape[0])
     for c in range(weight.shape[0]):
         logs[c] = log(weight[c]) if weight[c] > 0.0 else -inf
@@ -405,7 +412,7 @@ def prior_of(op: Any, y: Any, w: Any, known: int, weight: Any, joint: Any, seen:
 
 @njit(cache=True)
 def normalise(joint: Any, prior: Any, seen: Any) -> None:
-    """That of the prior's kernels; of two classes without a jump that nobody can foresee."""
+    """`normalise` of the prior's kernels, for two classes without an unpredictable branch."""
     for at in range(joint.shape[0]):
         known = seen[at]
         if known == 2 and max(joint[at, 0], joint[at, 1]) > -inf:
@@ -436,11 +443,12 @@ def normalise(joint: Any, prior: Any, seen: Any) -> None:
 def posterior(
     steps: Any, code: Any, weight: Any, x: Any, how: Any, s: Any, out: Any, seen: Any
 ) -> None:
-    """`progressive` between the prior and the posterior, in one call, where nothing fades.
+    """Prior, `progressive` and posterior in one call, if nothing fades.
 
-    steps: op, row, y, w, known as in `Steps`, but y int32 (m,) indexes code int64 (L + 1,), of
-    classes; the last for no label, -1. weight float64 (C,): the prior's. how: ddof, smoothing. To
-    out float64 (n_predictions, C), zeros, come posteriors, to seen how many classes were known.
+    steps: op, row, y, w, known as in `Steps`, but y int32 (m,) is an index into the class codes
+    code int64 (L + 1,); the last one, -1, is for no label. weight float64 (C,): weights of the
+    prior. how: ddof, smoothing. Outputs: posteriors in out float64 (n_predictions, C), initially
+    zeros, and the number of known classes in seen.
     """
     op, row, y, w, known = steps
     c = code[y]
@@ -452,7 +460,8 @@ def posterior(
 
 @njit(cache=True)
 def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -> None:
-    """`posterior` of one learning step; x float64 (1, 8 · chunks). An array costs a call: few."""
+    """`posterior` of one learning step; x float64 (1, 8 · chunks). It has few arrays, because each
+    costs time in a call."""
     op, i, f = full(1, 1, int8), full(2, c, int64), full(2, 1.0)
     i[0], f[0] = 0, w
     progressive((op, i[:1], i[1:], f[:1], c + 1, 1.0), x, 0.0, smoothing, s, f[1:], x[:0])

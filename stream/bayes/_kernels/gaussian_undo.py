@@ -1,8 +1,8 @@
-"""Kernels that take records back from independent normal features. Self-contained.
+"""Kernels that unlearn records of independent normal features. Self-contained.
 
-The cells are those of the Gaussian kernels: of a chunk of eight lanes, row 0 is the anchor, row 1
-the scale; weight, mean, sum of squared deviations and variance over all classes follow, then those
-of each class.
+The cells are those of the Gaussian kernels. In a chunk of eight lanes, row 0 is the anchor and row
+1 the scale. Then come weight, mean, sum of squared deviations and variance over all classes, then
+the same of each class.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ LANES, HEAD, PER_CLASS = 8, 2, 4
 
 @njit(cache=True)
 def without(v: float, w: float, rounding: float, n: float, mean: float, m2: float) -> Any:
-    """Weight, mean and sum of squares after taking v back; Welford's update solved for before."""
+    """Weight, mean and sum of squares without v: Welford's update, inverted."""
     left = n - w
     if left <= rounding:
         return 0.0, 0.0, 0.0
     d = v - mean
     rest = m2 - d * d * (w * (n / left))
-    return left, mean - d * (w / left), rest if rest > 1e-12 * m2 else 0.0  # or only rounding
+    return left, mean - d * (w / left), rest if rest > 1e-12 * m2 else 0.0  # else a rounding error
 
 
 @njit(cache=True)
 def unlearn(
     x: Any, source: Any, column: Any, c: int, w: float, own: float, total: float, s: Any
 ) -> None:
-    """Take x, float64 (p,), of weight w (in units) back from class c.
+    """Unlearn x, float64 (p,), of weight w (in units) from class c.
 
-    source, column int64 (q,): x[source[i]] is of lane column[i], counted over all chunks.
-    own, total: a weight that is nothing but rounding, in the class and over all.
+    source, column int64 (q,): x[source[i]] belongs to lane column[i], counted over all chunks. own,
+    total: a weight below which the rest is a rounding error, in the class and over all classes.
     """
     for i in range(source.shape[0]):
         value = x[source[i]]

@@ -1,7 +1,7 @@
-"""Kernels of a full joint distribution of categories, sparse. Self-contained: never stale.
+"""Kernels of a sparse joint distribution of categories. Self-contained, so never stale.
 
-A cell is a tuple of codes, one a feature, -1 where the record had none. A question is the set of
-features it has, and its codes; it is answered from the cells that have all of them.
+A cell is a tuple of codes, one for each feature; -1 if the record did not have it. A query is a set
+of features with codes. Its probability is computed from the cells that have all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 # Odd multipliers and shifts that mix bits (splitmix64).
 MIX_FEATURE, MIX_CODE = uint64(0x9E3779B97F4A7C15), uint64(0xBF58476D1CE4E5B9)
 MIX_LAST = uint64(0x94D049BB133111EB)
@@ -26,11 +26,11 @@ SHIFT_FIRST, SHIFT_LAST = uint64(30), uint64(31)
 class Cells(NamedTuple):
     """Counts of the tuples of D features in C classes.
 
-    code int32 (room, D), counts float64 (room, C): a row a cell, in the order they were learned.
-    size int64 (1,): cells. complete float64 (C,): the sum over cells that have every feature.
-    values int64 (D,): m_j, 0 before the first. refused int64 (1,): records beyond the bound of
-    cells. slot int32 (2**k > room,): 1 + the cell of a hash, 0 for none. unit float64 (1,): what
-    a weight of 1 learned last counts.
+    code int32 (room, D), counts float64 (room, C): a row for each cell, in the order they were
+    learned. size int64 (1,): number of cells. complete float64 (C,): the sum over cells that have
+    every feature. values int64 (D,): m_j, 0 before the first. refused int64 (1,): number of records
+    beyond the bound of cells. slot int32 (2**k > room,): 1 + the cell of a hash; 0 for none. unit
+    float64 (1,): the present value of a weight of 1 learned last.
     """
 
     code: NDArray[int32]
@@ -45,10 +45,10 @@ class Cells(NamedTuple):
 
 @njit(cache=True)
 def place(key: Any, s: Any) -> Any:
-    """The slot of the cell with the codes key int64 (D,), or the empty one where it belongs."""
+    """The slot of the cell with the codes key int64 (D,), or the empty slot for it."""
     hashed = uint64(0)
     for k in range(key.shape[0]):
-        if key[k] >= 0:  # what is missing adds nothing: features may come later
+        if key[k] >= 0:  # missing features do not affect the hash, because features may come later
             x = uint64(k + 1) * MIX_FEATURE + uint64(key[k] + 1) * MIX_CODE
             x = (x ^ (x >> SHIFT_FIRST)) * MIX_LAST
             hashed += x ^ (x >> SHIFT_LAST)
@@ -69,13 +69,13 @@ def place(key: Any, s: Any) -> Any:
 
 @njit(cache=True)
 def find(key: Any, s: Any) -> Any:
-    """The cell with the codes key int64 (D,), -1 where there is none."""
+    """The cell with the codes key int64 (D,), or -1."""
     return s.slot[place(key, s)] - 1
 
 
 @njit(cache=True)
 def add(key: Any, limit: int, s: Any) -> Any:
-    """`find`, with a new cell unless there are `limit`; -1 then."""
+    """`find`, or a new cell; -1 if there are `limit` cells already."""
     i = place(key, s)
     if s.slot[i] != 0:
         return s.slot[i] - 1
@@ -91,7 +91,7 @@ def add(key: Any, limit: int, s: Any) -> Any:
 
 @njit(cache=True)
 def rehash(key: Any, s: Any) -> None:
-    """Fill the empty slots anew. key int64 (D,) is scratch."""
+    """Fill the empty slots from the cells. key int64 (D,) is scratch."""
     for r in range(s.size[0]):
         for k in range(key.shape[0]):
             key[k] = s.code[r, k]
@@ -109,7 +109,7 @@ def is_complete(code: Any, values: Any) -> bool:
 
 @njit(cache=True)
 def recount(s: Any) -> None:
-    """The weights of the complete cells, from all cells."""
+    """Recompute the weights of the complete cells."""
     for c in range(s.complete.shape[0]):
         s.complete[c] = 0.0
     for r in range(s.size[0]):
@@ -122,7 +122,7 @@ def recount(s: Any) -> None:
 def learn(code: Any, c: int, w: float, domain: Any, limit: int, key: Any, s: Any) -> None:
     """Count the tuple code int64 (D,) in class c. key int64 (D,) is scratch.
 
-    domain int64 (D,): the size of a feature's given domain, 0 where it has none.
+    domain int64 (D,): the size of a feature's given domain; 0 if it has none.
     """
     some = False
     for k in range(code.shape[0]):
@@ -130,7 +130,7 @@ def learn(code: Any, c: int, w: float, domain: Any, limit: int, key: Any, s: Any
         if key[k] < 0:
             continue
         some = True
-        if s.values[k] == 0:  # a new feature: no record before had it
+        if s.values[k] == 0:  # a new feature: no earlier record had it
             for other in range(s.complete.shape[0]):
                 s.complete[other] = 0.0
         s.values[k] = max(s.values[k], domain[k], key[k] + 1)
@@ -147,7 +147,7 @@ def learn(code: Any, c: int, w: float, domain: Any, limit: int, key: Any, s: Any
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -178,9 +178,9 @@ def log_share(n_v: float, n: float, pseudo: float, strength: float, zeros: bool)
 
 @njit(cache=True)
 def log_prior_share(key: Any, inside: float, outside: float, g: Any, s: Any) -> float:
-    """log of the m-estimate's p of a question key int64 (D,), -1 where it has no feature.
+    """log of the m-estimate's p of a query key int64 (D,), with -1 for missing features.
 
-    The product of its values' own; or p for each tuple that agrees with it, 1 at most.
+    The product of the p of its values, or p for each tuple that agrees with it, up to 1.
     """
     if g.p >= 0.0:
         return min(log(g.p) + outside, 0.0) if g.p > 0.0 else -inf
@@ -226,7 +226,7 @@ def add_term(code: Any, known: int, g: Any, s: Any, scratch: Any, out: Any) -> N
     g: a Smoothing of independent categories. scratch: key int64 (D,), n_v and n float64 (C,).
     """
     key, n_v, n = scratch
-    inside, outside = 0.0, 0.0  # logs of how many tuples there are, with and without its features
+    inside, outside = 0.0, 0.0  # logs of the number of tuples, over its features and the others
     some, whole = False, True
     for k in range(code.shape[0]):
         key[k] = -1
@@ -258,13 +258,13 @@ def add_term(code: Any, known: int, g: Any, s: Any, scratch: Any, out: Any) -> N
             out[c] += log_share(n_v[c], n[c], strength + p, strength, g.zeros) if some else p
         return
     if every <= 0.0:
-        return  # no class has these features together
+        return  # no class has a record with all these features
     alpha = g.alpha * s.unit[0]
     pseudo = log(alpha) + outside if alpha > 0.0 else -inf
     for c in range(known):
         if n[c] > 0.0:
             out[c] += log_share(n_v[c], n[c], pseudo, pseudo + inside, g.zeros)
-        else:  # never seen together in this class: as probable as anywhere
+        else:  # never seen together in this class: use all classes
             out[c] += log_share(all_v, every, pseudo, pseudo + inside, g.zeros)
 
 

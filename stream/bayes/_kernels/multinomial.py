@@ -1,4 +1,4 @@
-"""Kernels of token counts. Self-contained, so that their compiled form on disk is never stale."""
+"""Kernels of token counts. Self-contained, so that the compiled form is never stale."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-MULTINOMIAL, COMPLEMENT, NORMALISED = range(3)  # rules that score a token
+MULTINOMIAL, COMPLEMENT, NORMALISED = range(3)  # rules to score a token
 
-FEW = 64  # steps that pay for a table of logarithms
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+FEW = 64  # number of steps from which a table of logarithms is faster
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 
 
 class TokenCounts(NamedTuple):
     """Token counts of C classes and d learned buckets.
 
-    total float64 (C,): sum of token counts a class. counts float64 (capacity, C): the counts, a
-    row a learned bucket. slot int32 (buckets,): 1 + the row of a bucket, 0 for one never learned.
-    size int64 (1,): d. cut int64 (1,): learned texts cut short. unit float64 (1,): what a count
-    of 1 learned last counts.
+    total float64 (C,): sum of token counts of each class. counts float64 (capacity, C): the counts,
+    a row for each learned bucket. slot int32 (buckets,): 1 + the row of a bucket; 0 if never
+    learned. size int64 (1,): d. cut int64 (1,): number of truncated learned texts. unit float64
+    (1,): the present value of a count of 1 learned last.
     """
 
     total: Floats
@@ -37,7 +37,7 @@ class TokenCounts(NamedTuple):
 
 @njit(cache=True)
 def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
-    """Add bucket int64 (k,), each `times` float64 (k,), to class c; -1 marks a text cut short."""
+    """Add bucket int64 (k,), each `times` float64 (k,), to class c; -1 marks a truncated text."""
     slot, counts, total = s.slot, s.counts, s.total[c]
     for k in range(bucket.shape[0]):
         if bucket[k] < 0:
@@ -55,7 +55,7 @@ def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a count of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new counts weigh `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -67,7 +67,8 @@ def fade(s: Any, growth: float) -> None:
 
 @njit(cache=True)
 def count_unknown(bucket: Any, slot: Any) -> int:
-    """How many of bucket int64 (k,), with repeats, have no place in slot int32 (buckets,) yet."""
+    """Number of buckets in bucket int64 (k,), with repeats, that have no row in slot int32
+    (buckets,)."""
     unknown = 0
     for k in range(bucket.shape[0]):
         unknown += int(bucket[k] >= 0 and slot[bucket[k]] == 0)
@@ -80,8 +81,8 @@ def add_terms(
 ) -> None:
     """Add the log likelihood of the tokens to out float64 (C,).
 
-    logs float64 (any,): log(i + alpha) at i, NaN where not known yet; counts are mostly whole
-    numbers, and a look is a third of a logarithm. all_tokens float64 (C,): scratch.
+    logs float64 (any,): log(i + alpha) at index i, NaN if not yet computed. Counts are mostly whole
+    numbers, and a look-up costs a third of a logarithm. all_tokens float64 (C,): scratch.
     """
     slot, counts = s.slot, s.counts
     for c in range(known):
@@ -103,9 +104,9 @@ def add_terms(
 
 @njit(cache=True)
 def add_shares(bucket: Any, times: Any, known: int, s: Any, out: Any) -> None:
-    """`add_terms` of maximum likelihood, alpha 0: a token that a class never had is impossible.
+    """`add_terms` for alpha = 0 (maximum likelihood): a token that a class never had is impossible.
 
-    A class without any token counts as all classes together.
+    For a class without tokens, the counts of all classes are used.
     """
     everywhere = 0.0
     for c in range(known):
@@ -126,7 +127,7 @@ def add_shares(bucket: Any, times: Any, known: int, s: Any, out: Any) -> None:
 @njit(cache=True)
 def log_totals(known: int, alpha: float, s: Any, out: Any) -> None:
     """out float64 (C,): log of all token counts outside each class, smoothed."""
-    # Sums from both sides: a difference of a large sum and its largest term has no digits left.
+    # Sums from both sides, because subtracting the largest term from the sum loses all digits.
     after = 0.0
     for c in range(known - 1, -1, -1):
         out[c] = after
@@ -155,7 +156,7 @@ def sum_complements(
     known: int, alpha: float, s: Any, log_total: Any, scratch: Any, out: Any
 ) -> None:
     """out float64 (C,): the sum of `log_complements` over all learned tokens."""
-    # Rows lie as memory has it, so the sum must not depend on their order: integers have none.
+    # The order of rows is arbitrary, so the sum uses integers, which do not depend on it.
     whole, part = np.zeros(known, dtype=np.int64), np.zeros(known, dtype=np.int64)
     for at in range(s.size[0]):
         log_complements(at, known, alpha, s, log_total, scratch)
@@ -178,7 +179,7 @@ def add_complement_terms(
     for k in range(bucket.shape[0]):
         at = s.slot[bucket[k]] if bucket[k] >= 0 else 0
         if at == 0 or (rule == NORMALISED and s.size[0] < 2):
-            continue  # a weight among one is 0 of 0
+            continue  # with a single weight the result is 0 / 0
         log_complements(at - 1, known, alpha, s, work[0], work[1])
         for c in range(known):
             if rule == NORMALISED:
@@ -189,7 +190,7 @@ def add_complement_terms(
 
 @njit(cache=True)
 def begin_complement(known: int, alpha: float, s: Any, work: Any, rule: int) -> None:
-    """Fill work float64 (3, C) for `add_complement_terms`; O(C · d) where normalised."""
+    """Fill work float64 (3, C) for `add_complement_terms`; O(C · d) if normalised."""
     log_totals(known, alpha, s, work[0])
     if rule == NORMALISED:
         sum_complements(known, alpha, s, work[0], work[1], work[2])
@@ -197,7 +198,7 @@ def begin_complement(known: int, alpha: float, s: Any, work: Any, rule: int) -> 
 
 @njit(cache=True)
 def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, out: Any) -> None:
-    """The share of each token, by the rule, in a row of out float64 (k, C)."""
+    """The contribution of each token, by the rule, in a row of out float64 (k, C)."""
     pseudo = alpha * s.unit[0]
     work = np.empty((3, known))
     if rule != MULTINOMIAL:
@@ -232,7 +233,7 @@ def progressive(
     known = steps.known
     work = np.empty((3, s.total.shape[0]))
     stale = True
-    # Where nothing fades, alpha · unit stays as it is; a few records would not pay for the table.
+    # Without fading, alpha · unit is constant. For few records the table costs more than it saves.
     keep = rule == MULTINOMIAL and steps.growth == 1.0 and steps.op.shape[0] >= FEW
     logs = np.full(4096 if keep else 0, np.nan)
     k = 0

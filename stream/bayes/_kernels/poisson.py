@@ -1,4 +1,4 @@
-"""Kernels of Poisson counts. Self-contained: their compiled form is never stale."""
+"""Kernels of Poisson counts. Self-contained, so that the compiled form is never stale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 LARGEST_RATE = 1e300  # of a count with a tiny weight and b = 0; so no term becomes infinite
 FACTORIALS = 16  # below it, factorials are exact in floats and products of few factors
 
@@ -20,7 +20,7 @@ class CountTotals(NamedTuple):
     """Totals of D counts for C classes, all float64.
 
     weight, total (C, D): weight of the records that had the count, and the weighted sum of the
-    counts. unit (1,): what a weight of 1 learned last counts.
+    counts. unit (1,): the present value of a weight of 1 learned last.
     """
 
     weight: Floats
@@ -40,7 +40,7 @@ def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -102,7 +102,7 @@ def add_term(value: float, j: int, known: int, a: float, b: float, s: Any, out: 
     for c in range(known):
         if s.weight[c, j] > 0.0:
             out[c] += log_probability(value, rate(s.weight[c, j], s.total[c, j], a, b))
-        else:  # never seen in this class: no evidence, as probable as anywhere
+        else:  # never seen in this class: use all classes
             out[c] += everywhere
 
 

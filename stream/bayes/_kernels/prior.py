@@ -1,4 +1,4 @@
-"""Kernels of the class prior. Self-contained, so that their compiled form is never stale."""
+"""Kernels of the class prior. Self-contained, so that the compiled form is never stale."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-# Weights grow instead of old ones shrinking; beyond this, all are scaled down by it, exactly.
+# New weights grow instead of old ones shrinking. Beyond this unit all are divided by it, exactly.
 LARGEST_UNIT = 2.0**64
 
 
 class Prior(NamedTuple):
     """State of the prior of C classes.
 
-    weight float64 (C,): sum of weights a class, in units. unit float64 (1,): what a weight of 1
-    learned last counts. records int64 (1,): records learned, counted where they fade.
+    weight float64 (C,): sum of weights of each class, in units. unit float64 (1,): the present
+    value of a weight of 1 learned last. records int64 (1,): number of learned records, counted if
+    they fade.
     """
 
     weight: Floats
@@ -29,7 +30,7 @@ class Prior(NamedTuple):
 
 @njit(cache=True)
 def log_prior(known: int, given: Any, s: Any, out: Any) -> None:
-    """out float64 (C,): log prior of `known` classes; `given` (C,) or, to learn it, (0,)."""
+    """out float64 (C,): log prior of `known` classes; `given` (C,), or (0,) if it is learned."""
     if given.shape[0] > 0:
         for c in range(known):
             out[c] = given[c]
@@ -57,11 +58,11 @@ def progressive(
 ) -> None:
     """Write the log prior at each predicting step, and learn the labels of the others.
 
-    op … growth: as in `Steps`; given (C,) or (0,): as of `log_prior`; weight … records: a Prior.
-    prior float64 (n_predictions, C): but for what all classes share, the total's logarithm. seen
-    int64 (n_predictions,): how many classes were known.
+    op … growth: as in `Steps`; given (C,) or (0,): as in `log_prior`; weight … records: a Prior.
+    prior float64 (n_predictions, C): without the logarithm of the total, which all classes share.
+    seen int64 (n_predictions,): number of known classes.
     """
-    logs = empty(weight.shape[0])  # kept true class by class: functions of the weights alone
+    logs = empty(weight.shape[0])  # updated class by class; functions of the weights only
     for c in range(weight.shape[0]):
         logs[c] = given[c] if given.shape[0] > 0 else log_or_none(weight[c])
     k = 0
@@ -89,13 +90,13 @@ def progressive(
 
 @njit(cache=True)
 def log_or_none(weight: float) -> float:
-    """log(weight), -inf where it is 0."""
+    """log(weight); -inf for 0."""
     return log(weight) if weight > 0.0 else -inf
 
 
 @njit(cache=True)
 def normalise(joint: Any, prior: Any, seen: Any) -> None:
-    """Turn each row of joint float64 (n, C) into its posterior; the prior where all are -inf."""
+    """Turn each row of joint float64 (n, C) into its posterior; the prior if all are -inf."""
     for k in range(joint.shape[0]):
         known = seen[k]
         top = -inf

@@ -1,9 +1,9 @@
-"""Kernels of sets of tokens, where absence is evidence. Self-contained: never stale on disk.
+"""Kernels of sets of tokens, where absence is evidence. Self-contained, so never stale.
 
-The log likelihood of a text is a base, of all known tokens absent, and a correction for each that
-is present. The base changes as a whole with every text of the class, so it is summed over the
-class's *levels* when it is asked for: tokens with the same count share one logarithm. A class of
-n tokens in all has at most sqrt(2n) levels as long as weights are 1.
+The log likelihood of a text is a base (all known tokens absent) plus a correction for each present
+token. Every text of the class changes the base, so it is computed on demand as a sum over the
+class's *levels*: tokens with the same count share one logarithm. A class with n tokens in total has
+at most sqrt(2n) levels if weights are 1.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from numpy.typing import NDArray
 
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as of the prior: beyond it, weights are scaled down by it, exactly
+LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 
 
 class TokenSets(NamedTuple):
-    """In how many texts each of d buckets was, for Q = 1 + C columns: all classes, then each.
+    """Number of texts with each of d buckets, in Q = 1 + C columns: all classes, then each class.
 
-    texts float64 (Q,): weight of the texts. counts float64 (capacity, Q): weight of those with
-    the token, a row a learned bucket. slot int32 (buckets,): 1 + the row of a bucket, 0 for one
-    never learned. size int64 (1,): d. cut int64 (1,): learned texts cut short. unit float64 (1,):
-    what a weight of 1 learned last counts. level float64, times int64 (Q, room), levels int64
-    (Q,): the distinct counts above 0 of a column, rising, and how many tokens have each.
+    texts float64 (Q,): weight of the texts. counts float64 (capacity, Q): weight of the texts with
+    the token, a row for each learned bucket. slot int32 (buckets,): 1 + the row of a bucket; 0 if
+    never learned. size int64 (1,): d. cut int64 (1,): number of truncated learned texts. unit
+    float64 (1,): the present value of a weight of 1 learned last. level float64, times int64 (Q,
+    room), levels int64 (Q,): the distinct counts above 0 of a column, rising, and the number of
+    tokens with each.
     """
 
     texts: Floats
@@ -43,7 +44,7 @@ class TokenSets(NamedTuple):
 
 @njit(cache=True)
 def place(level: Any, n: int, count: float) -> int:
-    """How many of the n rising levels are below `count`."""
+    """Number of the n rising levels below `count`."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -56,7 +57,7 @@ def place(level: Any, n: int, count: float) -> int:
 
 @njit(cache=True)
 def move(q: int, before: float, after: float, s: Any) -> None:
-    """One token of column q has another count; there is room for a level, 0 is none."""
+    """Change the count of one token of column q. There is room for a level; 0 is not a level."""
     if before == after:
         return
     level, times, n = s.level[q], s.times[q], s.levels[q]
@@ -90,7 +91,7 @@ def move(q: int, before: float, after: float, s: Any) -> None:
 
 @njit(cache=True)
 def learn(bucket: Any, c: int, w: float, s: Any) -> None:
-    """Add a text of bucket int64 (k,), rising, to class c; -1 marks one cut short."""
+    """Add a text of bucket int64 (k,), rising, to class c; -1 marks a truncated text."""
     s.texts[0] += w
     s.texts[c + 1] += w
     for k in range(bucket.shape[0]):
@@ -98,7 +99,7 @@ def learn(bucket: Any, c: int, w: float, s: Any) -> None:
             s.cut[0] += 1
             continue
         if k > 0 and bucket[k] == bucket[k - 1]:
-            continue  # in two texts of the record
+            continue  # the token is in two texts of the record
         if s.slot[bucket[k]] == 0:
             s.size[0] += 1
             s.slot[bucket[k]] = s.size[0]
@@ -111,7 +112,7 @@ def learn(bucket: Any, c: int, w: float, s: Any) -> None:
 
 @njit(cache=True)
 def fade(s: Any, growth: float) -> None:
-    """One more record: a weight of 1 counts `growth` times what it did."""
+    """Advance the unit by one record: new weights count `growth` times as much as the last one."""
     s.unit[0] *= growth
     if s.unit[0] > LARGEST_UNIT:
         s.unit[0] /= LARGEST_UNIT
@@ -120,7 +121,7 @@ def fade(s: Any, growth: float) -> None:
             for r in range(s.size[0]):
                 s.counts[r, q] /= LARGEST_UNIT
             n = 0
-            for k in range(s.levels[q]):  # what underflows may meet, or be 0
+            for k in range(s.levels[q]):  # after underflow, levels may be equal or 0
                 value = s.level[q, k] / LARGEST_UNIT
                 if n > 0 and s.level[q, n - 1] == value:
                     s.times[q, n - 1] += s.times[q, k]
@@ -132,7 +133,8 @@ def fade(s: Any, growth: float) -> None:
 
 @njit(cache=True)
 def count_unknown(bucket: Any, slot: Any) -> int:
-    """How many of bucket int64 (k,), with repeats, have no place in slot int32 (buckets,) yet."""
+    """Number of buckets in bucket int64 (k,), with repeats, that have no row in slot int32
+    (buckets,)."""
     unknown = 0
     for k in range(bucket.shape[0]):
         unknown += int(bucket[k] >= 0 and slot[bucket[k]] == 0)
@@ -141,8 +143,8 @@ def count_unknown(bucket: Any, slot: Any) -> int:
 
 @njit(cache=True)
 def log_absent(count: float, texts: float, alpha: float) -> float:
-    """Log probability that a token of `count` texts is absent; -inf where it never was."""
-    # Most counts are small, and many such terms are added: log1p keeps their digits.
+    """Log probability that a token in `count` texts is absent; -inf if it never was absent."""
+    # Most counts are small, and many such terms are added, so log1p is used to keep digits.
     if 2.0 * count <= texts:
         return log1p(-(count + alpha) / (texts + 2.0 * alpha))
     rest = max(texts - count, 0.0) + alpha
@@ -151,15 +153,16 @@ def log_absent(count: float, texts: float, alpha: float) -> float:
 
 @njit(cache=True)
 def log_present(count: float, texts: float, alpha: float) -> float:
-    """Log probability that a token of `count` texts is present; -inf where it never was."""
+    """Log probability that a token in `count` texts is present; -inf if it never was present."""
     return log(count + alpha) - log(texts + 2.0 * alpha) if count + alpha > 0.0 else -inf
 
 
 @njit(cache=True)
 def log_all_absent(q: int, alpha: float, s: Any) -> Any:
-    """Log probability, by column q, that every known token is absent, but for the certain ones.
+    """Log probability, by column q, that every known token is absent, without the certain ones.
 
-    And how many are certain: never absent, which alpha = 0 makes impossible.
+    Also returns the number of certain tokens: never absent, so with alpha = 0 absence is
+    impossible.
     """
     rest = s.size[0]
     total, certain = 0.0, 0
@@ -179,7 +182,7 @@ def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
     if s.texts[0] <= 0.0:
         return
     for c in range(known):
-        q = c + 1 if s.texts[c + 1] > 0.0 else 0  # a class without a text: as probable as anywhere
+        q = c + 1 if s.texts[c + 1] > 0.0 else 0  # without a text: use all classes
         base, certain = log_all_absent(q, alpha, s)
         joint = out[c] + base
         for k in range(bucket.shape[0]):
@@ -188,7 +191,7 @@ def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
                 continue
             n = s.counts[at, q]
             absent = log_absent(n, s.texts[q], alpha)
-            if absent == -inf:  # it is certain, and there: its log probability is 0
+            if absent == -inf:  # certain and present: log probability 0
                 certain -= 1
             else:
                 joint += log_present(n, s.texts[q], alpha) - absent
@@ -237,9 +240,9 @@ def progressive(
     """Run the steps over rows of tokens, adding to joint float64 (n_predictions, C).
 
     start int64 (n + 1,): row r has the tokens start[r] … start[r+1]-1 of bucket int64. row int64
-    (m,): the row of each step. given bool (n,): whether the row has a text. There is room for
-    all classes and buckets. begin: step, prediction and known classes to go on from; returned
-    as they are at the end, or where there might not be room for the levels of the next step.
+    (m,): the row of each step. given bool (n,): whether the row has a text. There is room for all
+    classes and buckets. begin: step, prediction and known classes to start from. Returns these at
+    the end, or at a step that may need more room for levels.
     """
     i, k, known = begin
     while i < steps.op.shape[0]:

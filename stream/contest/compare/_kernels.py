@@ -1,7 +1,7 @@
 """Kernels of the paired comparison. Self-contained, so that the compiled form is never stale.
 
-Who wins is decided by sums and products alone, no logarithm among them: the record at which a
-threshold is crossed is the same on every processor.
+The winner is decided by sums and products, without logarithms, so that a threshold is crossed at
+the same record on every processor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import njit
 
 STEP = 2.0**64  # the evidence is kept as a number near 1 and a power of this
 LARGEST = 1.7976931348623157e308
-RANGE = 4.0  # a difference of two Brier scores lies in [-2, 2]
+RANGE = 4.0  # a difference of two Brier scores is in [-2, 2]
 RATES = 20  # 1/8, 1/16, …: the best one for any spread of the differences is near one of them
 
 
@@ -21,8 +21,8 @@ RATES = 20  # 1/8, 1/16, …: the best one for any spread of the differences is 
 def brier(proba: Any, row: Any, true: Any, out: Any) -> None:
     """Brier score of predictions: sum over the classes of (p - [class is true])², in [0, 2].
 
-    proba float64 (n, C); row int64 (k,): index into proba, -1 for a prediction that says nothing,
-    which costs 1; true int64 (k,): class codes, one without a column was given 0; out float64 (k,).
+    proba float64 (n, C); row int64 (k,): index into proba; -1 for a missing prediction, which costs
+    1. true int64 (k,): class codes; a class without a column has probability 0. out float64 (k,).
     """
     for i in range(row.shape[0]):
         if row[i] < 0:
@@ -40,10 +40,11 @@ def brier(proba: Any, row: Any, true: Any, out: Any) -> None:
 
 @njit(cache=True)
 def short(behind: int, ahead: int) -> Any:
-    """The e-value where at most as many spoke for the challenger (`behind`) as against (`ahead`).
+    """The e-value if at most as many records favour the challenger (`behind`) as the champion
+    (`ahead`).
 
     2ⁿ⁺¹ ∫ p^behind (1-p)^ahead dp over [1/2, 1], as the hypergeometric series of the incomplete
-    beta function: every term is positive. O(√n) terms where both are about as many.
+    beta function: every term is positive. O(√n) terms if both numbers are similar.
     """
     total, term = 1.0, 1.0
     above, below = float(behind + ahead + 2), 2.0 * (ahead + 2.0)
@@ -80,13 +81,14 @@ def advance(
     counts: Any,
     sums: Any,
 ) -> int:
-    """Add scored records in order, up to one after which the evidence suffices; its index, or -1.
+    """Add scored records in order, up to the first after which the evidence suffices. Returns its
+    index, or -1.
 
     champion, challenger int8 (k,): 1 right, 0 wrong, -1 the record is not compared; lost, spared
-    float64 (k,): Brier score of champion and challenger; start, stop: which of them; threshold:
-    the e-value that suffices, inf for none; counts int64 (4,): compared, won, lost, power
-    of the evidence; sums float64 (3,): its mantissa, sum of the differences, sum of the squares of
-    what was not foreseen of each; both updated.
+    float64 (k,): Brier score of champion and challenger; start, stop: the range of records.
+    threshold: the e-value that suffices, or inf. counts int64 (4,), updated: compared, won, lost,
+    power of the evidence. sums float64 (3,), updated: mantissa of the evidence, sum of the
+    differences, sum of squares of each difference minus its forecast.
     """
     for i in range(start, stop):
         if champion[i] < 0 or challenger[i] < 0:
@@ -109,7 +111,7 @@ def advance(
             elif sums[0] < 1.0 / STEP and counts[3] > 0:
                 sums[0] *= STEP
                 counts[3] -= 1
-        # Most records need no series: it is only taken off the two-sided form.
+        # Most records need no series, because the two-sided form bounds the evidence.
         if counts[1] <= counts[2] or (counts[3] == 0 and 2.0 * sums[0] < threshold):
             continue
         if evidence(counts[1], counts[2], sums[0], counts[3]) >= threshold:
@@ -121,8 +123,8 @@ def advance(
 def excess(s: float, v: float) -> float:
     """Log of the mixture of exp(λ s - ψ(λ) v) over λ = 2^-j / RANGE with weight 1 / (j (j + 1)).
 
-    ψ(λ) = (-log(1 - RANGE λ) - RANGE λ) / RANGE²: each is a supermartingale in the sum s of what
-    differences of two Brier scores have above their expectations, v as `sums[2]` of `advance`.
+    ψ(λ) = (-log(1 - RANGE λ) - RANGE λ) / RANGE²: each is a supermartingale in s, the sum of
+    differences of two Brier scores minus their expectations. v is `sums[2]` of `advance`.
     """
     top = -LARGEST
     for j in range(1, RATES + 1):
@@ -139,9 +141,10 @@ def excess(s: float, v: float) -> float:
 
 @njit(cache=True)
 def radius(v: float, level: float) -> float:
-    """The s at which `excess` reaches log(2 / level): beyond it lies the sum with chance level / 2.
+    """The s at which `excess` reaches log(2 / level). The sum exceeds it with probability level /
+    2.
 
-    By bisection, to the last bit but a few.
+    By bisection, exact to a few bits.
     """
     wanted = log(2.0 / level)
     high = 1.0
@@ -159,10 +162,10 @@ def radius(v: float, level: float) -> float:
 
 @njit(cache=True)
 def fade(right: Any, cost: Any, start: int, stop: int, factor: float, sums: Any) -> None:
-    """Add costs in order, each weighing `factor` times as much as the one after it.
+    """Add costs in order. The weight of each is `factor` times that of the next one.
 
-    right int8 (k,): -1 where the record does not count; cost float64 (k,); start, stop: which of
-    them; sums float64 (2,): weight and weighted cost so far, updated.
+    right int8 (k,): -1 if the record does not count. cost float64 (k,). start, stop: the range of
+    records. sums float64 (2,), updated: weight and weighted cost.
     """
     for i in range(start, stop):
         if right[i] >= 0:

@@ -1,9 +1,9 @@
 """Kernels of areas under curves. Self-contained, so that the compiled form is never stale.
 
-Posteriors lie in 0 … 1, where floats are ordered as their bits are; so they are sorted as whole
-numbers, digit by digit (LSD radix sort; Knuth, The Art of Computer Programming 3, 5.2.5): no
-comparison can be mispredicted, and it takes less than half the time of a sort that compares.
-Only whole numbers are made here.
+Posteriors are in 0 … 1, where floats have the same order as their bits. So they are sorted as whole
+numbers, digit by digit (LSD radix sort; Knuth, The Art of Computer Programming 3, 5.2.5). No branch
+can be mispredicted, so it takes less than half the time of a comparison sort. Results are whole
+numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from numba import njit
 from numpy import empty, int64, uint64, zeros
 
-DIGIT = 11  # bits: a digit's counts stay in the nearest cache, and six digits hold a key
+DIGIT = 11  # bits: the counts of a digit fit the L1 cache, and a key has six digits
 DIGITS = 6
 ONE = uint64(1)
 MASK = uint64((1 << DIGIT) - 1)
@@ -21,13 +21,14 @@ MASK = uint64((1 << DIGIT) - 1)
 
 @njit(cache=True)
 def rank(true: Any, bits: Any) -> Any:
-    """Where the records of each class stand among the rest, by the posterior of that class.
+    """The ranks of the records of each class among the rest, by the posterior of that class.
 
-    true int64 (n,): classes; bits uint64 (n, R): the bits of the posteriors. Returns, by class,
-    `members` int64 (R,), how many records are of it, and `in_order` int64 (R,), twice the pairs of
-    one of them and one of the rest that are in order, equal ones counting half; and, by record of
-    a class, one class behind the other, `mine` and `rest` int64: how many of the class and of the
-    rest have its posterior or more. A class of all records, or of none, has no such part.
+    true int64 (n,): classes; bits uint64 (n, R): the bits of the posteriors. Returns for each class
+    `members` int64 (R,), the number of its records, and `in_order` int64 (R,), twice the number of
+    pairs of one of its records and one of the rest that are in order, equal ones counting half. For
+    each record of a class, class by class, it returns `mine` and `rest` int64: how many records of
+    the class, and of the rest, have at least its posterior. A class that has all records or none
+    has no such part.
     """
     n, classes = bits.shape
     members, in_order = zeros(classes, int64), zeros(classes, int64)
@@ -39,7 +40,7 @@ def rank(true: Any, bits: Any) -> Any:
         for i in range(n):
             of = true[i] == c
             members[c] += of
-            keys[i] = (bits[i, c] << ONE) | uint64(of)  # -0.0 becomes 0.0: its sign falls out
+            keys[i] = (bits[i, c] << ONE) | uint64(of)  # drops the sign: -0.0 is 0.0
         m = members[c]
         if 0 < m < n:
             ordered = _sorted(keys, spare, counts)
@@ -50,7 +51,7 @@ def rank(true: Any, bits: Any) -> Any:
 
 @njit(cache=True)
 def _places(ordered: Any, mine: Any, rest: Any) -> int:
-    """Write `mine` and `rest` of a class from its sorted keys; the pairs in order, twice."""
+    """Write `mine` and `rest` of a class from its sorted keys. Returns twice the pairs in order."""
     n, m = ordered.size, mine.size
     in_order = below = done = begin = 0
     while begin < n:
@@ -69,7 +70,8 @@ def _places(ordered: Any, mine: Any, rest: Any) -> int:
 
 @njit(cache=True)
 def _sorted(keys: Any, spare: Any, counts: Any) -> Any:
-    """The keys in order, in one of the two arrays uint64 (n,); counts int64 (DIGITS, 2^DIGIT)."""
+    """Sort the keys. The result is one of the two arrays uint64 (n,); counts int64 (DIGITS,
+    2^DIGIT)."""
     counts[:] = 0
     for key in keys:
         left = key
@@ -79,7 +81,7 @@ def _sorted(keys: Any, spare: Any, counts: Any) -> Any:
     for d in range(DIGITS):
         shift, places = uint64(DIGIT * d), counts[d]
         if places[(keys[0] >> shift) & MASK] == keys.size:
-            continue  # all have the same
+            continue  # all keys have the same digit
         at = 0
         for digit in range(places.size):
             places[digit], at = at, at + places[digit]

@@ -1,8 +1,8 @@
-"""Kernels that measure distances, find the nearest records and let them vote.
+"""Kernels that measure distances, find the nearest records and count their votes.
 
-Self-contained, so that their compiled form on disk is never stale. Records lie one behind the
-other, oldest first, in columns: the lanes of a loop over a column's records are independent, so
-the compiler uses vector instructions without changing a bit. Votes are added oldest first.
+Self-contained, so that the compiled form is never stale. Records are contiguous in columns, oldest
+first. The lanes of a loop over a column's records are independent, so the compiler uses vector
+instructions without changing a bit. Votes are added oldest first.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ Ints = NDArray[int64]
 EUCLIDEAN, MANHATTAN, CHEBYSHEV, MINKOWSKI, COSINE, HAMMING = range(6)
 NEVER, ALWAYS, IF_NOMINAL = range(3)
 
-CHUNK = 2048  # records measured at once: their distances stay in the first cache
-GROUP = 64  # records looked at together, one a lane
-FAR = 1e150  # a scaled difference beyond this counts as this: its square is finite
-DIGITS = 2.0**48  # a cosine is exact to about this
-STEEP = 1e49  # below this inverse no scaled difference reaches FAR
-# Squares below FAINT have lost digits. Where they decide, differences are MAGNIFIED, exactly.
+CHUNK = 2048  # records measured at once; their distances fit the L1 cache
+GROUP = 64  # records checked together, one per lane
+FAR = 1e150  # upper bound of a scaled difference, with a finite square
+DIGITS = 2.0**48  # the precision of a cosine
+STEEP = 1e49  # with a smaller inverse no scaled difference reaches FAR
+# Squares below FAINT have lost digits. If they decide, differences are MAGNIFIED, exactly.
 NEAR, FAINT, MAGNIFIED = 2.0**-200, 1e-280, 2.0**600
-STEEPEST = 1e120  # beyond this inverse nothing is that near
+STEEPEST = 1e120  # with a larger inverse no difference is that small
 
 
 class Rule(NamedTuple):
-    """How to measure and to vote, as the constants above; k neighbours, p of Minkowski.
+    """Metric and votes as the constants above; k neighbours; p of Minkowski.
 
-    strict: when an attribute that x lacks counts 1, instead of being left out.
+    strict: when an attribute that x does not have adds 1 instead of being left out.
     """
 
     metric: int
@@ -44,8 +44,9 @@ class Rule(NamedTuple):
 
 
 class Query(NamedTuple):
-    """One question: x float64 (D,), and of each attribute how often it is held int64 (D,), what
-    a difference is multiplied with and what a gap counts as, float64 (D,); nominal int64 (D,)."""
+    """One query: x float64 (D,). For each attribute: held int64 (D,), its number of values in the
+    window; inverse and gap float64 (D,), the factor of a difference and the distance of a gap;
+    nominal int64 (D,)."""
 
     x: Floats
     held: Ints
@@ -55,9 +56,9 @@ class Query(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in, for R records. t, total (CHUNK,), lane (GROUP,). acc (R,): distances.
+    """Scratch buffers for R records. t, total (CHUNK,), lane (GROUP,). acc (R,): distances.
 
-    near int64 (R + 1,), found (R + 1,): who may be near, and how far. best (k,): the smallest.
+    near int64 (R + 1,), found (R + 1,): candidates and their distances. best (k,): the smallest.
     """
 
     t: Floats
@@ -71,9 +72,10 @@ class Scratch(NamedTuple):
 
 @njit(cache=True)
 def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
-    """t (m,): scaled difference of q.x and the column of attribute j; categories: 0 or the gap, 1.
+    """t (m,): scaled difference of q.x and the column of attribute j; for categories 0 or the gap,
+    1.
 
-    equal: only whether they are equal counts.
+    equal: only equality matters.
     """
     v, inverse, gap = q.x[j], q.inverse[j], q.gap[j]
     if equal or q.nominal[j] == 1:
@@ -89,7 +91,7 @@ def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
 
 @njit(cache=True)
 def add_one(a: Any, u: float, f: float, x: float, acc: Any) -> None:
-    """acc += ((a - u) · f)², or x² where a is missing."""
+    """acc += ((a - u) · f)², or x² if a is missing."""
     for i in range(acc.shape[0]):
         d = (a[i] - u) * f
         d = x if isnan(d) else d
@@ -100,7 +102,7 @@ def add_one(a: Any, u: float, f: float, x: float, acc: Any) -> None:
 def add_two(
     a: Any, u: float, f: float, x: float, b: Any, v: float, g: float, y: float, acc: Any
 ) -> None:
-    """acc += ((a - u) · f)², then ((b - v) · g)²; x, y where missing. One pass for two columns."""
+    """acc += ((a - u) · f)², then ((b - v) · g)²; x, y if missing. One pass for two columns."""
     for i in range(acc.shape[0]):
         d = (a[i] - u) * f
         e = (b[i] - v) * g
@@ -110,13 +112,13 @@ def add_two(
 
 
 @njit(cache=True)
-def euclidean(q: Any, strict: bool, n: int, cells: Any, start: int, t: Any, acc: Any) -> None:
-    """acc (m,): squared distance of q.x to m of the n records, those from column `start` on."""
-    # Looked up once: each look-up in a tuple costs a count of references.
+def euclidean(q: Any, strict: bool, cells: Any, start: int, t: Any, acc: Any) -> None:
+    """acc (m,): squared distance of q.x to m records, those from column `start` on."""
+    # Read once, because each read from a tuple changes a reference count.
     x, held, inverse, gap, nominal = q.x, q.held, q.inverse, q.gap, q.nominal
     stop, size = start + acc.shape[0], held.shape[0]
     acc[:] = 0.0
-    w = -1  # a column that waits for another to share a pass over acc
+    w = -1  # a column that waits for a second one, so that both are added in one loop
     for j in range(size + 1):
         plain = j < size and held[j] > 0 and nominal[j] == 0 and inverse[j] < STEEP
         if plain and not isnan(x[j]):
@@ -143,7 +145,7 @@ def euclidean(q: Any, strict: bool, n: int, cells: Any, start: int, t: Any, acc:
 
 @njit(cache=True)
 def sums(q: Any, metric: int, cells: Any, start: int, t: Any, acc: Any) -> None:
-    """acc (m,): sum, largest or share of the differences of the attributes."""
+    """acc (m,): sum, maximum or share of the differences of the attributes."""
     acc[:] = 0.0
     used = 0
     for j in range(q.held.shape[0]):
@@ -179,7 +181,7 @@ def minkowski(q: Any, p: float, cells: Any, start: int, t: Any, total: Any, acc:
 
 @njit(cache=True)
 def coordinate(v: float, inverse: float, nominal: int) -> float:
-    """A value in the unit of its attribute, within ±FAR: 0 where missing, 1 for a category."""
+    """A value in the unit of its attribute, within ±FAR: 0 if missing, 1 for a category."""
     if isnan(v):
         return 0.0
     return 1.0 if nominal == 1 else min(max(v * inverse, -FAR), FAR)
@@ -187,7 +189,7 @@ def coordinate(v: float, inverse: float, nominal: int) -> float:
 
 @njit(cache=True)
 def faint_angle(q: Any, column: int, by: float, cells: Any) -> float:
-    """`cosine` of q.x times `by` and one record that is magnified: the sums of their products."""
+    """`cosine` of q.x times `by` and one magnified record: the sums of their products."""
     product, square = 0.0, 0.0
     own = 0.0
     for j in range(q.held.shape[0]):
@@ -233,20 +235,20 @@ def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
             d = 1.0 - faint_angle(q, start + i, by, cells)
         else:
             d = 1.0 - acc[i] / (sqrt(own) * sqrt(t[i]))
-        # To as many digits as are exact, so that parallel vectors tie, and lie at distance 0.
+        # Rounded to the exact digits, so that parallel vectors tie and have distance 0.
         acc[i] = min(max(floor(d * DIGITS + 0.5) / DIGITS, 0.0), 2.0)
 
 
 @njit(cache=True)
-def measure(rule: Any, q: Any, n: int, cells: Any, start: int, k: Any, acc: Any) -> None:
-    """acc (m,): distance of q.x to m of the n records, squared if Euclidean."""
+def measure(rule: Any, q: Any, cells: Any, start: int, k: Any, acc: Any) -> None:
+    """acc (m,): distance of q.x to m records, squared if Euclidean."""
     t = k.t[: acc.shape[0]]
     if rule.metric == EUCLIDEAN:
         strict = rule.strict == ALWAYS
         if rule.strict == IF_NOMINAL:
             for j in range(q.held.shape[0]):
                 strict = strict or (q.nominal[j] == 1 and q.held[j] > 0)
-        euclidean(q, strict, n, cells, start, t, acc)
+        euclidean(q, strict, cells, start, t, acc)
     elif rule.metric == MINKOWSKI:
         minkowski(q, rule.p, cells, start, t, k.total[: acc.shape[0]], acc)
     elif rule.metric == COSINE:
@@ -257,7 +259,7 @@ def measure(rule: Any, q: Any, n: int, cells: Any, start: int, k: Any, acc: Any)
 
 @njit(cache=True)
 def smallest(values: Any, best: Any) -> int:
-    """best (k,): the k smallest values, rising; how many there are."""
+    """Write the k smallest values to best (k,), rising. Returns their number."""
     filled = 0
     for i in range(values.shape[0]):
         if filled < best.shape[0]:
@@ -274,7 +276,7 @@ def smallest(values: Any, best: Any) -> int:
 
 @njit(cache=True)
 def fold(acc: Any, lane: Any) -> None:
-    """lane (GROUP,): the smallest of itself and every GROUP-th distance."""
+    """lane (GROUP,): the minimum of itself and every GROUP-th distance."""
     for g in range(0, acc.shape[0], GROUP):
         group = acc[g : g + GROUP]
         for i in range(group.shape[0]):
@@ -283,9 +285,9 @@ def fold(acc: Any, lane: Any) -> None:
 
 @njit(cache=True)
 def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
-    """Write index and distance of what lies within `bound` to near, found; how many.
+    """Write index and distance of records within `bound` to near and found. Returns their number.
 
-    Without a branch that depends on one distance: such branches cost more than the distances.
+    It has no branch that depends on a distance, because such branches cost more than the distances.
     """
     count = 0
     for g in range(0, acc.shape[0], GROUP):
@@ -302,7 +304,7 @@ def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
 
 @njit(cache=True)
 def hidden(q: Any, start: int, count: int, cells: Any, k: Any) -> bool:
-    """Whether a record that may be in the ball differs from q.x by what a square cannot hold."""
+    """Whether a candidate differs from q.x by so little that the square underflows."""
     for i in range(count):
         column = start + k.near[i]
         for j in range(q.held.shape[0]):
@@ -315,10 +317,11 @@ def hidden(q: Any, start: int, count: int, cells: Any, k: Any) -> bool:
 
 @njit(cache=True)
 def search(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
-    """How many records may be in the ball of the k nearest to q.x, all of which are; and the unit.
+    """Find the candidates for the ball of the k nearest to q.x. Returns their number and the unit.
 
-    They are in near (counted from `start`), found, oldest first; best holds the k smallest
-    distances, the last one being the ball's radius. unit: what distances are multiplied with.
+    near (counted from `start`) and found have the candidates, oldest first, including all records
+    of the ball. best has the k smallest distances; the last one is the radius. unit: the factor of
+    distances.
     """
     count = ball(rule, q, start, stop, cells, k)
     radius = k.best[rule.k - 1]
@@ -340,9 +343,9 @@ def ball(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
     lane[:] = inf
     for b in range(0, n, CHUNK):
         part = acc[b : min(b + CHUNK, n)]
-        measure(rule, q, n, cells, start + b, k, part)
+        measure(rule, q, cells, start + b, k, part)
         fold(part, lane)
-    # The k-th smallest of some distances is no smaller than that of all.
+    # The k-th smallest of some distances is at least that of all.
     bound = inf
     if rule.k <= GROUP:
         smallest(lane, best)
@@ -355,7 +358,7 @@ def ball(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
 
 @njit(cache=True)
 def ballot(rule: Any, d: float, nearest: float, w: float) -> float:
-    """The vote of a neighbour of weight w at distance d, the nearest being at `nearest`."""
+    """The vote of a neighbour with weight w at distance d. nearest: the smallest distance."""
     if rule.by_distance == 0:
         return w
     if nearest == 0.0:
@@ -365,7 +368,7 @@ def ballot(rule: Any, d: float, nearest: float, w: float) -> float:
 
 @njit(cache=True)
 def posterior(rule: Any, known: int, count: int, label: Any, weight: Any, k: Any, out: Any) -> None:
-    """out (C,): share of the votes of the ball; the same for each class where nobody votes.
+    """out (C,): the shares of the votes in the ball; equal for all classes if there are no votes.
 
     label int64, weight float64 (n,): of the records.
     """
@@ -393,9 +396,9 @@ def answer_one(
     k: Any,
     out: Any,
 ) -> None:
-    """out (C,): posterior of q, of which `known` classes are known and the others 0.
+    """out (C,): posterior of q; 0 for classes beyond the `known` ones.
 
-    It sees the records span[0] … span[1]-1 of cells float64 (D, R), label int64 and weight
+    It uses the records span[0] … span[1]-1 of cells float64 (D, R), label int64 and weight
     float64 (R,).
     """
     start, stop = span[0], span[1]
@@ -417,7 +420,7 @@ def answer(
 ) -> None:
     """proba (q, C): `answer_one` of each of q queries; span int64 (q, 2), known int64 (q,).
 
-    queries: a Query with a row for each, but for nominal.
+    queries: a Query with one row for each query, except nominal.
     """
     x, held, inverse, gap, nominal = queries
     for i in range(known.shape[0]):
@@ -430,7 +433,8 @@ def answer(
 def neighbours(
     rule: Any, q: Any, start: int, stop: int, cells: Any, weight: Any, k: Any, vote: Any
 ) -> int:
-    """The ball of the k records nearest to q.x: how many, near, found (distances), vote (n,)."""
+    """The ball of the k records nearest to q.x: returns their number; near, found (distances), vote
+    (n,)."""
     count, unit = search(rule, q, start, stop, cells, k)
     near, found, nearest, bound = k.near, k.found, k.best[0], k.best[rule.k - 1]
     inside = 0

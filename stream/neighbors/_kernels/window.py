@@ -1,7 +1,7 @@
-"""Kernels of the sliding window: what each predicting step of a block sees, and what is learned.
+"""Kernels of the sliding window: learning, and the window of each predicting step of a block.
 
-Self-contained, so that their compiled form on disk is never stale. Sums over records run from
-the oldest to the newest, so no result depends on where in memory they lie.
+Self-contained, so that the compiled form is never stale. Sums over records run from the oldest to
+the newest, so no result depends on positions in memory.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Ints = NDArray[int64]
 
 UNSCALED, BY_RANGE, BY_STD = range(3)
 LANES = 64
-TINY = 1e-290  # a range below this counts as none: its inverse times any number is finite
+TINY = 1e-290  # a smaller range counts as 0, so that its inverse times any number is finite
 
 
 class WindowArrays(NamedTuple):
-    """The records held and what is known of them: D attributes, C classes, room for R records.
+    """The records of the window: D attributes, C classes, room for R records.
 
     cells float64 (D, R): numbers, or codes of categories; NaN is missing. label, tag int64 (R,),
-    weight float64 (R,). span int64 (3,): the oldest record, one behind the newest, and 1 where
-    inverse and gap are those of the records held. nominal int64 (D,): 1 for categories. held
-    int64 (D,): how many of the records held have the attribute. seen int64 (D,), classes int64
-    (C,): how many of all learned ones have it, those taken back left out.
+    weight float64 (R,). span int64 (3,): index of the oldest record, one after the newest, and 1 if
+    inverse and gap are up to date. nominal int64 (D,): 1 for categories. held int64 (D,): number of
+    records in the window with the attribute. seen int64 (D,), classes int64 (C,): the same over all
+    learned records, without unlearned ones.
 
-    The rest are exact functions of the records held, kept for speed. low, high float64 (D,), and
-    how many records have just that value, n_low, n_high int64 (D,), 0 where it must be looked
-    for. inverse float64 (D,): what a difference is multiplied with. gap float64 (D,): the scaled
-    difference that a missing value counts as.
+    The rest are exact functions of the records in the window, kept for speed. low, high float64
+    (D,), and n_low, n_high int64 (D,), the number of records with exactly that value; 0 if it must
+    be searched. inverse float64 (D,): the factor of a difference. gap float64 (D,): the scaled
+    difference of a missing value.
     """
 
     cells: Floats
@@ -55,7 +55,7 @@ class WindowArrays(NamedTuple):
 
 @njit(cache=True)
 def evict(s: Any) -> None:
-    """Let the oldest record go."""
+    """Remove the oldest record."""
     cells, held, low, high, n_low, n_high = s.cells, s.held, s.low, s.high, s.n_low, s.n_high
     at = s.span[0]
     s.span[0] = at + 1
@@ -72,7 +72,7 @@ def evict(s: Any) -> None:
 
 @njit(cache=True)
 def learn(x: Any, c: int, w: float, size: int, s: Any) -> None:
-    """Append x float64 (D,) of class c with weight w; the window holds `size` records."""
+    """Append x float64 (D,) of class c with weight w; the window has at most `size` records."""
     span, cells, seen, held = s.span, s.cells, s.seen, s.held
     low, high, n_low, n_high = s.low, s.high, s.n_low, s.n_high
     if span[1] - span[0] >= size:
@@ -102,7 +102,7 @@ def learn(x: Any, c: int, w: float, size: int, s: Any) -> None:
 
 @njit(cache=True)
 def find_range(j: int, s: Any) -> None:
-    """The extremes of attribute j among the records held, and how many have them."""
+    """Find the extremes of attribute j in the window, and the number of records with them."""
     low, high, n_low, n_high = inf, -inf, 0, 0
     for i in range(s.span[0], s.span[1]):
         v = s.cells[j, i]
@@ -119,9 +119,9 @@ def find_range(j: int, s: Any) -> None:
 
 @njit(cache=True)
 def lane_sum(column: Any, low: float, unit: float, mean: float, square: bool, lane: Any) -> float:
-    """Sum of (value - low) · unit - mean, or of its square, over the values that are there.
+    """Sum of (value - low) · unit - mean, or of its square, over the present values.
 
-    lane (LANES,) is scratch: so many sums side by side, added at the end.
+    lane (LANES,) is scratch: parallel sums, added at the end.
     """
     lane[:] = 0.0
     for b in range(0, column.shape[0], lane.shape[0]):
@@ -138,7 +138,7 @@ def lane_sum(column: Any, low: float, unit: float, mean: float, square: bool, la
 
 @njit(cache=True)
 def rescale(scale: int, s: Any, lane: Any) -> None:
-    """Bring inverse and gap up to date."""
+    """Update inverse and gap."""
     n = s.span[1] - s.span[0]
     for j in range(s.held.shape[0]):
         s.inverse[j], s.gap[j] = 1.0, 1.0
@@ -153,7 +153,7 @@ def rescale(scale: int, s: Any, lane: Any) -> None:
             s.inverse[j] = 0.0
         elif scale == BY_RANGE:
             s.inverse[j] = 1.0 / spread
-        else:  # in units of the range, so that no square overflows or vanishes
+        else:  # in units of the range, so that no square overflows or underflows
             column = s.cells[j, s.span[0] : s.span[1]]
             unit = 1.0 / spread
             mean = lane_sum(column, s.low[j], unit, 0.0, False, lane) / s.held[j]
@@ -165,9 +165,10 @@ def rescale(scale: int, s: Any, lane: Any) -> None:
 
 @njit(cache=True)
 def learn_one(x: Any, c: int, w: float, size: int, scale: int, lane: Any, *arrays: Any) -> None:
-    """`learn`, and bring inverse and gap up to date for the question that is likely to follow.
+    """`learn`, and update inverse and gap for the prediction that usually follows.
 
-    arrays: those of the Window one by one, which a call from Python unpacks in half the time.
+    arrays: those of the window one by one, because a call from Python unpacks them in half the
+    time.
     """
     s = WindowArrays(*arrays)
     learn(x, c, w, size, s)
@@ -191,13 +192,13 @@ def advance(
     gap: Any,
     seen: Any,
 ) -> None:
-    """Learn, and note what each predicting step sees.
+    """Learn, and note the window of each predicting step.
 
     op int8, y int64 (class code), w float64 (m,); x float64 (m, D); `known` classes before; the
-    window holds `size` records and has room for all of this block. For q predicting steps:
-    spans int64 (q, 2): its oldest record and one behind its newest; held int64, inverse, gap
-    float64 (q, D): of Window, then; seen int64 (q,): how many classes were known. lane float64
-    (LANES,) is scratch.
+    window has at most `size` records and room for all of this block. For q predicting steps: spans
+    int64 (q, 2): index of the oldest record and one after the newest; held int64, inverse, gap
+    float64 (q, D): the arrays of the window at that step; seen int64 (q,): number of known classes.
+    lane float64 (LANES,) is scratch.
     """
     span, s_held, s_inverse, s_gap = s.span, s.held, s.inverse, s.gap
     at = 0

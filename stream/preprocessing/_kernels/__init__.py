@@ -1,1 +1,1 @@
-"""Compiled loops, a file a family; each calls only its own, so a cached one is never stale."""
+"""Compiled loops, one file for each family. A kernel calls only kernels of its own file."""

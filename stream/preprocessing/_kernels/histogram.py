@@ -1,10 +1,10 @@
 """Kernels of bins chosen by class. Self-contained, so that the compiled form is never stale.
 
-A histogram holds disjoint closed intervals in rising order, and the weight of each class in each.
-A value inside an interval is counted there; one in a gap becomes an interval of its own. A full
-histogram merges those neighbours that tell the classes apart least. Cut points are searched by
-Fayyad and Irani's rule (1993) at given numbers of records only, so they depend on the records and
-not on how these were cut into blocks.
+A histogram has disjoint closed intervals in rising order, and the weight of each class in each
+interval. A value inside an interval is counted there; a value in a gap becomes a new interval. A
+full histogram merges the neighbours that separate the classes least. Cut points are searched by
+Fayyad and Irani's rule (1993) only at given numbers of records, so they depend on the records and
+not on the split into blocks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 class Histogram(NamedTuple):
     """Intervals of one feature, and its cuts.
 
-    low, high float64 (room,), counts float64 (room, C): the intervals. size int64 (1,): how many
-    are used. cut float64 (bins - 1,): rising; cuts int64 (1,): how many are used. learned int64
-    (1,): records with a value.
+    low, high float64 (room,), counts float64 (room, C): the intervals. size int64 (1,): number of
+    used intervals. cut float64 (bins - 1,): rising cut points. cuts int64 (1,): number of used cut
+    points. learned int64 (1,): number of records with a value.
     """
 
     low: NDArray[float64]
@@ -37,7 +37,7 @@ class Histogram(NamedTuple):
 
 @njit(cache=True)
 def spread(n: Any) -> float:
-    """The entropy of class weights n float64 (C,) times their sum, in nats; 0 of one class."""
+    """The entropy of class weights n float64 (C,) times their sum, in nats; 0 for one class."""
     total, sum_of = 0.0, 0.0
     for c in range(n.shape[0]):
         if n[c] > 0.0:
@@ -48,7 +48,7 @@ def spread(n: Any) -> float:
 
 @njit(cache=True)
 def loss(i: int, s: Any, both: Any) -> float:
-    """What merging interval i with the next loses. both float64 (C,) is scratch."""
+    """The information lost by merging interval i with the next. both float64 (C,) is scratch."""
     for c in range(both.shape[0]):
         both[c] = s.counts[i, c] + s.counts[i + 1, c]
     return float(max(spread(both) - spread(s.counts[i]) - spread(s.counts[i + 1]), 0.0))
@@ -56,7 +56,7 @@ def loss(i: int, s: Any, both: Any) -> float:
 
 @njit(cache=True)
 def compress(s: Any, goal: int) -> None:
-    """Merge neighbours until `goal` intervals are left: least loss, then least weight, first."""
+    """Merge neighbours until `goal` intervals are left, in order of loss, then of weight."""
     both = np.empty(s.counts.shape[1])
     n = s.size[0]
     cost, heavy = np.empty(n), np.empty(n)
@@ -84,7 +84,7 @@ def compress(s: Any, goal: int) -> None:
 
 @njit(cache=True)
 def place(x: float, s: Any) -> int:
-    """Index of the first interval that does not end below x."""
+    """Index of the first interval whose end is not below x."""
     low, high = 0, s.size[0]
     while low < high:
         middle = (low + high) // 2
@@ -128,7 +128,7 @@ def weight(n: Any) -> float:
 
 @njit(cache=True)
 def present(n: Any) -> int:
-    """How many classes have a weight in n float64 (C,)."""
+    """Number of classes with a weight in n float64 (C,)."""
     found = 0
     for c in range(n.shape[0]):
         found += int(n[c] > 0.0)
@@ -137,9 +137,10 @@ def present(n: Any) -> int:
 
 @njit(cache=True)
 def worth_it(whole: Any, left: Any, right: Any, gain: float) -> bool:
-    """Whether a cut gains more than describing it costs; class weights float64 (C,), gain in nats.
+    """Whether a cut gains more than its description costs. Class weights float64 (C,), gain in
+    nats.
 
-    log2(N - 1) + log2(3^k - 2) - (k E - k1 E1 - k2 E2) bits, of k classes with entropy E.
+    log2(N - 1) + log2(3^k - 2) - (k E - k1 E1 - k2 E2) bits, for k classes with entropy E.
     """
     total = weight(whole)
     if total <= 1.0 or gain <= 0.0:
@@ -153,9 +154,9 @@ def worth_it(whole: Any, left: Any, right: Any, gain: float) -> bool:
 
 @njit(cache=True)
 def best_cut(start: int, stop: int, above: Any, s: Any) -> Any:
-    """The cut of intervals start … stop-1 that tells the classes apart best, if it is worth it.
+    """The cut of intervals start … stop-1 that separates the classes best, if it is accepted.
 
-    Returns the first interval above it (-1 where none is accepted) and what it gains, in nats.
+    Returns the first interval above the cut (-1 if none is accepted) and its gain in nats.
     above float64 (room + 1, C) is scratch.
     """
     classes = s.counts.shape[1]
@@ -182,7 +183,7 @@ def best_cut(start: int, stop: int, above: Any, s: Any) -> Any:
 
 @njit(cache=True)
 def between(i: int, s: Any) -> float:
-    """The middle of the gap below interval i; the end below it where no double lies between."""
+    """The middle of the gap below interval i; the lower end if no double is between."""
     low, high = s.high[i - 1], s.low[i]
     middle = low + 0.5 * (high - low)
     return float(middle if low <= middle < high else low)
@@ -190,7 +191,7 @@ def between(i: int, s: Any) -> float:
 
 @njit(cache=True)
 def add_cut(x: float, s: Any) -> None:
-    """Put x among the cuts."""
+    """Insert x into the cuts."""
     k = s.cuts[0]
     while k > 0 and s.cut[k - 1] > x:
         s.cut[k] = s.cut[k - 1]
@@ -201,7 +202,7 @@ def add_cut(x: float, s: Any) -> None:
 
 @njit(cache=True)
 def search(s: Any) -> None:
-    """Cut further between the cuts there are: where it gains most first, while there is room."""
+    """Add cuts between the present ones while there is room, in order of gain."""
     room = s.cut.shape[0] + 1
     first, last, at = np.zeros(room, int64), np.zeros(room, int64), np.full(room, -1)
     gain = np.zeros(room)
@@ -231,11 +232,11 @@ def search(s: Any) -> None:
 
 @njit(cache=True)
 def follow(x: Any, op: Any, y: Any, w: Any, least: int, s: Any, low: Any, high: Any) -> None:
-    """The bin (low, high] of each step's value, a learning step's after it is learned.
+    """The bin (low, high] of each step's value. Learning steps are learned first.
 
     x, w float64 (m,), NaN where missing; op int8 (m,), PREDICT or LEARN; y int64 (m,): classes of
-    learning steps. low, high float64 (m,): NaN where the value is missing or no cut is known. Cuts
-    are searched when the record number least · 2^k is learned.
+    learning steps. low, high float64 (m,): NaN if the value is missing or there is no cut. Cuts are
+    searched when record number least · 2^k is learned.
     """
     for i in range(x.shape[0]):
         low[i] = high[i] = np.nan

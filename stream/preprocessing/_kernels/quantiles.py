@@ -1,9 +1,9 @@
 """Kernels of bins that are learned. Self-contained, so that the compiled form is never stale.
 
-A summary holds values in rising order with what is known of their ranks. With L the sum of
-`weight` up to an entry, the weight of everything learned that is not above its value lies in
-[L, L + slack], and `own` of it is known to have been learned at that very value. Sums run from
-the lowest entry to the highest, so equal summaries give equal bits.
+A summary has values in rising order with bounds of their ranks. With L the sum of `weight` up to an
+entry, the learned weight of values not above its value is in [L, L + slack], and at least `own` of
+it was learned at exactly that value. Sums run from the lowest entry to the highest, so equal
+summaries give equal bits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
 
-HALVINGS = 40  # of the interval in which the threshold of a compression is searched
+HALVINGS = 40  # steps of the search for the threshold of a compression
 
 
 class Summary(NamedTuple):
-    """value, weight, slack, own float64 (room,); size int64 (1,): how many entries are used."""
+    """value, weight, slack, own float64 (room,); size int64 (1,): number of used entries."""
 
     value: NDArray[float64]
     weight: NDArray[float64]
@@ -29,7 +29,7 @@ class Summary(NamedTuple):
 
 @njit(cache=True)
 def left_by(s: Any, threshold: float) -> int:
-    """How many entries of the summary `compress` would leave; float64 threshold."""
+    """Number of entries that `compress` leaves with this threshold (float64)."""
     left, merged, n = 1, 0.0, s.size[0]
     for i in range(1, n):
         merged += s.weight[i]
@@ -43,8 +43,9 @@ def left_by(s: Any, threshold: float) -> int:
 def compress(s: Any, goal: int) -> None:
     """Merge entries into the next above until at most `goal` (>= 2) are left.
 
-    By the least threshold on the uncertainty of a merged entry that does (Greenwald and Khanna
-    2001, with the threshold found instead of given). The lowest and the highest value stay.
+    It uses the least threshold of the uncertainty of a merged entry that suffices (Greenwald and
+    Khanna 2001, with the threshold searched instead of given). The lowest and the highest value
+    stay.
     """
     total, n = 0.0, s.size[0]
     for i in range(n):
@@ -69,7 +70,7 @@ def compress(s: Any, goal: int) -> None:
 
 @njit(cache=True)
 def place(x: float, s: Any) -> int:
-    """Index of the first entry that is not below x."""
+    """Index of the first entry not below x."""
     low, high = 0, s.size[0]
     while low < high:
         middle = (low + high) // 2
@@ -84,8 +85,8 @@ def place(x: float, s: Any) -> int:
 def insert(x: float, w: float, s: Any) -> None:
     """Learn x with weight w.
 
-    A full summary is compressed before a new value, never after: so a weight of 2 is exactly
-    learning twice.
+    A full summary is compressed before a new value, never after, so that a weight of 2 is exactly
+    equal to learning twice.
     """
     i, n = place(x, s), s.size[0]
     if i < n and s.value[i] == x:
@@ -109,7 +110,7 @@ def insert(x: float, w: float, s: Any) -> None:
 def quantile_cuts(s: Any, cuts: Any) -> None:
     """The values that divide the weight into equal parts; cuts float64 (bins - 1,).
 
-    Each is the lowest value up to which that part of the weight has been learned.
+    Each is the lowest value up to which that part of the weight was learned.
     """
     total, n = 0.0, s.size[0]
     for i in range(n):
@@ -132,7 +133,7 @@ def span_cuts(low: float, high: float, cuts: Any) -> None:
 
 @njit(cache=True)
 def bin_of(x: float, cuts: Any) -> int:
-    """How many of the cuts lie below x: bins are open below and closed above."""
+    """Number of cuts below x: bins are open below and closed above."""
     found = 0
     for k in range(cuts.shape[0]):
         if cuts[k] < x:
@@ -142,7 +143,7 @@ def bin_of(x: float, cuts: Any) -> int:
 
 @njit(cache=True)
 def follow_quantiles(x: Any, op: Any, w: Any, s: Any, cuts: Any, code: Any) -> None:
-    """The bin of each step's value, a learning step's after it is learned; -1 for none.
+    """The bin of each step's value, or -1. Learning steps are learned first.
 
     x, w float64 (m,), NaN where missing; op int8 (m,), PREDICT or LEARN; cuts float64 (bins - 1,),
     overwritten; code int64 (m,).
@@ -166,8 +167,8 @@ def follow_quantiles(x: Any, op: Any, w: Any, s: Any, cuts: Any, code: Any) -> N
 def follow_span(x: Any, op: Any, ends: Any, size: Any, cuts: Any, code: Any) -> None:
     """`follow_quantiles` for bins of equal width.
 
-    ends float64 (2,): the lowest and the highest value learned; size int64 (1,): 0 while there is
-    none.
+    ends float64 (2,): the lowest and the highest learned value; size int64 (1,): 0 before the first
+    value.
     """
     for i in range(x.shape[0]):
         code[i] = -1
@@ -186,10 +187,10 @@ def follow_span(x: Any, op: Any, ends: Any, size: Any, cuts: Any, code: Any) -> 
 
 @njit(cache=True)
 def unite(a: Any, b: Any, out: Any) -> None:
-    """The summary of what both have learned; `out` has room for the entries of both.
+    """Merge two summaries into `out`, which has room for the entries of both.
 
-    A value that only one of them holds lies, for the other, somewhere between two entries: the
-    upper one's uncertainty is added to its slack.
+    A value that only one summary has is between two entries of the other: the uncertainty of the
+    upper entry is added to its slack.
     """
     i, j, k = 0, 0, 0
     while i < a.size[0] or j < b.size[0]:
