@@ -424,8 +424,9 @@ def page() -> str:
 _PAGE = """\
 # Metrics
 
-`/metrics` serves these metrics as Prometheus text or OpenMetrics, by the scraper's choice. It uses
-at most 1 % of a processor, because a response that took 6 ms to compute is reused for 0.6 s. This
+`/metrics` serves these metrics as Prometheus text or OpenMetrics, by the scraper's choice. All
+formats together use at most 1 % of a processor, because a response that took 6 ms to compute is
+reused for 0.6 s. A scraper that accepts no supported version of OpenMetrics gets text 0.0.4. This
 page is generated from `consumers/telemetry/metrics.py`.
 
 | name | type | labels | meaning |

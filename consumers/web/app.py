@@ -9,13 +9,11 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 
 import msgspec
 import uvicorn
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -26,6 +24,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.health import Health
 from consumers.web.access import WebConfig
 from consumers.web.connections import Connections, places
+from consumers.web.exposition import Exposition
 from consumers.web.gate import Gated
 from consumers.web.hosts import AllowedHosts, AnyHost
 from consumers.web.limits import HEAD_BYTES, Front, Guard, Limited
@@ -36,9 +35,6 @@ from consumers.web.status_feed import StatusFeed
 __all__ = ["Server", "application"]
 
 STOP_SECONDS = 5.0
-# Share of a processor that /metrics can take, at any rate of requests: a response that took 6 ms to
-# compute is reused for 0.6 s.
-SHARE = 0.01
 ASK_SECONDS = 1.0  # timeout of the question to the server that has the port
 ANSWER_BYTES = 4 * 2**20  # limit of its answer; a status document is far smaller
 
@@ -73,16 +69,10 @@ def application(
         Whether the page also shows the first bytes of dead letters.
     """
 
-    kept: dict[str, tuple[float, bytes]] = {}  # content type -> reused until, response
+    exposition = Exposition(registry)
 
     async def metrics(request: Request) -> Response:
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        until, body = kept.get(content_type, (0.0, b""))
-        if time.monotonic() >= until:
-            began = time.thread_time()
-            body = encode(registry)
-            until = time.monotonic() + (time.thread_time() - began) / SHARE
-            kept[content_type] = (until, body)
+        content_type, body = exposition.respond(request.headers.get("accept", ""))
         return Response(body, headers={"content-type": content_type})
 
     async def healthz(_: Request) -> Response:
