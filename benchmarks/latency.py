@@ -78,7 +78,7 @@ def measure(bootstrap: str, rate: int, seconds: float, directory: Path) -> Run:
     with Flow(bootstrap, name, f"{name}-labels", f"{name}-predictions", rate) as flow:
         time.sleep(1.0)  # a first start looks at the first observations
         with Service(file) as service:
-            service.wait_said("live at journal entry", 60)
+            service.wait_said("live at journal record", 60)
             time.sleep(WARM_SECONDS)
             first = len(flow.sent)
             time.sleep(seconds)

@@ -59,7 +59,7 @@ def standing_by(service: Service) -> bool:
 
 def take_over(flow: Flow, owner: Service, standby: Service, how: str) -> Takeover:
     """End the owner and wait for the standby's first prediction."""
-    already = standby.output.count("is ours")
+    already = standby.output.count("was assigned to this process")
     ended = time.perf_counter()
     if how == "kill -9":
         owner.kill()
@@ -71,7 +71,7 @@ def take_over(flow: Flow, owner: Service, standby: Service, how: str) -> Takeove
     deadline = ended + PATIENCE
     while time.perf_counter() < deadline:
         now = time.perf_counter()
-        if not assigned and standby.output.count("is ours") > already:
+        if not assigned and standby.output.count("was assigned to this process") > already:
             assigned = now
         if assigned and (read := next((t for t in flow.read[first:] if t), 0.0)):
             return Takeover(how, read - ended, read - assigned)
@@ -87,7 +87,7 @@ def measure(bootstrap: str, takeovers: int, rate: int, home: Path) -> Iterator[T
         time.sleep(1.0)
         owner = Service(configured(bootstrap, name, home / "0"))
         try:
-            owner.wait_said("live at journal entry", 60)
+            owner.wait_said("live at journal record", 60)
             for number in range(takeovers):
                 standby = Service(configured(bootstrap, name, home / str(number + 1)))
                 try:

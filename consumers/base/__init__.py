@@ -1,1 +1,1 @@
-"""What every room of the service may use: errors, secrets, records, failpoints."""
+"""What every package of the service may use: errors, secrets, records, failpoints."""

@@ -1,8 +1,8 @@
-"""Limits of a process that are too low for the libraries: refused before any of them is loaded.
+"""Refuse memory limits of the process that are too low, before any library is loaded.
 
-A library that gets no memory while it is loaded does not raise. OpenBLAS asks again for ever with
-the interpreter's lock in its hands, so that not even SIGTERM ends the process; the C library and
-LLVM abort it. So the limits are compared with what a command takes, first of all.
+A library that gets no memory while it is loaded does not raise an error. OpenBLAS retries for ever
+and holds the interpreter's lock, so not even SIGTERM ends the process. The C library and LLVM abort
+the process. So each command first compares the limits with what it needs.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import resource
 __all__ = ["MemoryLimitError", "check_limits", "one_blas_thread"]
 
 _MIB = 2**20
-# Measured with three challengers, drift and every kernel compiled: 1,150 and 617 MiB. The others
-# load the same libraries but compile nothing: 303 and 86 MiB.
+# Measured with three challengers, drift detection and every kernel compiled: 1,150 and 617 MiB. The
+# other commands load the same libraries but compile nothing: 303 and 86 MiB.
 _LEARNING = frozenset(["audit", "demo", "rebuild", "replay", "rollback", "run"])
 _NEEDED = {
     True: (("v", resource.RLIMIT_AS, 1536 * _MIB), ("d", resource.RLIMIT_DATA, 768 * _MIB)),
@@ -23,25 +23,25 @@ _NEEDED = {
 
 
 class MemoryLimitError(Exception):
-    """A limit of this process is lower than what its libraries take."""
+    """A limit of this process is lower than what its libraries need."""
 
 
 def one_blas_thread() -> None:
-    """Have numpy and scipy load OpenBLAS with one thread, unless the environment says otherwise.
+    """Make numpy and scipy load OpenBLAS with one thread, unless the environment sets a number.
 
-    Each thread reserves 32 MiB of addresses in each of the two, on every core there is, and
-    nothing here is large enough to be shared out among threads.
+    Both load their own OpenBLAS, and each thread reserves 32 MiB of address space on every core. No
+    array here is large enough to gain from threads.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def check_limits(command: str) -> None:
-    """Compare this process's limits with what a command takes.
+    """Compare the limits of this process with what a command needs.
 
     Raises
     ------
     MemoryLimitError
-        One of them is too low.
+        A limit is too low.
     """
     for letter, limit, needed in _NEEDED[command in _LEARNING]:
         allowed, _ = resource.getrlimit(limit)

@@ -1,12 +1,12 @@
-"""The errors of the service, by whose fault they are: that decides what happens next.
+"""The errors of the service, grouped by who can correct them: that decides what happens next.
 
 HeadwaterError
-├── RecordError     the sender: the record becomes a dead letter, the service goes on
-├── ConfigError     the operator: one line, exit 2
-├── TransportError  the broker or the log: one line, exit 1; recovery starts from the journal
-├── InputChangedError  the operator decides: an input is not what was consumed; one line, exit 2
-├── FencedError     another process owns the shard now: exit 3
-└── SnapshotError   a damaged or foreign snapshot: the next older one is tried
+├── RecordError        the producer: the record becomes a dead letter, the service continues
+├── ConfigError        the operator: one line, exit code 2
+├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
+├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
+├── FencedError        another process owns the shard now: exit code 3
+└── SnapshotError      a damaged or foreign snapshot: the next older one is tried
 
 The message says what was expected, what came, and what to do.
 """
@@ -40,19 +40,19 @@ DeadLetterReason = Literal[
     "no_id",  # neither the id field nor a key
     "no_label",  # a label record without a label
     "bad_weight",  # a weight that is not a number above 0, or beyond 2**53
-    "crash_poison",  # the process died of it, each time it was tried
+    "crash_poison",  # the process died each time it processed the record
 ]
 DEAD_LETTER_REASONS: tuple[str, ...] = get_args(DeadLetterReason)
 
 
 class HeadwaterError(Exception):
-    """The root; `exit_code` is what the command ends with."""
+    """The base class of all errors. `exit_code` is the exit code of the command."""
 
     exit_code = 1
 
 
 class RecordError(HeadwaterError):
-    """A record nobody may learn from."""
+    """A record that must not be learned."""
 
     def __init__(self, reason: DeadLetterReason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -60,10 +60,10 @@ class RecordError(HeadwaterError):
         self.detail = detail
 
     def bare(self) -> RecordError:
-        """The same without the traceback, to be kept.
+        """The same error without its traceback, for keeping.
 
-        A traceback holds every local of its frames, the whole record among them, and as a cycle:
-        it would stay until the collector comes by.
+        A traceback refers to every local variable of its frames, so to the whole record. The
+        references form a cycle, which only the garbage collector frees.
         """
         return RecordError(self.reason, self.detail)
 
@@ -75,29 +75,29 @@ class ConfigError(HeadwaterError):
 
 
 class TransportError(HeadwaterError):
-    """The broker or the log failed or refused."""
+    """The broker or the log failed or refused a request."""
 
 
 class RecordTooLargeError(TransportError):
-    """The topic does not take a record as large as this one."""
+    """The topic does not accept a record of this size."""
 
 
 class DivergedError(TransportError):
-    """A replay does not go as it was journaled, although the log gives the same records."""
+    """A replay computes other results than the journal recorded, from the same records."""
 
 
 class UnreadableCodecError(TransportError):
-    """Records are compressed in a way that this installation cannot read."""
+    """This installation cannot read the compression codec of the records."""
 
 
 class InputChangedError(HeadwaterError):
-    """An input topic was made again, or has lost records that were consumed."""
+    """An input topic was recreated, or has lost consumed records."""
 
     exit_code = 2
 
 
 class FencedError(HeadwaterError):
-    """Another process has taken this shard over."""
+    """Another process has taken over this shard."""
 
     exit_code = 3
 
@@ -107,4 +107,4 @@ class SnapshotError(HeadwaterError):
 
 
 class SnapshotsHeldError(SnapshotError):
-    """Another process of this host writes the snapshots of this directory."""
+    """Another process on this host writes the snapshots of this directory."""

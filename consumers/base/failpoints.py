@@ -1,14 +1,14 @@
-"""Named points at which a test kills, stops, delays or fails this process. For tests only.
+"""Named points where a test kills, stops, delays or fails this process. For tests only.
 
-`HEADWATER_FAILPOINT="after_check:kill@3"` kills the process with SIGKILL when it comes to that
-point for the third time. Unset, as in every real run, a point is one look at an empty dictionary.
+`HEADWATER_FAILPOINT="after_check:kill@3"` kills the process with SIGKILL when it reaches that point
+for the third time. When the variable is not set, a point costs one look at an empty dictionary.
 
-    NAME:kill[+MS]@N    SIGKILL, or MS later while the process goes on: in the midst of a call
-    NAME:stop@N         SIGSTOP: the process sleeps until somebody sends SIGCONT
-    NAME:sleep+MS@N     wait MS in place
-    NAME:raise@N        TransportError, as if the broker had failed there
+    NAME:kill[+MS]@N    SIGKILL, at once or after MS while the process continues
+    NAME:stop@N         SIGSTOP: the process stops until it receives SIGCONT
+    NAME:sleep+MS@N     wait MS
+    NAME:raise@N        TransportError, as if the broker had failed
 
-`@N` is the first time without it. Several points are separated by commas.
+Without `@N` the first time counts. Commas separate several points.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from consumers.base.errors import ConfigError, TransportError
 __all__ = ["POINTS", "reach"]
 
 VARIABLE = "HEADWATER_FAILPOINT"
-# In the order of a life: start, commit, snapshot, end.
+# In the order of a run: start, commit, snapshot, shutdown.
 POINTS = (
     "in_fence",
     "in_locate",
@@ -49,11 +49,11 @@ _FORM = re.compile(r"(\w+):(kill|stop|sleep|raise)(?:\+(\d+))?(?:@(\d+))?")
 class _Fault(NamedTuple):
     action: str
     seconds: float
-    times: int  # reached so often, it acts
+    times: int  # it acts when the point is reached for this time
 
 
 def reach(name: str) -> None:
-    """Say that the process has come to a point; a fault armed for it happens now.
+    """Report that the process has reached a point. A fault that is set for the point acts now.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def reach(name: str) -> None:
 
     Examples
     --------
-    >>> reach("before_begin")  # nothing is armed
+    >>> reach("before_begin")  # no fault is set
     """
     if _armed:
         _act(name)
@@ -76,7 +76,7 @@ def _act(name: str) -> None:
         _reached[name] = _reached.get(name, 0) + 1
         if _reached[name] != fault.times:
             return
-    os.write(2, f"failpoint {name}\n".encode())  # unbuffered: the process may end right here
+    os.write(2, f"failpoint {name}\n".encode())  # unbuffered, because the process may end here
     if fault.action == "sleep":
         time.sleep(fault.seconds)
     elif fault.action == "raise":
@@ -98,7 +98,7 @@ def _parsed(text: str) -> dict[str, _Fault]:
         if found is None or found[1] not in POINTS:
             raise ConfigError(
                 f"{VARIABLE}: expected NAME:kill|stop|sleep|raise[+MS][@N], NAME one of "
-                f"{', '.join(POINTS)}, got {part!r}; unset it, it is for tests"
+                f"{', '.join(POINTS)}, got {part!r}; unset it, because it is for tests only"
             )
         name, action, ms, times = found.groups()
         armed[name] = _Fault(action, int(ms or 0) / 1000, int(times or 1))

@@ -1,4 +1,4 @@
-"""Where the service is in its life, as the loop says it and the web shows it."""
+"""The status of the service: the processing loop sets it, and the web pages show it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["Health"]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Where the service is in its life.
+    """The status of the service.
 
     Parameters
     ----------
     state
-        `degraded`: it predicts and does not learn. `stalled`: the loop stands still, and the
-        process should be replaced. `standby`: it follows the journal of shards that
-        others run, ready to take over. `dead`: the loop ended by a fault, the process
+        `degraded`: it predicts but does not learn. `stalled`: the loop makes no progress, and the
+        process should be replaced. `standby`: it follows the journals of shards that other
+        processes own, and is ready to take over. `dead`: an error ended the loop, and the process
         should be replaced.
     detail
-        What a person wants to know about it, in a few words.
+        The reason in a few words.
 
     Examples
     --------
@@ -37,17 +37,17 @@ class Health:
 
     @property
     def alive(self) -> bool:
-        """Whether to leave the process alone."""
+        """Whether the process should keep running."""
         return self.state not in ("dead", "stalled")
 
     @property
     def looping(self) -> bool:
-        """Whether its loop should turn."""
+        """Whether the processing loop should make progress."""
         return self.state in ("live", "degraded")
 
     @property
     def ready(self) -> bool:
-        """Whether it does what it is there for."""
+        """Whether the service does its work."""
         return self.state in ("live", "standby")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What flows: records as columns. One-record values exist only at the edges."""
+"""Records as columns. Single records as values exist only at the edges of the service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 CLOCK_SLACK_MS = 60_000  # how far a record's timestamp may run ahead of the wall clock
 NEVER = -(1 << 63)
 UNBOUNDED = 1 << 62  # bytes or records: no bound
-RECORD_BYTES = 128  # a record takes besides key and value: objects, and places in four lists
+RECORD_BYTES = 128  # memory of a record in addition to key and value: objects, four list items
 
 Header = tuple[str, bytes]
 
@@ -44,10 +44,10 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """What a log says of a topic.
+    """What a log reports about a topic.
 
-    `id` is another one for each topic that is made, also under a name that was used before, and ""
-    where the log has no ids. `epochs` counts the elections of each partition's leader.
+    `id` is unique for each created topic, also when a topic is recreated under the same name. It is
+    "" if the log has no ids. `epochs` counts the leader elections of each partition.
     """
 
     partitions: int
@@ -56,15 +56,15 @@ class Topic(NamedTuple):
 
 
 class Uncommitted(NamedTuple):
-    """What transactions that are still open keep from a partition's readers."""
+    """The records of a partition that open transactions hide from readers of committed records."""
 
-    offset: int  # the last stable one: readers of committed records stop here
-    records: int  # from there to the high watermark
-    seconds: float  # since it was first seen to stand there
+    offset: int  # the last stable offset: readers of committed records stop here
+    records: int  # from that offset to the high watermark
+    seconds: float  # since the offset was first seen there
 
 
 class Record(NamedTuple):
-    """One record as `tail`, the journal reader and the tests see it. `timestamp` in ms."""
+    """One record for `tail`, the journal reader and the tests. `timestamp` is in ms."""
 
     topic: str
     partition: int
@@ -76,7 +76,7 @@ class Record(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """One record to be written. `partition` None: by the key, round robin without one."""
+    """One record to write. `partition` None: chosen by the key, or round robin without a key."""
 
     topic: str
     key: bytes | None
@@ -88,16 +88,16 @@ class Outgoing(NamedTuple):
 
 @dataclass(slots=True)
 class Fetched:
-    """Consecutive records of one partition, as a transport yields them.
+    """Consecutive records of one partition, as a transport returns them.
 
     Parameters
     ----------
     partition
-        Where they come from.
+        The source of the records.
     offsets, timestamps
-        One a record; offsets rise and may have gaps.
+        One per record. Offsets increase and may have gaps.
     keys, values
-        One a record; None where the record has none.
+        One per record. None if the record has no key or value.
     """
 
     partition: Partition
@@ -111,30 +111,30 @@ class Fetched:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its records: what every bound on records in memory counts."""
+        """Size of the records in bytes. Every bound on records in memory counts this size."""
         cells = sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
         return cells + RECORD_BYTES * len(self)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Bytes of each record."""
+        """Size of each record in bytes."""
         pairs = zip(self.keys, self.values, strict=True)
         return np.fromiter((record_bytes(k, v) for k, v in pairs), np.int64, len(self))
 
     def within(self, max_bytes: int) -> int:
-        """How many of its first records have at most `max_bytes` together; one at least."""
+        """How many of the first records fit into `max_bytes` together, at least one."""
         if self.nbytes <= max_bytes:
             return len(self)
         return max(1, int(np.searchsorted(self.sizes().cumsum(), max_bytes, side="right")))
 
     def head(self, count: int) -> Fetched:
-        """The first `count` records, or all of them."""
+        """The first `count` records, or all."""
         if count >= len(self):
             return self
         columns = (self.offsets, self.timestamps, self.keys, self.values)
         return Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
 
     def shift(self, count: int) -> Fetched:
-        """The first `count` records, removed from here."""
+        """Remove and return the first `count` records."""
         columns = (self.offsets, self.timestamps, self.keys, self.values)
         out = Fetched(self.partition, *(column[:count] for column in columns))  # type: ignore[arg-type]
         for column in columns:
@@ -144,7 +144,7 @@ class Fetched:
 
 @dataclass(slots=True)
 class Batch:
-    """Records of several partitions in processing order, for one journal entry.
+    """Records of several partitions in processing order, for one journal record.
 
     Parameters
     ----------
@@ -155,11 +155,11 @@ class Batch:
     offsets, timestamps
         int64, (n,).
     keys, values
-        One a record.
+        One per record.
     ranges
         Partition to (first offset, offset after the last, count), for every partition that moved.
     parts
-        The same records by partition, where they were merged from.
+        The same records by partition, before they were merged.
     """
 
     partitions: list[Partition]
@@ -175,15 +175,15 @@ class Batch:
         return len(self.values)
 
     def place(self, i: int) -> tuple[Partition, int]:
-        """Where record `i` lies: its partition and offset."""
+        """The partition and offset of record `i`."""
         return self.partitions[self.source[i]], int(self.offsets[i])
 
 
 def credible(timestamps: NDArray[np.int64], now: int) -> NDArray[np.int64]:
-    """The timestamps, those more than a minute ahead of the clock `now` replaced by `NEVER`."""
+    """The timestamps. Those more than a minute ahead of the clock `now` become `NEVER`."""
     return np.where(timestamps > now + CLOCK_SLACK_MS, NEVER, timestamps)
 
 
 def record_bytes(key: bytes | None, value: bytes | None) -> int:
-    """Bytes of one record: key, value and the objects that hold them."""
+    """Size of one record in bytes: key, value and the objects that hold them."""
     return len(key or b"") + len(value or b"") + RECORD_BYTES

@@ -1,7 +1,7 @@
-"""What must never be shown, and how it is masked: in the log, in messages, in tracebacks.
+"""Mask secrets in the log, in messages and in tracebacks.
 
-Two nets: a text that was read as a secret is masked wherever it appears, by its value; a text that
-only looks like one (`password=…`, a login in a URL) is masked by its surroundings.
+Two rules: a text that was read as a secret is masked by its value wherever it appears. A text that
+only looks like a secret (`password=…`, a login in a URL) is masked by the text around it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _ASSIGNED = re.compile(
 )
 _CREDENTIALS = re.compile(r"\b(bearer|authorization:\s*\w+)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 _IN_URL = re.compile(r"(\w://[^\s/:@]*:)[^\s/]+@")
-DISTINCT = 8  # characters from which a text is its own word, whatever stands beside it
+DISTINCT = 8  # characters from which a secret is masked inside other words too
 
-_known: set[str] = set()  # as they are, and as a repr would write them; a process reads a handful
+_known: set[str] = set()  # as they are, and as a repr writes them; a process reads few of them
 
 
 class Secret(str):
-    """A text that shows itself as ``***``; clients of it get the text.
+    """A text whose repr is ``***``. Clients that use the text get it.
 
-    What is made a secret is also masked by `masked`, in whatever message it turns up.
+    `masked` also masks the text in every message that contains it.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class Secret(str):
     __slots__ = ()
 
     def __new__(cls, text: str) -> Secret:
-        """Remember the text, so that it can be masked."""
+        """Register the text, so that it can be masked."""
         if text:
             _known.update((text, repr(text)[1:-1]))
         return super().__new__(cls, text)
@@ -51,7 +51,7 @@ class Secret(str):
 
 
 def secret_key(name: str) -> bool:
-    """Whether a value under this name is a secret.
+    """Whether a value with this name is a secret.
 
     Examples
     --------
@@ -62,10 +62,10 @@ def secret_key(name: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """The text without any secret that this process has read.
+    """The text without the secrets that this process has read.
 
-    A short one only where it stands alone: masking each "a" would make a message unreadable, and
-    tell the password by it.
+    A short secret is masked only where it is a word of its own. To mask each "a" would make a
+    message unreadable, and would reveal the password.
     """
     for known in sorted(_known, key=len, reverse=True):  # one may be a part of another
         if known in text:
@@ -77,7 +77,7 @@ def masked(text: str) -> str:
 
 
 def redacted(text: str) -> str:
-    """The text without known secrets, nor what looks like one.
+    """The text without known secrets and without texts that look like a secret.
 
     Examples
     --------

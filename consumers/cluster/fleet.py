@@ -1,7 +1,7 @@
-"""Several shards in one process: a thread and a log each, one health and one page of metrics.
+"""Several shards in one process: a thread and a log for each, one health and one metrics page.
 
-The shards share nothing. When one fails or is fenced all are stopped, each after its commit in
-hand, and the first error is what the service ends with.
+The shards share nothing. When one fails or is fenced, all stop after their current commit, and the
+service ends with the first error.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from consumers.web.status_feed import StatusFeed
 
 __all__ = ["Fleet", "Serving", "StartingFleet", "UnionCollector", "worst"]
 
-# The worst first: what one shard is, the service is.
+# The worst first: the service has the worst state of its shards.
 STATES = ("dead", "stalled", "starting", "replaying", "degraded", "stopped", "standby", "live")
 
 
 class Serving(Protocol):
-    """What the HTTP server needs of what runs the shards."""
+    """What the HTTP server needs from the object that runs the shards."""
 
     registry: CollectorRegistry
 
     def health(self) -> Health:
-        """Where it is in its life."""
+        """The status of the service."""
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
-        """What the page shows of each shard it runs."""
+        """The page content of each shard that it runs."""
 
 
 class Fleet:
@@ -48,9 +48,9 @@ class Fleet:
     config
         The whole configuration.
     opened
-        Opens the log; each shard has one of its own.
+        Opens a log. Each shard has its own.
     stop
-        Set it to end after the commits in hand.
+        Set it to end after the current commits.
     shards
         Their numbers.
     drain
@@ -58,7 +58,7 @@ class Fleet:
     new_journal
         See `Runner`.
     decision
-        What an operator says of inputs that are not what was consumed.
+        The operator's decision about inputs that differ from the consumed ones.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class Fleet:
         self.registry.register(UnionCollector(lambda: [r.registry for r in self._runners.values()]))
 
     def health(self) -> Health:
-        """The worst of the shards', and which they are in."""
+        """The worst health of the shards, and which shards have it."""
         return worst({number: runner.health() for number, runner in self._runners.items()})
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
-        """What the page shows of each shard."""
+        """The page content of each shard."""
         return {number: runner.status_feed for number, runner in self._runners.items()}
 
     def run(self) -> None:
@@ -105,7 +105,7 @@ class Fleet:
         Raises
         ------
         FencedError, TransportError, ConfigError
-            The first a shard ended with.
+            The first error of a shard.
         """
         threads = [
             threading.Thread(target=self._run, args=(runner,), name=f"shard-{number}")
@@ -122,13 +122,13 @@ class Fleet:
     def _run(self, runner: Runner) -> None:
         try:
             runner.run()
-        except BaseException as error:  # told by whoever waits for the threads
+        except BaseException as error:  # raised by `run`, which waits for the threads
             self._error = self._error or error
             self._stop.set()
 
 
 def worst(every: Mapping[int, Health]) -> Health:
-    """The worst of the shards' healths, and which of them are in it."""
+    """The worst health, and which shards have it."""
     state = min((health.state for health in every.values()), key=STATES.index)
     of = {n: health for n, health in every.items() if health.state == state}
     if len(every) == 1:
@@ -137,32 +137,32 @@ def worst(every: Mapping[int, Health]) -> Health:
 
 
 class UnionCollector(Collector):
-    """The metrics of several registries as one: a family of all shards' samples."""
+    """The metrics of several registries as one: each family has the samples of all shards."""
 
     def __init__(self, registries: Callable[[], Sequence[CollectorRegistry]]) -> None:
         self._registries = registries
 
     def describe(self) -> list[Metric]:
-        """Nothing: the names are those of the parts."""
+        """Nothing. The registries describe their metrics themselves."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """One family a metric."""
+        """One family per metric."""
         return united(metric for r in self._registries() for metric in r.collect())
 
 
 class StartingFleet:
-    """What the web is told before there is a fleet, and the fleet's own word from then on.
+    """The health before there is a fleet, and the fleet's health from then on.
 
-    Nothing turns yet, so that `[http] max_idle` has nothing to measure: a process that compiles is
-    alive, and not ready.
+    The processing loop does not run yet, so `[http] max_idle` does not apply: a process that
+    compiles kernels is alive, and not ready.
 
     Attributes
     ----------
     detail
-        What the start is at, in a few words.
+        The current step of the start, in a few words.
     registry
-        The fleet's metrics; none before.
+        The fleet's metrics; empty before.
 
     Examples
     --------
@@ -179,16 +179,16 @@ class StartingFleet:
         self.registry.register(UnionCollector(self._registries))
 
     def begin(self, fleet: Serving) -> None:
-        """Hand over to what runs the shards."""
+        """Use this fleet from now on."""
         self._fleet = fleet
 
     def health(self) -> Health:
-        """Where the start, or the fleet, is in its life."""
+        """The health of the start or of the fleet."""
         fleet = self._fleet
         return Health("starting", self.detail) if fleet is None else fleet.health()
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
-        """What the page shows of each shard."""
+        """The page content of each shard."""
         return {} if self._fleet is None else self._fleet.status_feeds()
 
     def _registries(self) -> list[CollectorRegistry]:

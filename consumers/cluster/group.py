@@ -1,9 +1,9 @@
-"""Who runs which shard: this process runs those its group gives it and follows the others.
+"""Run the shards that the group assigns to this process, and follow the others.
 
-The group may be late or wrong for a moment, never the fence: an owner that was replaced commits
-nothing more. So a shard that was taken away is let go of at once, one that was given is taken, and
-one that was fenced while it still is ours is taken again only after the group had time to say
-otherwise.
+The group's assignment may be late or wrong for a moment, but fencing is exact: a replaced owner
+commits nothing more. So a shard that was taken away is released at once, and an assigned shard is
+taken over at once. A shard that was fenced while still assigned is taken over again only after the
+group had time to correct the assignment.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["ShardGroup"]
 log = logging.getLogger("headwater")
 
 LOOK_SECONDS = 0.1
-DECISION_SECONDS = 60.0  # by then the shards of whoever died before this start are given to others
-GRACE_SECONDS = 8.0  # a silent member is dead after 6: by then the group knows who owns what
+DECISION_SECONDS = 60.0  # by then the shards of a process that died earlier are reassigned
+GRACE_SECONDS = 8.0  # a silent member counts as dead after 6 s; then the assignment is correct
 
 
 class _Run:
-    """A shard that this process runs, in a thread with a log of its own."""
+    """A shard that this process runs, in a thread with its own log."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class _Run:
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._standby, self._log = standby, opened()
-        # Waited for in the shard's own thread, behind its fence: what it replays holds nobody up.
+        # Released in the shard's own thread, after fencing, so that a replay delays no other shard.
         self.runner = Runner(
             config,
             self._log,
@@ -65,31 +65,32 @@ class _Run:
     def _run(self) -> None:
         try:
             self.runner.run()
-        except BaseException as error:  # told by whoever looks after the threads
+        except BaseException as error:  # raised by `ShardGroup.run`
             self.error = error
         finally:
-            self._standby.close()  # it follows still where nobody came to ask it
+            self._standby.close()  # it may still follow, if the runner did not release it
             self._log.close()
 
 
 class ShardGroup:
-    """Runs the shards of a service that its group gives to this process.
+    """Runs the shards that the group assigns to this process.
 
     Parameters
     ----------
     config
         The whole configuration.
     opened
-        Opens the log; each shard it runs has one of its own, and the follower two.
+        Opens a log. Each running shard has its own, and the follower has two.
     member
-        This process in the group; closed at the end.
+        This process in the group. It is closed at the end.
     stop
-        Set it to end after the commits in hand.
+        Set it to end after the current commits.
     new_journal
-        See `Runner`; once a shard, and like `decision` only where the shard is given to this
-        process within `DECISION_SECONDS` of `run`.
+        See `Runner`. It applies to the first run of a shard. Like `decision` it applies only to
+        shards that are assigned within `DECISION_SECONDS` after the start of `run`.
     decision
-        What an operator says of inputs that are not what was consumed; for a shard's first run.
+        The operator's decision about inputs that differ from the consumed ones, for the first run
+        of a shard.
     """
 
     def __init__(
@@ -118,19 +119,19 @@ class ShardGroup:
         )
 
     def health(self) -> Health:
-        """The worst of the shards it runs; where it runs none, how far it follows them."""
+        """The worst health of the running shards. Without any, how far the others are followed."""
         runs = dict(self._runs)
         if runs:
             return worst({n: run.runner.health() for n, run in runs.items()})
         if self._last is not None:
             return self._last
         followed = {n: s.seq for n, s in dict(self._standbys).items()}
-        told = ", ".join(f"shard {n} at entry {seq}" for n, seq in followed.items())
+        shown = ", ".join(f"shard {n} at record {seq}" for n, seq in followed.items())
         ready = all(seq is not None for seq in followed.values())
-        return Health("standby" if ready else "starting", told)
+        return Health("standby" if ready else "starting", shown)
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
-        """What the page shows of each shard it runs."""
+        """The page content of each running shard."""
         return {shard: run.runner.status_feed for shard, run in dict(self._runs).items()}
 
     def run(self) -> None:
@@ -139,7 +140,7 @@ class ShardGroup:
         Raises
         ------
         TransportError, ConfigError
-            The first a shard ended with, but for being fenced.
+            The first error of a shard, except fencing.
         """
         self._decided_until = time.monotonic() + DECISION_SECONDS
         try:
@@ -150,7 +151,7 @@ class ShardGroup:
                     if not run.thread.is_alive():
                         self._ended(shard, run)
                     elif shard not in given and not run.stop.is_set():
-                        log.info("shard %d was given to another process", shard)
+                        log.info("shard %d was assigned to another process", shard)
                         run.stop.set()
                 for shard in given - self._runs.keys():
                     self._take(shard)
@@ -162,19 +163,19 @@ class ShardGroup:
         if time.monotonic() < self._not_before.get(shard, 0.0):
             return
         standby = self._standbys.pop(shard)
-        followed = "from the start" if standby.seq is None else f"behind entry {standby.seq}"
-        log.info("shard %d is ours, taken over %s", shard, followed)
+        start = "from the start" if standby.seq is None else f"after journal record {standby.seq}"
+        log.info("shard %d was assigned to this process; it continues %s", shard, start)
         asked = shard in self._undecided
         self._undecided.discard(shard)
         begin, decision = asked and self._new_journal, self._decision if asked else None
         self._runs[shard] = _Run(self._config, self._opened, shard, standby, begin, decision)
 
     def _forget_decision(self) -> None:
-        """What was asked of one start is not done weeks later, where another process fails."""
+        """Drop the decision after a while, so that it does not apply to a failure weeks later."""
         if self._undecided and time.monotonic() >= self._decided_until:
             log.warning(
-                "%s is no longer in force for shards %s: they were not given to this process "
-                "within %g s of its start; if one ends for want of it, give it to a process again",
+                "%s no longer applies to shards %s: they were not assigned to this process within "
+                "%g s of its start; if a shard fails for this reason, start a process with it",
                 self._options(),
                 ", ".join(map(str, sorted(self._undecided))),
                 DECISION_SECONDS,
@@ -182,13 +183,13 @@ class ShardGroup:
             self._undecided.clear()
 
     def _options(self) -> str:
-        """What was asked, as it was written."""
+        """The options as given on the command line."""
         of_inputs = {"new": "--accept-new-topic", "same": "--same-topic", None: ""}[self._decision]
         options = ["--new-journal" if self._new_journal else "", of_inputs]
         return " ".join(option for option in options if option)
 
     def _ended(self, shard: int, run: _Run) -> None:
-        """A run is over: because it was told so, because it was fenced, or by a fault."""
+        """Handle the end of a run: a requested stop, fencing, or an error."""
         del self._runs[shard]
         self._standbys[shard] = self._follower.follow(shard)
         if isinstance(run.error, FencedError):
@@ -199,7 +200,7 @@ class ShardGroup:
             raise run.error
 
     def _close(self) -> None:
-        """Finish the commits in hand first: then the group has nothing to wait for."""
+        """Finish the current commits first, so that the group has nothing to wait for."""
         runs = list(self._runs.values())
         for run in runs:
             run.stop.set()

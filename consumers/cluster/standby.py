@@ -1,10 +1,10 @@
-"""The shards that other processes run, followed: this process takes them over warm. Reads only.
+"""Follow the shards that other processes run, so that this process can take over warm. Reads only.
 
-One follower a process, however many shards (docs/decisions/0047): one request asks for the ends of
-all followed journals, and two threads, each with a log of its own, share the replays in slices. A
-shard applies each journal entry as it appears, output muted, and so holds the model the owner has.
-What cannot be followed (inputs that are gone, a rollback behind it) costs the shard its warmth, no
-more: recovery then begins as for any start.
+One follower per process, for any number of shards (docs/decisions/0047). One request asks for the
+ends of all followed journals. Two threads, each with its own log, share the replays in slices. A
+shard applies each journal record as it appears, without writing outputs, and so has the owner's
+model. If a shard cannot be followed (inputs are missing, a rollback removed its position), only the
+warm start is lost: recovery then starts as on any start.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["Follower", "Standby"]
 
 log = logging.getLogger("headwater")
 
-LANES = 2  # one shard whose log does not answer leaves the others a thread
+LANES = 2  # if the log of one shard does not answer, the other shards still have a thread
 LOOK_SECONDS = 0.25
-PAUSE_SECONDS = 5.0  # after what cannot be followed
-SLICE_SECONDS = 0.5  # of a shard's replay, while others wait
-SLICE_OFFSETS = 1_000  # of its journal, read again for each slice
+PAUSE_SECONDS = 5.0  # after a failure to follow
+SLICE_SECONDS = 0.5  # of a shard's replay, while other shards wait
+SLICE_OFFSETS = 1_000  # of its journal, which each slice reads again
 
 Connect = Callable[[], Log]
 
 
 class _Stretch(NamedTuple):
-    """A part of a journal to replay, in slices: what it needs, what it holds, where it ends."""
+    """A part of a journal to replay in slices: its sources, its summary, its end."""
 
-    origin: int  # the entry of the snapshot that was loaded; 0: none was
+    origin: int  # the journal record of the loaded snapshot; 0: none was loaded
     found: Sources
     ahead: Course
     end: int
@@ -51,63 +51,63 @@ class _Stretch(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Followed:
-    """A shard that is followed. Only the thread that has it in hand changes its model."""
+    """A shard that is followed. Only the thread that serves it changes its model."""
 
     shard: int
     journal: Partition
-    live: LiveShard | None = None  # at an entry of the journal; None before it is loaded
-    reached: int | None = None  # the entry where it was level with its journal last
-    end: int = 0  # of its journal, as of the last look
-    empty: int = 0  # an end before which there is no entry: markers of aborted commits only
+    live: LiveShard | None = None  # at a journal record; None before it is loaded
+    reached: int | None = None  # the journal record at which it last reached the journal's end
+    end: int = 0  # of its journal, when last asked for
+    empty: int = 0  # an end before which there are only markers of aborted commits
     stretch: _Stretch | None = None  # being replayed, or replayed last
-    before: int | None = None  # the entry of a snapshot whose replay failed
-    turn: int = 0  # when it was served last
-    due: float = 0.0  # it is left alone until then
-    apart: bool = False  # the common look failed: its journal is asked for by itself
-    failed: bool = False  # since it was level last
-    in_hand: bool = False
+    before: int | None = None  # the journal record of a snapshot whose replay failed
+    turn: int = 0  # when it was last served
+    due: float = 0.0  # it is not served before this time
+    apart: bool = False  # the common request failed, so its journal's end is requested separately
+    failed: bool = False  # since it last reached the end
+    serving: bool = False
     leaving: bool = False
-    over: bool = False  # a fault of this program: it is not followed any more
-    told: str = ""
+    over: bool = False  # an error of this program: it is no longer followed
+    logged: str = ""
 
     @property
     def slow(self) -> bool:
-        """Whether its turn may take long: a snapshot to be loaded, a log that does not answer."""
+        """Whether serving it may take long: it loads a snapshot, or its log does not answer."""
         return self.failed or self.live is None
 
     @property
     def behind(self) -> bool:
-        """Whether there is something to apply."""
+        """Whether there are journal records to apply."""
         if self.live is None:
             return self.end not in (0, self.empty)
         return self.end > self.live.position
 
 
 class Follower:
-    """Follows shards, in as many threads and with as many logs for eight shards as for one.
+    """Follows shards, with the same number of threads and logs for any number of shards.
 
     Parameters
     ----------
     config
         The whole configuration.
     opened
-        Opens a log; each thread has one of its own.
+        Opens a log. Each thread has its own.
 
     Notes
     -----
-    A takeover waits for its own shard only: for the entry under way, or for the snapshot being
-    loaded. A replay is cut between two entries once others wait, so a long one delays them by a
-    slice. Shards to be loaded, and shards that failed since they were level, come one at a time:
-    the other thread is there for the rest. What is read ahead is bounded as in any replay
-    (`[commit] max_bytes`), once a thread.
+    A takeover waits only for its own shard: for the current journal record, or for the snapshot
+    being loaded. A replay pauses between two journal records when other shards wait, so a long
+    replay delays them by one slice. Shards that must be loaded, and shards that failed since they
+    reached the end, are served one at a time; the other thread serves the rest. Each thread reads
+    ahead at most `[commit] max_bytes`, as in any replay.
     """
 
     def __init__(self, config: Config, opened: Connect) -> None:
         self._config, self._opened = config, opened
-        self._changed = threading.Condition()  # held to read or change what is below
+        self._changed = threading.Condition()  # held to read or change the attributes below
         self._followed: dict[int, _Followed] = {}
         self._closing = self._looking = False
-        self._slow: _Followed | None = None  # the one in hand
+        self._slow: _Followed | None = None  # the slow one being served
         self._look_at = 0.0
         self._turns = 0
         self._threads = [
@@ -118,7 +118,7 @@ class Follower:
             thread.start()
 
     def follow(self, shard: int) -> Standby:
-        """Begin to follow a shard."""
+        """Start to follow a shard."""
         followed = _Followed(shard, Partition(self._config.journal_topic, shard))
         with self._changed:
             self._followed[shard] = followed
@@ -130,7 +130,7 @@ class Follower:
         """Stop following a shard; see `Standby.release`."""
         with self._changed:
             followed.leaving = True
-            self._changed.wait_for(lambda: not followed.in_hand)
+            self._changed.wait_for(lambda: not followed.serving)
             if self._followed.get(followed.shard) is followed:
                 del self._followed[followed.shard]
             self._changed.notify_all()
@@ -138,7 +138,7 @@ class Follower:
             return live
 
     def close(self) -> None:
-        """Stop following all shards, each between two entries, and close the logs."""
+        """Stop following all shards, each between two journal records, and close the logs."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -146,7 +146,7 @@ class Follower:
             thread.join()
 
     def _lane(self) -> None:
-        """A thread: do what there is to do, with a log that is open while there are shards."""
+        """One thread: do what is due. Its log is open while there are shards."""
         logs: list[Log] = []
 
         def connect() -> Log:
@@ -164,7 +164,7 @@ class Follower:
                 opened.close()
 
     def _job(self, connected: bool) -> Callable[[Connect], None] | None:
-        """What is to be done next; None at the end."""
+        """The next job; None at the end."""
         with self._changed:
             while not self._closing:
                 if connected and not self._followed:
@@ -177,7 +177,7 @@ class Follower:
                 if ready:
                     followed = min(ready, key=lambda f: f.turn)
                     self._turns += 1
-                    followed.turn, followed.in_hand = self._turns, True
+                    followed.turn, followed.serving = self._turns, True
                     self._slow = self._slow or (followed if followed.slow else None)
                     return partial(self._serve, followed)
                 left = self._look_at - now
@@ -190,22 +190,22 @@ class Follower:
         return together and not self._looking and now >= self._look_at
 
     def _ready(self, followed: _Followed, now: float) -> bool:
-        """Whether a shard is to be served. One that is slow leaves a thread to the others."""
-        if followed.in_hand or followed.leaving or followed.over or now < followed.due:
+        """Whether to serve a shard. A slow shard must leave a thread for the others."""
+        if followed.serving or followed.leaving or followed.over or now < followed.due:
             return False
         if followed.slow and self._slow is not None:
             return False
         return followed.apart or followed.behind
 
     def _look(self, connect: Connect) -> None:
-        """Ask where all journals end, at once; while nothing is committed, nothing else is."""
+        """Request the ends of all journals at once. Without commits this is the only request."""
         with self._changed:
             asked = [f for f in self._followed.values() if not f.apart]
         ends = None
         try:
             ends = connect().end_offsets([f.journal for f in asked])
-        except Exception:  # one may be why: each is asked for by itself, and says so
-            log.debug("the journals' ends cannot be found together", exc_info=True)
+        except Exception:  # one journal may be the cause, so each is requested separately
+            log.debug("the ends of the journals cannot be requested together", exc_info=True)
         with self._changed:
             for followed in asked:
                 if ends is None:
@@ -216,13 +216,13 @@ class Follower:
             self._changed.notify_all()
 
     def _serve(self, followed: _Followed, connect: Connect) -> None:
-        """Bring a shard on by a slice; whatever goes wrong is this shard's alone."""
+        """Replay one slice of a shard. An error affects this shard only."""
         began, error, over = time.monotonic(), "", False
         try:
             self._advance(followed, connect())
         except HeadwaterError as failed:
             error = str(failed)
-        except Exception as fault:  # the owner goes on; so must what would take over from it
+        except Exception as fault:  # the owner continues, and so must its possible successor
             error, over = f"{type(fault).__name__}: {fault}", True
         with self._changed:
             if error:
@@ -231,13 +231,13 @@ class Follower:
                 followed.due = now + max(PAUSE_SECONDS, now - began)
                 followed.over = over
             followed.failed = bool(error) or (followed.failed and followed.reached is None)
-            followed.in_hand = False
+            followed.serving = False
             if self._slow is followed:
                 self._slow = None
             self._changed.notify_all()
-        if error not in ("", followed.told) and not self._closing:
+        if error not in ("", followed.logged) and not self._closing:
             log.warning("shard %d cannot be followed: %s", followed.shard, error)
-            followed.told = error
+            followed.logged = error
 
     def _advance(self, followed: _Followed, transport: Log) -> None:
         journal, end = followed.journal, followed.end
@@ -247,7 +247,7 @@ class Follower:
             if followed.live is not None and not followed.behind:
                 followed.reached = followed.live.seq
             return
-        live, followed.live = followed.live, None  # half applied it is worth nothing
+        live, followed.live = followed.live, None  # a partly applied record makes it unusable
         if live is None:
             followed.reached = None
             if end <= transport.beginning_offsets([journal])[journal]:
@@ -255,18 +255,18 @@ class Follower:
                 return
             live, stretch = self._load(followed, transport, end)
         else:
-            going_on = self._stretch(followed, transport, live, end)
-            if going_on is None:
+            following = self._stretch(followed, transport, live, end)
+            if following is None:
                 followed.reached = None
-                return  # rolled back behind it: loaded at its next turn
-            stretch = going_on
+                return  # a rollback removed its position: it is loaded at its next turn
+            stretch = following
             self._replay(followed, transport, live, stretch)
         followed.live, followed.stretch = live, stretch
         if live.position >= stretch.end:
             followed.reached = live.seq
 
     def _load(self, followed: _Followed, transport: Log, end: int) -> tuple[LiveShard, _Stretch]:
-        """The shard from its newest snapshot, or from nothing, and what lies ahead of it."""
+        """The shard from its newest snapshot, or from the start, and the stretch after it."""
         found = sources(self._config, transport, followed.shard)
         store, before = open_store(self._config, followed.shard), followed.before
         followed.before = None
@@ -276,7 +276,7 @@ class Follower:
     def _stretch(
         self, followed: _Followed, transport: Log, live: LiveShard, end: int
     ) -> _Stretch | None:
-        """What is left of the one under way, or the next one; None where it does not go on."""
+        """The rest of the current stretch, or the next one; None if a rollback removed it."""
         stretch = followed.stretch
         if stretch is not None and stretch.end > live.position:
             return stretch
@@ -289,7 +289,7 @@ class Follower:
     def _replay(
         self, followed: _Followed, transport: Log, live: LiveShard, stretch: _Stretch
     ) -> None:
-        """A slice of it: at least an entry, unless the shard is wanted or all end."""
+        """Replay a slice: at least one journal record, unless the shard is released or all end."""
         start, until = live.position, time.monotonic() + SLICE_SECONDS
 
         def enough() -> bool:
@@ -304,36 +304,36 @@ class Follower:
         except DIVERGED as error:
             if not stretch.origin:
                 raise
-            # The journal outranks a snapshot: an older one, or all records, may agree with it.
+            # The journal is the truth: an older snapshot, or all records, may agree with it.
             followed.before = stretch.origin
             raise DivergedError(
-                f"the replay from the snapshot at entry {stretch.origin} fails "
-                f"({type(error).__name__}: {error}); an older one is tried"
+                f"the replay from the snapshot at journal record {stretch.origin} fails "
+                f"({type(error).__name__}: {error}); an older snapshot is tried"
             ) from error
 
     def _others_wait(self, now: float) -> bool:
-        """Whether there is work that no thread has taken; a shard in hand does not count."""
+        """Whether there is work that no thread does yet, other than the shard being served."""
         with self._changed:
             every = self._followed.values()
             return self._look_due(now) or any(self._ready(f, now) for f in every)
 
 
 class Standby:
-    """A shard that is followed; made by `Follower.follow`."""
+    """A followed shard, created by `Follower.follow`."""
 
     def __init__(self, follower: Follower, followed: _Followed) -> None:
         self._follower, self._followed = follower, followed
 
     @property
     def seq(self) -> int | None:
-        """The journal entry it has reached; None before it was level with its journal."""
+        """The journal record it has reached; None before it has reached the journal's end."""
         return self._followed.reached
 
     def release(self) -> LiveShard | None:
-        """Stop following; the shard as far as it was followed.
+        """Stop following. Returns the shard as far as it was followed.
 
-        It waits for the entry under way or the snapshot being loaded of this shard, and for no
-        other shard. What is left to replay is for the caller to do.
+        It waits for the current journal record or the snapshot being loaded of this shard, and for
+        no other shard. The caller replays the rest.
         """
         return self._follower.release(self._followed)
 

@@ -54,7 +54,7 @@ def audit(
 def _told(found: Audit) -> dict[str, Any]:
     again = json.loads(found.again.value or b"null")
     explained = None if found.explained is None else json.loads(found.explained.value or b"null")
-    said = found.said
+    said = found.published
     return {
         "prediction": again,
         "entry": found.entry.seq,

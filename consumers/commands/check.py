@@ -215,12 +215,12 @@ def _check_inputs(
     report: CheckReport,
 ) -> None:
     """Check that the inputs are the logs that were consumed."""
-    from consumers.service.inputs import begin_again, consumed, differences
+    from consumers.service.inputs import consumed, differences, restarted
 
     known = consumed(origin, store)
     try:
         seen = differences(log, inputs, *known)
-        begin_again(seen, known[0])
+        restarted(seen, known[0])
     except HeadwaterError as e:
         report.wrong("inputs", str(e))
         return

@@ -84,7 +84,7 @@ def _promote(of: Past, live: LiveShard, name: str, reason: str) -> tuple[int, st
     """Fence the service, replay its journal to the end, and change the champion there."""
     from consumers.journal.reader import course
     from consumers.service.promotion import promote as journaled
-    from consumers.service.recovery import say_again
+    from consumers.service.recovery import write_again
     from consumers.service.replay import replay
 
     now = time.time_ns() // 1_000_000
@@ -93,7 +93,7 @@ def _promote(of: Past, live: LiveShard, name: str, reason: str) -> tuple[int, st
         end = of.log.end_offsets([of.found.journal])[of.found.journal]
         ahead = course(of.log, of.found.journal, live.position, end)
         replay(of.log, of.found, live, end, ahead)
-        say_again(of.log, live)  # before the snapshot, after which no start would do it
+        write_again(of.log, live)  # before the snapshot, after which no start would do it
         entry = journaled(of.config, owner, of.found, live, name, now=now, reason=reason)
     finally:
         owner.close()

@@ -63,22 +63,24 @@ def _show(cut: RollbackSpan, live: LiveShard) -> None:
     typer.echo(
         f"back to     {cut.to}: {view.observations:,} observations, {view.learned:,} learned"
     )
-    entries = counted(cut.entries, "entry", "entries")
-    typer.echo(f"removed     {entries} with {counted(cut.records, 'record')}, up to {cut.last}")
+    removed = counted(cut.entries, "journal record")
+    typer.echo(
+        f"removed     {removed} with {counted(cut.records, 'input record')}, up to {cut.last}"
+    )
 
 
 def _cut(of: Past, live: LiveShard, reason: str) -> None:
-    from consumers.timetravel.rollback import roll_back, say_last
+    from consumers.timetravel.rollback import roll_back, write_last_outputs
 
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:
-        unsaid = say_last(of.config, of.log, of.found, of.store, live)
+        unsaid = write_last_outputs(of.config, of.log, of.found, of.store, live)
         reset = roll_back(of.log, owner, of.found, live, now=now, reason=reason)
     finally:
         owner.close()
     if unsaid is not None:
         typer.echo(f"not written {unsaid}")
-    typer.echo(f"journaled   entry {reset.seq}: the model is that of entry {reset.to}")
+    typer.echo(f"journaled   record {reset.seq}: the model is that of record {reset.to}")
     if not live.shard.unsaved:
         typer.echo(f"snapshot    {write_snapshot(of, live)}")

@@ -1,9 +1,9 @@
-"""The checksum of a range of records, whole or piece by piece. Pure.
+"""The checksum of a range of records, at once or in pieces. Pure.
 
 Rule: the CRC-32 of the columns one after another (offsets, timestamps, sizes of keys, keys, sizes
-of values, values), as every journal has it. A range that is read in pieces gives each column piece
-by piece, so a CRC is kept a column, and joined at the end: CRC(A + B) follows from CRC(A), CRC(B)
-and the length of B.
+of values, values). Every journal uses this rule. A range that is read in pieces delivers each
+column in pieces, so each column has its own CRC. At the end the CRCs are combined: CRC(A + B)
+follows from CRC(A), CRC(B) and the length of B.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BYTE = 1 << 23  # x⁸: one more byte
 
 
 def checksum(part: Fetched) -> int:
-    """Of the records of one partition: where, when and what they are."""
+    """The checksum of the records of one partition: offsets, timestamps, keys and values."""
     crc = 0
     for numbers in (part.offsets, part.timestamps):
         crc = zlib.crc32(_numbers(numbers), crc)
@@ -33,7 +33,7 @@ def checksum(part: Fetched) -> int:
 
 
 class RangeChecksum:
-    """The same of records that come in pieces.
+    """The checksum of records that arrive in pieces.
 
     Examples
     --------
@@ -51,10 +51,10 @@ class RangeChecksum:
 
     def __init__(self) -> None:
         self.count = 0
-        self._columns = [(0, 0)] * 6  # CRC and length of each
+        self._columns = [(0, 0)] * 6  # CRC and length of each column
 
     def add(self, part: Fetched) -> None:
-        """The next records."""
+        """Add the next records."""
         self.count += len(part)
         fresh: list[Iterable[bytes]] = [[_numbers(part.offsets)], [_numbers(part.timestamps)]]
         for cells in (part.keys, part.values):
@@ -67,7 +67,7 @@ class RangeChecksum:
 
     @property
     def value(self) -> int:
-        """The checksum of all of them."""
+        """The checksum of all added records."""
         whole = 0
         for crc, length in self._columns:
             whole = combined(whole, crc, length)
@@ -75,7 +75,7 @@ class RangeChecksum:
 
 
 def combined(first: int, second: int, length: int) -> int:
-    """The CRC-32 of two pieces from those of each; `length` in bytes of the second.
+    """The CRC-32 of two joined pieces from the CRC-32 of each; `length` is the second's, in bytes.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def combined(first: int, second: int, length: int) -> int:
 
 
 def _product(a: int, b: int) -> int:
-    """Of two polynomials over GF(2), modulo that of the CRC."""
+    """The product of two polynomials over GF(2), modulo the polynomial of the CRC."""
     out = 0
     for bit in range(31, -1, -1):
         if a >> bit & 1:
@@ -96,7 +96,7 @@ def _product(a: int, b: int) -> int:
 
 
 def _power(length: int) -> int:
-    """What so many bytes behind it multiply a CRC by."""
+    """The factor by which `length` further bytes multiply a CRC."""
     out, square = _ONE, _BYTE
     while length:
         if length & 1:
@@ -115,7 +115,7 @@ def _sizes(cells: Sequence[bytes | None]) -> bytes:
 
 
 def _cells(cells: Iterable[bytes | None], crc: int) -> int:
-    """One by one: joined they would be in memory twice."""
+    """Cell by cell, because joined cells would need the memory twice."""
     for cell in filter(None, cells):
         crc = zlib.crc32(cell, crc)
     return crc

@@ -1,9 +1,9 @@
-"""The order in which a shard consumes the records of its partitions. Pure.
+"""The order in which a shard processes the records of its partitions. Pure.
 
-Order (version 1, `MERGE_VERSION` of the journal's identity): a k-way merge of the partitions' heads
-by (record timestamp, observation before label, topic, partition); within a partition offsets are
-never reordered. It is recomputed from the records, so it never depends on how polls happened to
-fall.
+Order (version 1, `MERGE_VERSION` of the journal's identity): a k-way merge of the partitions by
+(record timestamp, observation before label, topic, partition). Within a partition the order of
+offsets is kept. The order is computed from the records only, so it does not depend on how polls
+returned them.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from consumers.base.records import UNBOUNDED, Batch, Fetched, Partition, credibl
 __all__ = ["NO_CLOCK", "Merge", "batch_of", "merge"]
 
 
-NO_CLOCK = 1 << 62  # every timestamp is credible
+NO_CLOCK = 1 << 62  # accept every timestamp
 
 
 class Merge:
-    """Buffers of what was polled, and the merge of them.
+    """Buffers of polled records, merged into one order.
 
     Parameters
     ----------
     inputs
         Every input partition.
     labels
-        The topics that hold labels: their records come after observations of the same time.
+        Topics of labels. Labels follow observations of the same timestamp.
     max_bytes
-        Bytes of records (see `Fetched.nbytes`) that all buffers may hold together.
+        Bytes of records (see `Fetched.nbytes`) in all buffers together.
 
     Notes
     -----
-    What is free is shared as by the dynamic thresholds of Choudhury and Hahne: a buffer is full
-    once it holds as much as is free. So one partition alone takes half of it, n busy ones take
-    1 / (n + 1) each, and there is always room for one that lags. A partition with an empty buffer
-    is never full: the merge may wait for its next record, and would wait for ever. Therefore all
-    buffers together pass the bound by at most one record a partition.
+    Free space is shared by the dynamic thresholds of Choudhury and Hahne: a buffer is full when it
+    holds as many bytes as are free. So one partition alone gets half of the space, n busy
+    partitions get 1 / (n + 1) each, and a lagging partition always finds space. An empty buffer is
+    never full, because the merge may wait for its next record and would wait for ever. Therefore
+    all buffers together exceed the bound by at most one record per partition.
     """
 
     def __init__(
@@ -60,16 +60,16 @@ class Merge:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the records in all buffers."""
+        """Size of the records in all buffers, in bytes."""
         return sum(self._sizes.values())
 
     @property
     def room(self) -> int:
-        """Bytes that the next poll may bring: half of what is free, but never nothing."""
+        """Bytes that the next poll may return: half of the free space, at least one."""
         return max(1, (self._max_bytes - self.nbytes) // 2)
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Forget what is buffered; each partition goes on at its position."""
+        """Empty the buffers. Each partition continues at its position."""
         self._next = dict(positions)
         self._buffers = {partition: Fetched(partition, [], [], [], []) for partition in self._order}
         self._sizes = dict.fromkeys(self._order, 0)
@@ -87,7 +87,7 @@ class Merge:
                 self._next[part.partition] = part.offsets[-1] + 1
 
     def position(self, partition: Partition) -> int:
-        """The offset after the last record of `partition` that was added."""
+        """The offset after the last buffered record of `partition`."""
         return self._next.get(partition, 0)
 
     def full(self, size: int = UNBOUNDED) -> list[Partition]:
@@ -109,23 +109,25 @@ class Merge:
         max_bytes: int = UNBOUNDED,
         before: Mapping[Partition, int] | None = None,
     ) -> Batch | None:
-        """The next records in order, removed from the buffers; None where there are none.
+        """Remove and return the next records in order. None if there are none.
 
         Parameters
         ----------
         max_records
-            At most so many.
+            At most this many records.
         ends
-            Known end of each partition. One that lags behind its end, or whose end is not known,
-            holds the merge at its last buffered record: an earlier one may still come.
+            Known end of each partition. A partition that is behind its end, or whose end is not
+            known, holds the merge at its last buffered record: an earlier record may still arrive.
         now
-            The wall clock in ms that the entry will carry; without one every timestamp counts.
+            The wall clock in ms for the journal record. Without a clock every timestamp is
+            accepted.
         wait
-            False takes what is buffered, held or not: a partition kept the others too long.
+            False: take buffered records without waiting, because a partition delayed the others
+            for too long.
         max_bytes
-            At most so many; one record that is larger comes alone.
+            At most this many bytes. A larger record is returned alone.
         before
-            Only records before these offsets, and of these partitions; None: all.
+            Take only records before these offsets, of these partitions. None: all.
         """
         parts = self._heads(max_records, before)
         if not parts:
@@ -142,10 +144,10 @@ class Merge:
         return self._cut(parts, source[order[:n]])
 
     def _heads(self, count: int, before: Mapping[Partition, int] | None) -> list[Fetched]:
-        """What may be taken of each buffer.
+        """The records of each buffer that may be taken.
 
-        No more than `count` records of one partition can be among the first: the others need no
-        order.
+        At most `count` records of one partition can be among the first `count`, so only these
+        are sorted.
         """
         buffers = [b for b in self._buffers.values() if b.offsets]
         if before is None:
@@ -161,7 +163,7 @@ class Merge:
         source: NDArray[np.int64],
         ends: Mapping[Partition, int],
     ) -> int:
-        """How many of the ordered records no later arrival can come before."""
+        """How many of the ordered records no later arrival can precede."""
         lagging = [p for p in self._order if self._next.get(p, 0) < ends.get(p, 1 << 62)]
         at = {b.partition: i for i, b in enumerate(parts)}
         if any(p not in at for p in lagging):
@@ -173,7 +175,7 @@ class Merge:
         return limit
 
     def _cut(self, parts: list[Fetched], source: NDArray[np.int64]) -> Batch:
-        """A batch of the next records, which are of these parts: the first of each buffer."""
+        """A batch of the next records of these parts, removed from the buffers."""
         counts = np.bincount(source, minlength=len(parts)).tolist()
         taken = [self._buffers[p.partition].shift(k) for p, k in zip(parts, counts, strict=True)]
         for part in taken:
@@ -186,12 +188,12 @@ class Merge:
 def merge(
     parts: Sequence[Fetched], rank: Sequence[int], now: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order of the concatenated records, and each one's part.
+    """The order of the concatenated records, and the part of each.
 
-    A head that is later than those behind it holds them back, so a record sorts by the running
-    maximum of the timestamps before it; the sort is stable, so offsets keep their order. A
-    timestamp in the future tells nothing: that record sorts with the one before it, so that one
-    wrong clock cannot hold a partition back behind all others.
+    A record that is later than its successors in the partition delays them. So a record is sorted
+    by the maximum of the timestamps up to it. The sort is stable, so offsets keep their order. A
+    timestamp in the future is not used: that record is sorted with the one before it. So one wrong
+    clock cannot delay a partition behind all others.
     """
     times = np.concatenate(
         [
@@ -207,7 +209,7 @@ def merge(
 def batch_of(
     parts: Sequence[Fetched], order: NDArray[np.int64], source: NDArray[np.int64]
 ) -> Batch:
-    """The records at `order` of the concatenated parts; `source` is the part of each."""
+    """The records in `order` of the concatenated parts; `source` is the part of each."""
     offsets = np.concatenate([np.array(p.offsets, dtype=np.int64) for p in parts])[order]
     timestamps = np.concatenate([np.array(p.timestamps, dtype=np.int64) for p in parts])[order]
     keys: list[bytes | None] = [k for p in parts for k in p.keys]

@@ -1,4 +1,4 @@
-"""The journal read back from the log: its entries, and what lies ahead in it."""
+"""Read the journal from the log: its records, and a summary of those still to replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Course", "course", "cut_out", "entries", "record_count"]
 def entries(
     log: Log, partition: Partition, start: int, end: int
 ) -> Iterator[tuple[int, JournalRecord]]:
-    """Offset and entry of what the journal holds from `start` up to `end`."""
+    """Offset and value of the journal records from offset `start` up to `end`."""
     if start >= end:
         return
     for fetched in log.read({partition: start}, {partition: end}):
@@ -30,12 +30,12 @@ def entries(
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What lies ahead in the journal.
+    """A summary of the journal records that a replay will read.
 
-    `cuts`: which entries a later reset cuts out of the history, for each cut those after the first
-    number and before the second; `records` is how many records the others consumed. `begun` are
-    partitions that begin again, with the last entry that says so: what was consumed of them before
-    it is not in the log any more.
+    `cuts`: which journal records a later rollback removes from the history. Each cut removes the
+    records after its first number and before its second. `records` is how many input records the
+    others consumed. `begun` are the partitions that restart, with the number of the last journal
+    record that restarts them: earlier input records are no longer in the log.
     """
 
     records: int = 0
@@ -43,22 +43,25 @@ class Course:
     begun: tuple[tuple[Partition, int], ...] = ()
 
     def without(self, seq: int) -> int | None:
-        """The reset that cut entry `seq` out; None where it is part of the history."""
+        """The number of the rollback that removed record `seq`; None if it is in the history."""
         return next((reset for to, reset in self.cuts if to < seq < reset), None)
 
     def replaced(self, entry: CommitRecord) -> str | None:
-        """Why the records of an entry cannot be read again; None where they may be there."""
+        """Why the input records of `entry` cannot be read again; None if they may be there."""
         begun = dict(self.begun)
         for r in entry.ranges:
             partition = Partition(r.topic, r.partition)
             if entry.seq < begun.get(partition, -1):
                 again = begun[partition]
-                return f"{partition} began again at entry {again}; entry {entry.seq} is of before"
+                return (
+                    f"{partition} restarted at journal record {again}; "
+                    f"journal record {entry.seq} is older"
+                )
         return None
 
 
 def course(log: Log, partition: Partition, start: int, end: int) -> Course:
-    """What the journal holds from `start` up to `end`; read twice only where there is a reset."""
+    """Summarize the journal from `start` up to `end`. A second read is needed after a rollback."""
     records, resets = 0, []
     begun: dict[Partition, int] = {}
     for _, entry in entries(log, partition, start, end):
@@ -70,7 +73,7 @@ def course(log: Log, partition: Partition, start: int, end: int) -> Course:
         records += record_count(entry)
     cuts: list[tuple[int, int]] = []
     for reset in reversed(resets):
-        if not any(to < reset.seq < by for to, by in cuts):  # a reset may be cut out itself
+        if not any(to < reset.seq < by for to, by in cuts):  # a later rollback may remove this one
             cuts.append((reset.to, reset.seq))
     ahead = Course(records, tuple(cuts), tuple(begun.items()))
     if not cuts:
@@ -82,8 +85,8 @@ def course(log: Log, partition: Partition, start: int, end: int) -> Course:
 
 
 def cut_out(log: Log, partition: Partition, end: int) -> tuple[int, int]:
-    """How many entries of what is left of the journal up to `end` rollbacks cut out, and how many
-    records they consumed."""
+    """How many records of the journal up to `end` rollbacks removed, and how many input records
+    those consumed. Journal records that retention deleted are not counted."""
     start = log.beginning_offsets([partition])[partition]
     ahead = course(log, partition, start, end)
     if not ahead.cuts:
@@ -97,5 +100,5 @@ def cut_out(log: Log, partition: Partition, end: int) -> tuple[int, int]:
 
 
 def record_count(entry: JournalRecord) -> int:
-    """How many records it consumed."""
+    """How many input records it consumed."""
     return sum(r.count for r in entry.ranges) if isinstance(entry, CommitRecord) else 0

@@ -1,8 +1,9 @@
 """The records of the journal: what a shard consumed, commit by commit. Pure.
 
-Record 0 is the `IdentityRecord` of the service. Each later one is a `CommitRecord`, with the offset
-range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord` or an `InputsRecord`.
-The order of the records inside a commit is not stored: `consumers.journal.merge` recomputes it.
+Record 0 is the `IdentityRecord` of the service. Each later record is a `CommitRecord`, with the
+offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord` or an
+`InputsRecord`. The order of input records within a commit is not stored: `consumers.journal.merge`
+recomputes it.
 """
 
 from __future__ import annotations
@@ -38,22 +39,23 @@ __all__ = [
 ]
 
 MERGE_VERSION = 1
-FIRST_JOIN_RULES = 1  # of a journal that does not name them
+FIRST_JOIN_RULES = 1  # of a journal that does not contain the number
 FIRST_CODEC_RULES = 1
-MOST_EARLY = 10_000  # refused early labels that an entry names: it must fit a record
-TAIL_RECORDS = 64  # of each partition, kept to know its log by
+MOST_EARLY = 10_000  # refused early labels in one journal record, which must fit its topic
+TAIL_RECORDS = 64  # last records of each partition, by which its log is recognized
 TAIL_BYTES = 64 * 1024
 
 
 class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=True):
-    """Record 0: what the service is, for good.
+    """Journal record 0: the identity of the service. It never changes.
 
-    `identity` is the configuration that decides what is learned; `fields` the schema as declared
-    or inferred; `starts` the offsets consumption starts at; `born` is like no other journal's, so
-    that no snapshot of another one is ever taken for its own. `join` numbers the rules by which
-    labels meet observations, see `stream.join`: a journal keeps those it was begun with. `codec`
-    numbers those by which bytes are read, see `consumers.codecs.json_document`, likewise.
-    `replaces` is what was left of an earlier run where it was begun in spite of that.
+    `identity` is the part of the configuration that decides what is learned. `fields` is the
+    declared or inferred schema. `starts` are the offsets at which consumption starts. `born` is
+    unique to this journal, so that it never loads a snapshot of another journal. `join` is the
+    number of the rules that match labels and observations, see `stream.join`; a journal keeps the
+    rules with which it started. `codec` is the number of the decoding rules, see
+    `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
+    earlier run that the operator chose to replace.
     """
 
     name: str
@@ -69,17 +71,17 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
 
     @property
     def seq(self) -> int:
-        """Its number."""
+        """Its number in the journal."""
         return 0
 
     @property
     def now(self) -> int:
-        """It has no clock."""
+        """It carries no clock."""
         return 0
 
 
 class Range(msgspec.Struct, array_like=True, frozen=True):
-    """Records of one partition: offsets first … end-1, how many, and their checksum."""
+    """Records of one partition: offsets from `first` to `end` - 1, their count and checksum."""
 
     topic: str
     partition: int
@@ -90,19 +92,19 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
 
 
 class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
-    """One commit. What was decided beside the records is journaled, so that a replay sees the same.
+    """One commit. It also holds what was decided besides the input, so that a replay repeats it.
 
-    `now` is the wall clock in ms; `skips` the records (topic, partition, offset, reason) that were
-    passed over; `max_dead_letter_ratio` where the breaker stood. `chain` is the shard's hash of
-    every prediction and score bit so far: a replay that goes another way shows at once. `drift` is
-    what is watched from this entry on, where that changed: an alarm may change the model. `aside`
-    says that its outputs were written after it, outside of its transaction (at least once).
-    `topics` are the ids of input topics that the journal did not know before.
-    `shape` is that of its outputs, where it changed; a journal that names none has the configured
-    one. `early` are the early labels that became dead letters in it, offsets by partition: where a
-    rollback cuts the entry out, they are dead letters all the same.
-    `snapshots` are those written or begun with since the entry before: position, and fingerprint
-    of the state. One that holds another state by now is not gone on from.
+    `now` is the wall clock in ms. `skips` are the records (topic, partition, offset, reason) that
+    were not processed. `max_dead_letter_ratio` is the limit of the breaker. `chain` is the shard's
+    hash of every prediction and score so far; a replay that diverges finds another hash. `drift` is
+    what is monitored from this commit on, if that changed, because an alarm may change the model.
+    `aside` means that the outputs were written after it, outside of its transaction (at least
+    once). `topics` are ids of input topics that are new to the journal. `shape` is the format of
+    the outputs, if it changed; a journal without one uses the configured format. `early` are the
+    early labels that became dead letters in this commit, offsets by partition; they stay dead
+    letters if a rollback removes the commit. `snapshots` are those written or loaded since the
+    previous record: position, and fingerprint of the state. A snapshot with another fingerprint is
+    not used.
     """
 
     seq: int
@@ -122,10 +124,10 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
 
 
 class RollbackRecord(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
-    """A rollback: from here on the shard is what it was after entry `to`.
+    """A rollback: from here on the shard has the state after record `to`.
 
-    The entries between are cut out of the model's history: their records stay consumed and their
-    predictions said, and nothing of them is learned any more. `chain` is that of entry `to`.
+    The records between are removed from the model's history. Their input stays consumed, their
+    predictions stay published, and nothing is learned from them. `chain` is that of record `to`.
     """
 
     seq: int
@@ -138,10 +140,11 @@ class RollbackRecord(msgspec.Struct, tag="reset", tag_field="kind", frozen=True)
 class ChallengersRecord(
     msgspec.Struct, tag="roster", tag_field="kind", frozen=True, omit_defaults=True
 ):
-    """From here on these are the challengers, name to block; those that are new start empty.
+    """The challengers from here on, name to configuration. New challengers start empty.
 
-    `threshold` is the e-value at which one of them is promoted, None for never. `champion` is who
-    speaks from here on, "" for [model]; None: who did. `chain` is that of the entry before.
+    `threshold` is the e-value at which a challenger is promoted, None for never. `champion` is the
+    champion from here on, "" for [model]; None keeps the current one. `chain` is that of the
+    previous record.
     """
 
     seq: int
@@ -154,10 +157,11 @@ class ChallengersRecord(
 
 
 class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
-    """From here on the inputs are others: partitions were added, or a topic was made again.
+    """The inputs changed: partitions were added, or a topic was recreated.
 
-    `starts` is where reading goes on, for partitions that are new or begin again; `gone` those that
-    exist no more; `topics` the ids that hold from here on. `chain` is that of the entry before.
+    `starts` is where reading continues, for partitions that are new or restart. `gone` are
+    partitions that no longer exist. `topics` are the ids from here on. `chain` is that of the
+    previous record.
     """
 
     seq: int
@@ -177,12 +181,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(entry: JournalRecord) -> bytes:
-    """The entry as JSON."""
+    """The journal record as JSON."""
     return _encoder.encode(entry)
 
 
 def written(entry: JournalRecord, journal: Partition, now: int) -> Outgoing:
-    """The entry as a record of its journal."""
+    """The journal record as a record of its topic."""
     return Outgoing(journal.topic, str(entry.seq).encode(), encode(entry), now, (), journal.number)
 
 
@@ -192,14 +196,14 @@ def decode(value: bytes | None) -> JournalRecord:
     Raises
     ------
     TransportError
-        It is no entry: the journal topic holds something else.
+        It is not a journal record: the journal's topic holds something else.
     """
     try:
         return _decoder.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TransportError(
-            f"the journal holds a record that is no entry ({error}); "
-            "is another program writing to its topic?"
+            f"expected a journal record, got something else ({error}); "
+            "check whether another program writes to the journal's topic"
         ) from None
 
 
@@ -209,7 +213,7 @@ def entry_of(
     *,
     seq: int,
     now: int,
-    said: tuple[int, int],
+    outputs: tuple[int, int],
     chain: str = "",
     skips: Sequence[tuple[str, int, int, str]] = (),
     max_dead_letter_ratio: float = 0.5,
@@ -220,20 +224,22 @@ def entry_of(
     early: Iterable[tuple[Partition, int]] = (),
     snapshots: Mapping[int, str] | None = None,
 ) -> CommitRecord:
-    """The journal entry of a batch.
+    """The journal record of a batch.
 
     Parameters
     ----------
     firsts
-        Where each partition stood: ranges tile, gaps of the log included.
-    said
-        How many predictions and dead letters it brought.
+        The position of each partition before the batch. So ranges have no gaps between them, also
+        if the log has some.
+    outputs
+        How many predictions and dead letters the batch produced.
     chain
-        The shard's hash after it.
+        The shard's hash after the batch.
     skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots
         See `CommitRecord`.
     early
-        Where the early labels lie that it refused; the first `MOST_EARLY` are journaled.
+        Partition and offset of the early labels that it refused. The first `MOST_EARLY` are
+        journaled.
     """
     refused: dict[Partition, list[int]] = {}
     for partition, offset in islice(early, MOST_EARLY):
@@ -247,7 +253,7 @@ def entry_of(
         seq,
         now,
         ranges,
-        *said,
+        *outputs,
         chain,
         list(skips),
         max_dead_letter_ratio,
@@ -261,17 +267,17 @@ def entry_of(
 
 
 class RangeCheck:
-    """Whether records, read again, are those that an entry consumed.
+    """Checks that input records, read again, are those that a commit consumed.
 
     Parameters
     ----------
     entry
-        It.
+        The commit.
 
     Notes
     -----
-    An entry is usually read again as one batch; one that holds more than fits memory comes in
-    several.
+    The records of a commit are usually read again as one batch. If they do not fit into memory,
+    they are read in several batches.
     """
 
     def __init__(self, entry: CommitRecord) -> None:
@@ -280,12 +286,12 @@ class RangeCheck:
         self._sums: dict[Partition, RangeChecksum] = {}
 
     def add(self, batch: Batch) -> bool:
-        """The next records; True with the last of them, once all are seen to be the same.
+        """Add the next records. True after the last one, if all of them are the same.
 
         Raises
         ------
         TransportError
-            The log has changed or lost records since.
+            The log has changed or lost records since the commit.
         """
         self._left -= len(batch)
         if not self._sums and not self._left:  # all at once
@@ -301,7 +307,7 @@ class RangeCheck:
         return True
 
     def end(self) -> None:
-        """There are no more records. TransportError where some are missing."""
+        """Report the end of the records. TransportError if some are missing."""
         if self._left > 0:
             self._compare({p: (s.count, s.value) for p, s in self._sums.items()})
 
@@ -312,13 +318,13 @@ class RangeCheck:
             if count != r.count or crc != r.crc32:
                 raise TransportError(
                     f"{partition} offsets {r.first} to {r.end - 1}: expected {r.count} records "
-                    f"with checksum {r.crc32:08x}, the log now gives {count}; its records have "
-                    "changed or expired, and this model cannot be rebuilt from them"
+                    f"with checksum {r.crc32:08x}, the log now returns {count}; its records have "
+                    "changed or expired, so this model cannot be rebuilt from them"
                 )
 
 
 def tails(batch: Batch) -> dict[Partition, Range]:
-    """The last records of each partition of a batch: what its log is known by afterwards."""
+    """The last records of each partition of a batch, by which its log is recognized later."""
     out = {}
     for part in filter(len, batch.parts):
         size = count = 0
@@ -344,9 +350,9 @@ def _checksums(batch: Batch) -> dict[Partition, int]:
 
 
 def mark_of(identity: IdentityRecord) -> str:
-    """The hash of an identity: what tells snapshots of one journal from those of all others."""
+    """The hash of an identity. It distinguishes the snapshots of this journal from all others."""
     plain = msgspec.to_builtins(identity)
-    if plain["join"] == FIRST_JOIN_RULES:  # hashed before it was a field
+    if plain["join"] == FIRST_JOIN_RULES:  # a default is not part of the hash
         del plain["join"]
     if plain["codec"] == FIRST_CODEC_RULES:
         del plain["codec"]

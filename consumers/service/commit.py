@@ -1,8 +1,8 @@
-"""One commit: everything that follows from a batch, or nothing.
+"""One commit: all effects of a batch, or none.
 
-(1) begin  (2) predictions and dead letters  (3) journal entry and offsets  (4) commit: one
-transaction, made by the owner. Only when it returns is anything said to have happened. At least
-once: 1, 3, 4, and then 2 outside of it.
+Exactly once: (1) begin a transaction, (2) write predictions and dead letters, (3) write the journal
+record and offsets, (4) commit. The owner does this in one call, and the commit has happened only
+when the call returns. At least once: 1, 3, 4, and then 2 outside of the transaction.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ def advance(
     skips: Sequence[Skip] = (),
     check: int = 0,
 ) -> Committed:
-    """Process a batch and commit what came of it; `live` has moved past it afterwards.
+    """Process a batch and commit its outcome. Afterwards `live` is after the batch.
 
     Parameters
     ----------
     now
-        The clock in ms that the batch was ordered by; journaled, never before the entry before.
+        The clock in ms by which the batch was ordered. It is journaled and never decreases.
     guard
-        Remembers what is in hand.
+        Records what is being processed.
     aside
-        Writes the outputs once the entry is committed, outside of its transaction; None: in it.
+        Writes the outputs after the commit, outside of its transaction. None: they are part of it.
     skips
-        Records that are passed over.
+        Records to skip.
     check
         How many observations, from the first, to check for declared fields.
 
     Raises
     ------
     FencedError, TransportError
-        From the owner. The shard in memory is then ahead of the log and must be dropped.
+        From the owner. The shard in memory is then ahead of the log and must be discarded.
     """
     firsts = dict(live.shard.positions)
     guard.begin({partition: end for partition, (_, end, _) in batch.ranges.items()})
@@ -65,7 +65,7 @@ def advance(
         outcome = live.shard.process(batch, now, skips=skips, drift=drift, check=check)
         predictions, dead_letters = list(outcome.predictions()), list(outcome.dead_letters())
     except Exception:
-        guard.done()  # it can be told, so it is no sudden death
+        guard.done()  # the error can be reported, so it is not a crash
         raise
     guard.done()
     chain, shape = linked(live.chain, outcome), outcome.spec.shape
@@ -74,7 +74,7 @@ def advance(
         firsts,
         seq=live.seq + 1,
         now=now,
-        said=(len(predictions), len(dead_letters)),
+        outputs=(len(predictions), len(dead_letters)),
         chain=chain,
         skips=skips,
         max_dead_letter_ratio=live.shard.spec.max_dead_letter_ratio,
@@ -91,7 +91,7 @@ def advance(
     outputs = [*predictions, *dead_letters]
     at = owner.commit([] if aside else outputs, record, live.shard.positions)
     if aside:
-        aside(outputs)  # should this fail, recovery says them again: the entry is the last
+        aside(outputs)  # if this fails, recovery repeats it for the last journal record
     _move(live, entry, at, shape)
     live.tails |= journal.tails(batch)
     guard.committed(live.shard.positions)
@@ -99,12 +99,12 @@ def advance(
 
 
 def _move(live: LiveShard, entry: CommitRecord, offset: int, shape: OutputShape) -> None:
-    """Past an entry, now that it is committed."""
-    live.stand_after(entry, offset)
+    """Set `live` to the state after a commit."""
+    live.advance_past(entry, offset)
     live.chain, live.shape = entry.chain, shape
     live.topics, live.adopting = live.topics | entry.topics, {}
-    for told, _ in entry.snapshots:
-        del live.snapshots[told]
+    for position, _ in entry.snapshots:
+        del live.snapshots[position]
 
 
 def _committed(
@@ -132,7 +132,7 @@ def _committed(
 
 
 def _newest(outcome: Outcome) -> dict[str, tuple[Partition, int]]:
-    """Where the last dead letter of each reason lies."""
+    """The place of the last dead letter of each reason."""
     return {e.reason: (Partition(r.topic, r.partition), r.offset) for r, e in outcome.bad()}
 
 
@@ -145,7 +145,7 @@ def _latest(outcome: Outcome, predictions: Sequence[Outgoing]) -> list[Published
 
 
 def _details(outcome: Outcome) -> dict[str, str]:
-    """The first dead letter of each reason: where it lies and what is wrong with it."""
+    """The first dead letter of each reason: its place and detail."""
     out: dict[str, str] = {}
     for record, error in outcome.bad():
         where = f"{Partition(record.topic, record.partition)} offset {record.offset}"
@@ -154,5 +154,5 @@ def _details(outcome: Outcome) -> dict[str, str]:
 
 
 def _beginning(detail: str) -> str:
-    """A detail of any usual length whole, of a longer one the beginning: its header has more."""
+    """The detail, shortened if it is unusually long. The header of the dead letter has more."""
     return detail if len(detail) <= SHOWN else detail[: SHOWN - 1] + "…"

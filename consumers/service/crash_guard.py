@@ -1,18 +1,18 @@
-"""The crash guard: a record that kills the process is found by trial and passed over.
+"""Find a record that kills the process by trials in child processes, and skip it.
 
-A segmentation fault or a kill for memory leaves no exception to catch, and recovery would meet the
-same record for ever. So a small file beside the snapshots names the records that are being
-processed. It is removed before they are committed, because a broker must never be mistaken for a
-bad record. It is written without fsync, because it must outlive the process, not the machine. A
-start that finds the file knows that the last process died while it processed these records.
+A segmentation fault or an out-of-memory kill raises no exception, and recovery would meet the same
+record for ever. So a small file next to the snapshots lists the records that are being processed.
+It is not set during a commit, because a broker failure must not count against a record. It is
+written without fsync, because it must outlive the process, not the machine. A start that finds the
+file knows that the previous process died while it processed these records.
 
-Such deaths only raise suspicion: a service that is killed often is killed with some record in hand.
-From the third death on, the records are first run in child processes (`TrialRunner`). The shortest
-prefix that dies is found by halving, so that its last record is alone. The record is condemned only
-if its child dies three times in a row while, each time, a child without it lives. If the child was
-ended by SIGKILL, which anybody may have sent, it takes twelve times. The journal record carries
-a condemned record in `skips`, it becomes a dead letter (`crash_poison`), and the service goes on.
-A death of the service itself condemns nothing, and an exception is no death.
+Such deaths are only suspicion, because a service that is killed often is killed with some record in
+process. From the third death on, the records first run in child processes (`TrialRunner`). Halving
+finds the shortest prefix that dies. Its last record is then tried alone. It is rejected only if its
+child dies three times in a row and each time a child without it survives. If SIGKILL ended a child,
+which anybody may have sent, twelve times are needed. The journal record lists a rejected record in
+`skips`, it becomes a dead letter (`crash_poison`), and the service continues. A death of the
+service itself rejects no record, and an exception is not a death.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from consumers.base.records import Partition
 __all__ = ["CrashGuard", "CrashNote", "CrashNoteFile", "TrialResult", "TrialRunner"]
 
 NAME = "inflight.json"
-STARTS = 3  # that died in a row with the same records in hand: then these are tried
-TRIALS = 3  # children that die of a record, each beside one that lives without it
-TRIALS_OUTSIDE = 12  # the same where SIGKILL ended one: it may have come from anywhere
-VERSION = 2  # before, the deaths of the service alone condemned: such a file means nothing now
+STARTS = 3  # deaths in a row with the same records in process, after which they are tried
+TRIALS = 3  # children that die of a record, each with one that survives without it
+TRIALS_OUTSIDE = 12  # the same if SIGKILL ended one, because it may have come from outside
+VERSION = 2  # files of version 1 are ignored: there, deaths of the service alone rejected records
 
 
 class TrialResult(msgspec.Struct, frozen=True):
-    """What came of some records in a child process.
+    """The result of some records in a child process.
 
-    `end`: it lived (also where they raised an exception), died, or it is unclear, which condemns
-    nobody; `how` it died or why it is unclear; `outside`: something else may have killed it.
+    `end`: the child survived (also if a record raised an exception), died, or the result is
+    unclear, which rejects no record. `how`: why it died or is unclear. `outside`: something other
+    than the records may have killed it.
     """
 
     end: Literal["lived", "died", "unclear"]
@@ -49,23 +50,23 @@ class TrialResult(msgspec.Struct, frozen=True):
 
 
 class TrialRunner(Protocol):
-    """Runs records in child processes, each from the state as it is now."""
+    """Runs records in child processes, each from the present state."""
 
     def run(self, count: int, *, without_first: bool = False) -> TrialResult:
-        """Run the first `count` of the records; the first of them passed over, if asked."""
+        """Run the first `count` records, optionally without the first of them."""
 
 
 class CrashNote(Protocol):
     """A few bytes that outlive the process."""
 
     def read(self) -> bytes:
-        """What was written last; empty for nothing."""
+        """What was written last; empty if nothing was."""
 
     def write(self, data: bytes) -> None:
-        """Replace it; not at once, so that a death in the midst of it leaves less."""
+        """Replace the content. This is not atomic: a death during the call may leave less."""
 
     def close(self) -> None:
-        """Let the file go; what it says stays."""
+        """Close the file. Its content stays."""
 
 
 class CrashNoteFile:
@@ -74,12 +75,12 @@ class CrashNoteFile:
     Parameters
     ----------
     directory
-        Made when missing.
+        Created when missing.
 
     Notes
     -----
-    Where it cannot be written, nothing is remembered and the service runs on. A host that starts
-    without the directory of the one before begins to count afresh.
+    If it cannot be written, nothing is remembered and the service continues. A host without the
+    directory of the previous host starts to count again.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -90,14 +91,14 @@ class CrashNoteFile:
             self._file = os.open(directory / NAME, flags, 0o600)
 
     def read(self) -> bytes:
-        """What it says; empty where it cannot be read."""
+        """The content; empty if it cannot be read."""
         if self._file is not None:
             with suppress(OSError):
                 return os.pread(self._file, os.fstat(self._file).st_size, 0)
         return b""
 
     def write(self, data: bytes) -> None:
-        """Replace what it says."""
+        """Replace the content."""
         if self._file is not None:
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
@@ -111,11 +112,11 @@ class CrashNoteFile:
 
 
 class _Marker(msgspec.Struct):
-    """What was in hand, and what was known by then.
+    """The records that were being processed, and what was known at that time.
 
-    `ends`: where the records end in each partition; `doing` says whether they were processed,
-    tried in a child process, or neither any more; `deaths` of the service before, and `until`
-    where the records in hand at any of them end.
+    `ends`: where the records end in each partition. `doing`: whether they were being processed,
+    tried in a child process, or neither. `deaths`: of the service so far. `until`: where the
+    records of all these deaths end.
     """
 
     version: int
@@ -126,23 +127,23 @@ class _Marker(msgspec.Struct):
 
 
 class CrashGuard:
-    """Remembers what is in hand, and has suspects tried.
+    """Remembers the records being processed, and tries suspected ones.
 
     Parameters
     ----------
     memo
         Where it remembers.
     seq
-        Number of the next entry.
+        Number of the next journal record.
     positions
-        Where the journal ends, in each partition.
+        The end of the journaled records of each partition.
 
     Attributes
     ----------
     story : str
-        What it found at this start, for the log; empty where nothing died.
+        What this start found, for the log; empty if nothing died.
     findings : list of str
-        What came of trials since, for the log.
+        Results of trials since, for the log.
     """
 
     def __init__(self, memo: CrashNote, seq: int, positions: Mapping[Partition, int]) -> None:
@@ -158,22 +159,22 @@ class CrashGuard:
 
     @property
     def suspicious(self) -> bool:
-        """Whether the next records are to be tried first."""
+        """Whether the next records must be tried first."""
         return self._deaths >= STARTS
 
     def begin(self, ends: Mapping[Partition, int]) -> None:
-        """Remember which records are in hand from now on, by where they end."""
+        """Remember the records that are processed from now on, by their ends."""
         self._remember("processing", ends)
 
     def done(self) -> None:
-        """They are processed: a death from now on is not the records' fault."""
+        """They are processed. A death from now on does not count against them."""
         if self._deaths:
             self._remember("nothing", {})
         else:
             self._memo.write(b"")
 
     def committed(self, positions: Mapping[Partition, int]) -> None:
-        """The entry is in the journal: what lies before `positions` is no longer suspected."""
+        """A commit is in the journal. Records before `positions` are no longer suspected."""
         if self._deaths and _passed(self._until, positions):
             self._deaths, self._until = 0, {}
             self._memo.write(b"")
@@ -181,14 +182,14 @@ class CrashGuard:
     def examine(
         self, size: int, hold: Callable[[], AbstractContextManager[TrialRunner]]
     ) -> Iterator[tuple[int, bool]]:
-        """The next `size` records in pieces: how many, and whether that one is condemned.
+        """The next `size` records in pieces: the size, and whether it is one rejected record.
 
-        The caller commits each piece before it asks for the next one.
+        The caller commits each piece before it requests the next one.
 
         Parameters
         ----------
         hold
-            Opens a court for the records that are left, on the state as it is then.
+            Opens a trial of the remaining records, from the state at that time.
         """
         most = size
         while size:
@@ -197,26 +198,26 @@ class CrashGuard:
                 return
             self._remember("trying", {})
             with hold() as court:
-                count, condemned, then = self._verdict(court, min(most, size))
+                count, rejected, then = self._verdict(court, min(most, size))
             self._remember("nothing", {})
-            yield count, condemned
+            yield count, rejected
             size, most = size - count, then or size
 
     def close(self) -> None:
-        """Let the file go; what it says stays."""
+        """Close the file. Its content stays."""
         self._memo.close()
 
     def _verdict(self, court: TrialRunner, size: int) -> tuple[int, bool, int]:
-        """How many records to take next, whether that one is condemned, how many to try then."""
+        """How many records to take next, whether that one is rejected, how many to try then."""
         if size == 1:
-            return 1, self._condemned(court), 0
+            return 1, self._rejected(court), 0
         fate = court.run(size)
         lived, died = 0, size
         while fate.end == "died" and died - lived > 1:
             middle = (lived + died) // 2
             fate = court.run(middle)
             if fate.end == "lived":
-                lived, fate = middle, TrialResult("died")  # as the longer one has
+                lived, fate = middle, TrialResult("died")  # like the longer prefix
             elif fate.end == "died":
                 died = middle
         if fate.end == "unclear":
@@ -225,42 +226,43 @@ class CrashGuard:
             return size, False, 0
         if lived:
             return lived, False, 1
-        return 1, self._condemned(court), 0
+        return 1, self._rejected(court), 0
 
-    def _condemned(self, court: TrialRunner) -> bool:
-        """Whether the first record kills, and nothing but it does."""
+    def _rejected(self, court: TrialRunner) -> bool:
+        """Whether the first record kills the process, and nothing else does."""
         needed, deaths = TRIALS, 0
         while deaths < needed:
             fate = court.run(1)
             if fate.end == "lived":
                 return False
-            beside = fate if fate.end == "unclear" else court.run(1, without_first=True)
-            if beside.end != "lived":
-                why = beside.how if beside.end == "unclear" else "a child without it dies as well"
+            without = fate if fate.end == "unclear" else court.run(1, without_first=True)
+            if without.end != "lived":
+                unclear = without.end == "unclear"
+                why = without.how if unclear else "a child without it dies as well"
                 self.findings.append(f"a record could not be tried in a child process: {why}")
                 return False
             deaths += 1
             needed = TRIALS_OUTSIDE if fate.outside else needed
         self.findings.append(
             f"{deaths} of {deaths} child processes died of one record ({fate.how}), and as many "
-            "without it lived: it becomes a dead letter (crash_poison)"
+            "without it survived: it becomes a dead letter (crash_poison)"
         )
         return True
 
     def _look(self, found: _Marker, seq: int, positions: Mapping[Partition, int]) -> None:
-        """Learn from the last start's end."""
+        """Evaluate how the previous process ended."""
         ends, until = _ends(found.ends), _ends(found.until)
         if found.deaths and not _passed(until, positions):
             self._deaths, self._until = found.deaths, until
         if found.doing == "trying":
-            # Nothing of the records ran in that process: somebody else killed it. One start goes
-            # without a trial, lest a service that is killed again and again never gets anywhere.
+            # That process did not run the records itself, so something else killed it. One start
+            # skips the trial, so that a service that is killed repeatedly makes progress.
             self._deaths = min(self._deaths, STARTS - 1)
         if found.doing != "processing" or _passed(ends, positions):
-            return  # or another owner has gone on with them
+            return  # or another owner has continued with them
         self._deaths += 1
         times = "once" if self._deaths == 1 else f"{self._deaths} times"
-        self.story = f"the process died {times} while it had journal entry {seq} in hand"
+        self.story = f"the process died {times} while processing journal record {seq}"
         for partition, end in ends.items():
             self._until[partition] = max(end, self._until.get(partition, 0))
         if self.suspicious:

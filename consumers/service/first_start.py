@@ -1,9 +1,9 @@
-"""What a service has left behind where its journal is empty: then this is no first start.
+"""Find traces of an earlier run when the journal is empty. Then this is not the first start.
 
-A start that finds no journal begins an empty model at `[input] start`. If the journal was lost, or
-`[journal] topic` names another one than before, that would predict every record once more. So it
-first looks at what else is committed with a journal, or after it: the group's offsets, snapshots,
-predictions. Of a first commit that was aborted nothing is left, nor of topics just made.
+A start without a journal creates an empty model at `[input] start`. If the journal was lost, or
+`[journal] topic` was changed, that would predict every record again. So the start first looks for
+what is committed with or after a journal: the group's offsets, snapshots, predictions. A first
+commit that was aborted leaves no traces, and neither do new topics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from consumers.transports.registry import transport_of
 
 __all__ = ["check_first_start", "check_snapshots", "traces"]
 
-LOOK_BACK = 200  # offsets at the end of each partition of the predictions; markers are among them
+LOOK_BACK = 200  # offsets at the end of each predictions partition, including markers
 
 
 class _Position(msgspec.Struct):
@@ -41,24 +41,23 @@ class _Prediction(msgspec.Struct):
 def check_first_start(
     config: Config, log: Log, shard: int, inputs: Collection[Partition], store: SnapshotStore
 ) -> None:
-    """Whether a service whose journal is empty has never run.
+    """Check that a service with an empty journal has never run.
 
     Raises
     ------
     ConfigError
-        It has run; says what is left of it, and what to do.
+        It has run. The message lists the traces and what to do.
     """
     _check(config, shard, traces(config, log, inputs, store))
 
 
 def check_snapshots(config: Config, shard: int, store: SnapshotStore) -> None:
-    """The same where the journal and an input, or the whole log, are not there: only snapshots
-    can show that the service has run.
+    """Check the snapshots only, if the journal and an input, or the whole log, do not exist.
 
     Raises
     ------
     ConfigError
-        It has run; says what is left of it, and what to do.
+        It has run. The message lists the traces and what to do.
     """
     left = _snapshot(config, store)
     _check(config, shard, [] if left is None else [left])
@@ -69,8 +68,8 @@ def _check(config: Config, shard: int, left: Sequence[str]) -> None:
         partition = Partition(config.journal_topic, shard)
         raise ConfigError(
             f"the journal {partition} of {config.name} is empty, but the service has run before "
-            f"({'; '.join(left)}): to begin here would predict its records again. Name the "
-            "journal it had in [journal] topic, or restore that topic; to begin an empty model on "
+            f"({'; '.join(left)}): a new journal would predict its records again. Set [journal] "
+            "topic to the journal it had, or restore that topic; to start with an empty model on "
             "purpose, at [input] start, run once with --new-journal, or give the service a new "
             "name"
         )
@@ -79,7 +78,7 @@ def _check(config: Config, shard: int, left: Sequence[str]) -> None:
 def traces(
     config: Config, log: Log, inputs: Collection[Partition], store: SnapshotStore
 ) -> list[str]:
-    """What is left of an earlier run of this shard, a phrase each; empty where there was none."""
+    """The traces of an earlier run of this shard, one phrase each."""
     looks = (
         _offsets(config, log, inputs),
         _snapshot(config, store),
@@ -98,7 +97,7 @@ def _offsets(config: Config, log: Log, inputs: Collection[Partition]) -> str | N
 
 def _snapshot(config: Config, store: SnapshotStore) -> str | None:
     if transport_of(config.input.transport).private:
-        return None  # of a process that is gone, and its log with it
+        return None  # the log of an earlier process no longer exists
     for part in store.parts():
         for about, _ in part.newest(lambda about: None):
             if about.name == config.name:
@@ -107,7 +106,7 @@ def _snapshot(config: Config, store: SnapshotStore) -> str | None:
 
 
 def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str | None:
-    """Whether one of the last predictions is of this shard."""
+    """A phrase if one of the last predictions belongs to this shard."""
     topic = config.predictions_topic
     parts = [Partition(topic, n) for n in range(log.topics().get(topic, 0))]
     if not parts:
@@ -123,5 +122,5 @@ def _predicted(config: Config, log: Log, inputs: Collection[Partition]) -> str |
                 continue
             place = Partition(made.position.topic, made.position.partition)
             if made.model.name in names and place in inputs:
-                return f"predictions of it in {topic}"
+                return f"its predictions in {topic}"
     return None

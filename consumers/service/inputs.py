@@ -1,12 +1,12 @@
-"""Whether the inputs are still the logs that were consumed, and which partitions they have.
+"""Check that the inputs are still the consumed logs, and find added partitions.
 
-A topic that is deleted and made again keeps its name and begins at offset 0; one whose leader lost
-records ends earlier and grows again. Either way the offsets that were consumed hold other records,
-and to go on from them would pass over records that nobody predicted. So the journal knows the id of
-each input topic, and a shard the checksum of the records it consumed last of each partition. Both
-are compared at each start, whenever an owner begins again, and while it runs: a topic's id before
-records of it are committed, its last records after the election of a leader. An operator decides
-what a difference means, and the decision is an entry of the journal.
+A deleted and recreated topic keeps its name and starts at offset 0. A partition whose leader lost
+records ends earlier and grows again. In both cases the consumed offsets hold other records, and
+continuing would skip records that were never predicted. So the journal holds the id of each input
+topic, and a shard the checksum of the last consumed records of each partition. Both are compared at
+each start, whenever an owner starts again, and while it runs: topic ids before records are
+committed, last records after a leader election. An operator decides what a difference means, and
+the decision is journaled.
 """
 
 from __future__ import annotations
@@ -22,44 +22,43 @@ from consumers.journal import records as journal
 from consumers.journal.checksum import RangeChecksum
 from consumers.journal.records import (
     ChallengersRecord,
-    CommitRecord,
     InputsRecord,
     Range,
     RollbackRecord,
     mark_of,
 )
-from consumers.service.live import LiveShard, Sources, learn_inputs, move, pass_inputs
+from consumers.service.live import LiveShard, Sources, apply_inputs, move_positions, update_inputs
 from consumers.service.partitioning import objections
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.locate import JournalOrigin, RemainingJournal
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Decision", "InputWatch", "begin_again", "consumed", "differences", "known_by", "settle"]
+__all__ = ["Decision", "InputWatch", "consumed", "differences", "known_by", "restarted", "settle"]
 
 Decision = Literal["new", "same"]
-LOOK_SECONDS = 0.05  # records of a log that was not looked at for longer are not committed,
-SHARE = 50  # or for as many times as long as the look takes: it may cost a fiftieth of the time
-IDLE_SECONDS = 1.0  # between two looks at most, also while there is nothing to commit
-OBJECT_SECONDS = 60.0  # between two questions whether shards allow partitions that were refused
+LOOK_SECONDS = 0.05  # records are committed only if the log was checked at most this long ago,
+SHARE = 50  # or this many times the duration of a check, so that checks take 2 % of the time
+IDLE_SECONDS = 1.0  # longest time between two checks, also without records to commit
+OBJECT_SECONDS = 60.0  # between two checks whether `[scale] shards` allows refused partitions
 
 
 @dataclass(slots=True)
 class Differences:
-    """How the inputs differ from what was consumed.
+    """The differences between the inputs and what was consumed.
 
     Parameters
     ----------
     topics
-        What the log says of each input topic.
+        The description of each input topic.
     renewed
-        Topics whose id is another one.
+        Topics with another id.
     changed
-        Partitions whose last records are others, or fewer, and what shows it.
+        Partitions whose last records differ or are missing, with the evidence.
     unknown
-        Partitions of `renewed` topics whose last records are not kept any more.
+        Partitions of `renewed` topics whose last records have expired.
     added, gone
-        Partitions that were not consumed so far, and those that are not there any more.
+        Partitions that were not consumed so far, and those that no longer exist.
     """
 
     topics: dict[str, Topic]
@@ -71,7 +70,7 @@ class Differences:
 
     @property
     def again(self) -> list[Partition]:
-        """Partitions that are not what was consumed."""
+        """Partitions that differ from what was consumed."""
         every = {*self.changed, *(p for p in self.unknown if p.topic in self.renewed)}
         return sorted(every)
 
@@ -83,18 +82,18 @@ def differences(
     topics: Mapping[str, str],
     tails: Mapping[Partition, Range],
 ) -> Differences:
-    """Compare the inputs with what was consumed of them; reads the last records of each.
+    """Compare the inputs with what was consumed. This reads the last records of each partition.
 
     Parameters
     ----------
     inputs
-        Partitions that there are now.
+        The present partitions.
     positions, topics, tails
-        Where the consumer stands, the ids of the topics and the last records as it knows them.
+        The consumer's positions, its known ids of the topics and the last consumed records.
     """
-    told = log.describe(sorted({p.topic for p in inputs}))
-    out = Differences(told)
-    for topic, now in told.items():
+    described = log.describe(sorted({p.topic for p in inputs}))
+    out = Differences(described)
+    for topic, now in described.items():
         known = topics.get(topic, "")
         if known and now.id and known != now.id:
             out.renewed[topic] = f"id {now.id}, where {known} was consumed"
@@ -109,23 +108,23 @@ def differences(
 def changed(
     log: Log, positions: Mapping[Partition, int], tails: Mapping[Partition, Range]
 ) -> tuple[dict[Partition, str], list[Partition]]:
-    """Partitions that are not what was consumed, and what shows it; those that cannot be compared.
+    """Partitions that differ, with the evidence, and those that cannot be compared.
 
     Parameters
     ----------
     positions
-        Where the consumer stands.
+        The consumer's positions.
     tails
-        The last records it consumed of each partition.
+        The last consumed records of each partition.
     """
     begins, ends = log.beginning_offsets(list(positions)), log.end_offsets(list(positions))
     out = {
-        p: f"ends at {ends[p]}, where {at} was reached"
+        p: f"ends at {ends[p]}, but was consumed up to {at}"
         for p, at in positions.items()
         if ends[p] < at
     }
     out |= {
-        p: f"ends at {ends[p]}, where its records up to {tail.end} were consumed"
+        p: f"ends at {ends[p]}, but its records up to {tail.end} were consumed"
         for p, tail in tails.items()
         if p in positions and p not in out and ends[p] < tail.end
     }
@@ -138,7 +137,7 @@ def changed(
         again[chunk.partition].add(chunk)
     for p, tail in wanted.items():
         if (again[p].count, again[p].value) != (tail.count, tail.crc32):
-            out[p] = f"holds other records at offsets {tail.first} to {tail.end - 1}"
+            out[p] = f"has other records at offsets {tail.first} to {tail.end - 1}"
     return out, unknown
 
 
@@ -153,38 +152,38 @@ def settle(
     now: int,
     decision: Decision | None = None,
 ) -> None:
-    """Bring the shard's inputs to what the log has, as far as that is clear; `live.news` says so.
+    """Accept the inputs of the log as far as they are clear. `live.news` describes the changes.
 
     Parameters
     ----------
     save
-        Writes a snapshot of `live`: what was consumed of a topic that begins again cannot be
-        replayed any more.
+        Writes a snapshot of `live`, because the consumed records of a restarted topic cannot be
+        replayed.
     decision
-        What an operator says of inputs that are others: `new` begins them again, `same` goes on.
+        The operator's decision about changed inputs: `new` restarts them, `same` continues.
 
     Raises
     ------
     InputChangedError
-        An input is not what was consumed, and there is no decision, or it does not hold.
+        An input differs from what was consumed, and there is no decision or it does not apply.
     ConfigError
-        Partitions were added, and shards do not allow it.
+        Partitions were added, and `[scale] shards` does not allow them.
     TransportError
-        A partition is gone; or from the owner.
+        A partition no longer exists; or from the owner.
     """
     seen = differences(log, found.inputs, live.shard.positions, live.topics, live.tails)
     live.described = seen.topics
     ids = {topic: known.id for topic, known in seen.topics.items() if known.id}
     live.adopting = {t: made for t, made in ids.items() if t not in live.topics}
     if without := [topic for topic in seen.topics if topic not in ids]:
-        live.news += (f"{', '.join(without)}: no topic id, known by the last records alone",)
-    again = begin_again(seen, live.shard.positions, decision)
+        live.news += (f"{', '.join(without)}: no topic id, so only the last records are compared",)
+    again = restarted(seen, live.shard.positions, decision)
     gone = [p for p in seen.gone if p.topic in seen.renewed and decision == "new"]
     if len(gone) < len(seen.gone):
         left = next(p for p in seen.gone if p not in gone)
         raise TransportError(
-            f"{left}, which was consumed, is gone; the model cannot go on without it: "
-            "bring the topic back, or give the service a new name"
+            f"{left} was consumed and no longer exists; the model cannot continue without it: "
+            "restore the topic, or give the service a new name"
         )
     if seen.added and config.scale.shards > 1:
         for objection in objections(config, log):
@@ -196,7 +195,7 @@ def settle(
     if again or gone:
         if live.shard.unsaved:
             raise ConfigError(
-                f"{', '.join(live.shard.unsaved)} is not kept in snapshots, so the model would be "
+                f"{', '.join(live.shard.unsaved)} is not saved in snapshots, so the model would be "
                 "lost at the next start: give the service a new name"
             )
         save()
@@ -210,10 +209,10 @@ def settle(
 _FLAGS: Mapping[Decision, str] = {"new": "accept-new-topic", "same": "same-topic"}
 
 
-def begin_again(
+def restarted(
     seen: Differences, positions: Collection[Partition], decision: Decision | None = None
 ) -> list[Partition]:
-    """The partitions that begin again.
+    """The partitions that restart.
 
     Raises
     ------
@@ -230,16 +229,16 @@ def begin_again(
     what = [f"{topic} has {why}" for topic, why in seen.renewed.items()]
     what += [f"{partition} {why}" for partition, why in seen.changed.items()]
     if decision == "same":
-        what += [f"the last records consumed of {p} have expired" for p in seen.unknown]
+        what += [f"the last consumed records of {p} have expired" for p in seen.unknown]
         raise InputChangedError(
-            f"--same-topic expects the records that were consumed, {_some(what)}; restore the "
-            "topic, or begin it at its first record with --accept-new-topic"
+            f"--same-topic expects the consumed records, but {_some(what)}; restore the topic, or "
+            "start it at its first record with --accept-new-topic"
         )
     raise InputChangedError(
-        f"expected the inputs that were consumed, {_some(what)}: the topic was deleted and made "
-        "again, or lost records; headwater run --accept-new-topic begins it at its first record, "
-        "--same-topic goes on where it stood if it holds the same records (a restored or "
-        "mirrored cluster)"
+        f"expected the consumed inputs, but {_some(what)}: the topic was deleted and "
+        "recreated, or lost records; headwater run --accept-new-topic starts it at its first "
+        "record, --same-topic continues at its position if it holds the same records (a "
+        "restored or mirrored cluster)"
     )
 
 
@@ -258,7 +257,7 @@ def _write(
     reason: str,
     now: int,
 ) -> None:
-    """Follow the entry and commit it; where that fails, the shard in memory is dropped."""
+    """Apply the journal record and commit it. If that fails, the shard in memory is discarded."""
     entry = InputsRecord(
         live.seq + 1,
         max(now, live.now),
@@ -268,10 +267,10 @@ def _write(
         topics,
         reason,
     )
-    pass_inputs(entry, live)
+    apply_inputs(entry, live)
     record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)
-    live.stand_after(entry, at)
+    live.advance_past(entry, at)
     live.adopting = {}
 
 
@@ -281,18 +280,18 @@ def _news(
     starts: Mapping[Partition, int],
     decision: Decision | None,
 ) -> tuple[str, ...]:
-    news = [f"{p} begins again at offset {starts[p]}" for p in sorted(again)]
+    news = [f"{p} restarts at offset {starts[p]}" for p in sorted(again)]
     news += [f"{p} was added and is read from offset {starts[p]}" for p in seen.added]
     if decision == "same":
-        news += [f"{topic} has a new id and the same records: gone on" for topic in seen.renewed]
+        news += [f"{topic} has a new id and the same records: continued" for topic in seen.renewed]
     return tuple(news)
 
 
 def consumed(
     origin: JournalOrigin, store: SnapshotStore
 ) -> tuple[dict[Partition, int], dict[str, str], dict[Partition, Range]]:
-    """Where a shard stands, the ids of its topics and its last records, from its newest snapshot
-    and its journal; no model is built."""
+    """Positions, topic ids and last records of a shard, from its newest snapshot and its journal.
+    No model is built."""
     left, at = origin.left, 0
     positions = {Partition(t, n): start for t, n, start in origin.identity.starts}
     topics: dict[str, str] = {}
@@ -303,24 +302,23 @@ def consumed(
         topics, tails = known_by(left, about, positions)
         break
     for _, entry in left.entries(max(at, left.first), left.end):
-        move(entry, positions)
-        learn_inputs(entry, topics, tails)
+        move_positions(entry, positions)
+        update_inputs(entry, topics, tails)
     return positions, topics, tails
 
 
 def known_by(
     left: RemainingJournal, about: SnapshotInfo, positions: Mapping[Partition, int]
 ) -> tuple[dict[str, str], dict[Partition, Range]]:
-    """The ids of the topics and the last records consumed, where a snapshot ends.
+    """The topic ids and the last consumed records at the end of a snapshot.
 
-    One of an older program does not tell the records; the entry it ends with then tells those of
-    its partitions. One that a rollback wrote, or a promotion behind it, may tell what was known at
-    the moment that was gone back to: the entries that were cut out tell more.
+    The snapshot of a rollback, or of a promotion right after it, may hold those of the earlier
+    point in time. The removed journal records then give the later ones.
 
     Parameters
     ----------
     positions
-        Where the shard of the snapshot stands.
+        The input positions of the snapshot's shard.
     """
     topics = dict(about.topics)
     tails = {Partition(r.topic, r.partition): r for r in about.tails}
@@ -328,21 +326,19 @@ def known_by(
     if isinstance(last, RollbackRecord | ChallengersRecord):
         tails = {p: tail for p, tail in tails.items() if tail.end == positions.get(p)}
         for _, entry in left.entries(left.first, about.position):
-            learn_inputs(entry, topics, tails)
-    elif not tails and isinstance(last, CommitRecord):
-        learn_inputs(last, topics, tails)
+            update_inputs(entry, topics, tails)
     return topics, tails
 
 
 class InputWatch:
-    """Looks at the inputs of a shard that runs.
+    """Checks the inputs of a running shard.
 
     Parameters
     ----------
     log
-        Asked in the thread of the loop.
+        Called in the thread of the processing loop.
     live
-        The shard, at the moment its owner begins.
+        The shard when its owner starts.
     clock
         Seconds.
     """
@@ -352,8 +348,8 @@ class InputWatch:
     ) -> None:
         self._config, self._log, self._clock = config, log, clock
         self._inputs = found.inputs
-        self._seen = live.described  # an election since then has not been looked into
-        self._tails: dict[Partition, Range] = {}  # at the last look that found nothing
+        self._seen = live.described  # elections since then are not checked yet
+        self._tails: dict[Partition, Range] = {}  # at the last check without a finding
         self._at = self._asked_at = self._objected_at = float("-inf")
         self._missing = False
         self._took = 0.0
@@ -362,9 +358,9 @@ class InputWatch:
         self.look(live)
 
     def due(self, *, idle: bool) -> bool:
-        """Whether the last look is too long ago to commit what was polled since.
+        """Whether the last check is too long ago to commit records polled since.
 
-        An idle shard does not ask a log each time that did not answer.
+        An idle shard does not query an unresponsive log in every loop.
         """
         if idle:
             return self._clock() - self._asked_at >= IDLE_SECONDS
@@ -373,18 +369,18 @@ class InputWatch:
 
     @property
     def objection(self) -> str:
-        """Why partitions that were added are not read; empty where all are."""
+        """Why added partitions are not read; empty if all are read."""
         return self._objection if self.unread else ""
 
     def look(self, live: LiveShard) -> bool:
-        """Ask the log; whether there are partitions to begin with.
+        """Check the log. Returns whether there are partitions to add.
 
         Raises
         ------
         InputChangedError
-            An input is not what was consumed.
+            An input differs from what was consumed.
         TransportError
-            The log does not answer, or an input is gone.
+            The log does not answer, or an input is missing.
         """
         names = sorted({p.topic for p in self._inputs})
         self._asked_at = self._clock()
@@ -396,7 +392,7 @@ class InputWatch:
         moved = [p for p in self._inputs if self._epoch(now, p) > self._epoch(self._seen, p)]
         if self._seen and moved:
             self._compare(moved, live)
-        # From when the log was asked: what happens while records are compared is not seen yet.
+        # The time before the request: what happens during a comparison is not checked yet.
         self._seen, self._tails, self._at = now, dict(live.tails), self._asked_at
         shards, own = self._config.scale.shards, live.entry.shard
         every = [Partition(t, n) for t in names for n in range(own, now[t].partitions, shards)]
@@ -404,33 +400,33 @@ class InputWatch:
         return bool(self.unread) and not self._refused()
 
     def _present(self, names: Sequence[str], now: Collection[str]) -> bool:
-        """An error where a topic is missing; only the second time in a row is it believed."""
+        """Raise an error if a topic is missing. The second time in a row it counts as deleted."""
         missing = [topic for topic in names if topic not in now]
         if not missing:
             return False
         before, self._missing = self._missing, True
         error = InputChangedError if before else TransportError
         raise error(
-            f"expected the input topic {missing[0]}, it was deleted; restore it, or make it again "
-            "and run with --accept-new-topic"
+            f"expected the input topic {missing[0]}, but it was deleted; restore it, or recreate "
+            "it and run with --accept-new-topic"
         )
 
     def _check(self, topic: str, now: Topic, live: LiveShard) -> None:
         known = live.adopting.get(topic) or live.topics.get(topic, "")
         if known and now.id and known != now.id:
             raise InputChangedError(
-                f"{topic} was deleted and made again while it was consumed: expected id {known}, "
-                f"it has {now.id}; headwater run --accept-new-topic begins it at its first record"
+                f"{topic} was deleted and recreated while it was consumed: expected id {known}, "
+                f"got {now.id}; headwater run --accept-new-topic starts it at its first record"
             )
 
     def _compare(self, moved: Sequence[Partition], live: LiveShard) -> None:
-        """After an election: whether the new leader has what was consumed, then and since."""
+        """Check after an election that the new leader has the consumed records."""
         positions = {p: live.shard.positions[p] for p in moved}
         for tails in (self._tails, live.tails):
             for partition, why in changed(self._log, positions, tails)[0].items():
                 raise InputChangedError(
-                    f"{partition} {why}: its new leader has lost records that were consumed; "
-                    "headwater run --accept-new-topic begins it at its first record"
+                    f"{partition} {why}: its new leader has lost consumed records; "
+                    "headwater run --accept-new-topic starts it at its first record"
                 )
 
     def _epoch(self, topics: Mapping[str, Topic], partition: Partition) -> int:
@@ -438,7 +434,7 @@ class InputWatch:
         return epochs[partition.number] if partition.number < len(epochs) else -1
 
     def _refused(self) -> bool:
-        """Whether shards do not allow the new partitions; asked again now and then."""
+        """Whether `[scale] shards` does not allow the new partitions; checked periodically."""
         if self._config.scale.shards == 1:
             return False
         if self._clock() - self._objected_at >= OBJECT_SECONDS:

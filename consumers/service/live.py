@@ -1,4 +1,4 @@
-"""A shard at a position of its journal, and how an entry moves it on.
+"""A shard at a position of its journal, and how a journal record changes it.
 
 Nothing is written here.
 """
@@ -29,15 +29,15 @@ __all__ = [
     "LiveShard",
     "Progress",
     "Sources",
+    "apply_inputs",
+    "apply_skipped",
     "check_chain",
     "check_snapshot",
     "ends_of",
-    "learn_inputs",
     "linked",
-    "move",
-    "move_past",
-    "pass_inputs",
-    "pass_over",
+    "move_inputs",
+    "move_positions",
+    "update_inputs",
 ]
 
 
@@ -46,7 +46,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The partitions a shard consumes, its journal's, and how many bytes are worked on at once."""
+    """The partitions a shard consumes, its journal, and the bytes it processes at once."""
 
     inputs: tuple[Partition, ...]
     label_topics: frozenset[str]
@@ -58,19 +58,19 @@ class Sources:
 
 @dataclass(slots=True)
 class LiveShard:
-    """A shard at the journal's end.
+    """A shard at the end of its journal.
 
-    `seq` is the number of the last entry, `position` the offset after it, `now` its clock;
-    `entry` is entry 0, `identity` its hash, which every snapshot of this service carries;
-    `snapshot` the clock of the one it was loaded from, and `differs` what that one was made by and
-    is another here; `last` what came of the last entry replayed, piece by piece, where its outputs
-    were written after it and so may not have been; `chain` the hash of every bit said and scored
-    so far; `diverged` the first entry that a river model did not repeat; `shape` the one last
-    journaled; `rebuilt` is False of one that was handed over. `topics` are the ids of the input
-    topics as the journal knows them, `adopting` those that its next entry will add, `tails` the
-    last records consumed of each partition, and `described` what the log said of the topics before
-    it was compared with these. `loaded` is the snapshot it was loaded from, its position and the
-    fingerprint of its state; `snapshots` are those, by position, that its next entry will tell of.
+    `seq`, `position` and `now` are the number of the last journal record, the offset after it and
+    its clock. `entry` is journal record 0, and `identity` its hash, which every snapshot contains.
+    `snapshot` is the clock of the snapshot it was loaded from; `differs` lists the programs that
+    made the snapshot and have another version here. `last` is the outcome of the last replayed
+    commit, in pieces, if its outputs were written after it and may be missing. `chain` is the hash
+    of all predictions and scores so far. `diverged` is the first journal record that a river model
+    did not repeat. `shape` is the last journaled shape of outputs. `rebuilt` is False if a standby
+    was taken over. `topics` are the journaled ids of the input topics, `adopting` those for the
+    next journal record, `tails` the last consumed records of each partition, and `described` the
+    topics as the log described them before they were compared. `loaded` are position and state
+    fingerprint of the loaded snapshot, `snapshots` those for the next journal record, by position.
     """
 
     shard: Shard
@@ -97,25 +97,30 @@ class LiveShard:
     loaded: tuple[int, str] | None = None
     snapshots: dict[int, str] = field(default_factory=dict)
 
-    def stand_after(self, entry: LaterRecord, offset: int) -> None:
-        """Stand after an entry, which is in the journal at this offset."""
+    def advance_past(self, entry: LaterRecord, offset: int) -> None:
+        """Set number, position and clock to those after a journal record at this offset."""
         self.seq, self.position, self.now = entry.seq, offset + 1, entry.now
 
 
 def linked(chain: str, outcome: Outcome) -> str:
-    """The chain after one more commit: 64 bits, in hex."""
+    """The chain after one more commit: 64 bits, in hexadecimal."""
     return blake2b(chain.encode() + outcome.digest, digest_size=8).hexdigest()
 
 
-def pass_over(entry: LaterRecord, live: LiveShard, *, cut: bool) -> None:
-    """An entry without records, or one that a reset cut out: consumed, and no more.
+def apply_skipped(
+    entry: LaterRecord,
+    live: LiveShard,
+    *,
+    cut: bool,
+) -> None:
+    """Apply a journal record that consumes nothing, or that a rollback removed, unprocessed.
 
     Its dead letters stay written, so an early label among them must not be refused again.
     """
-    move_past(entry, live)
+    move_inputs(entry, live)
     if isinstance(entry, CommitRecord):
         check_snapshot(entry, live)
-        learn_inputs(entry, live.topics, live.tails)
+        update_inputs(entry, live.topics, live.tails)
         live.shard.forget_early(entry.early)
     elif not cut:
         check_chain(entry, live)
@@ -125,25 +130,25 @@ def pass_over(entry: LaterRecord, live: LiveShard, *, cut: bool) -> None:
             )
 
 
-def move_past(entry: LaterRecord, live: LiveShard) -> None:
-    """What it says of the inputs holds also where a reset cut it out: they are what they are."""
+def move_inputs(entry: LaterRecord, live: LiveShard) -> None:
+    """Apply what it records about the inputs. This also holds for a removed record."""
     if isinstance(entry, InputsRecord):
-        pass_inputs(entry, live)
+        apply_inputs(entry, live)
     elif isinstance(entry, CommitRecord):
-        move(entry, live.shard.positions)
+        move_positions(entry, live.shard.positions)
         live.topics |= entry.topics
 
 
-def pass_inputs(entry: InputsRecord, live: LiveShard) -> None:
-    """Have the inputs as the entry says."""
-    move(entry, live.shard.positions)
-    learn_inputs(entry, live.topics, live.tails)
+def apply_inputs(entry: InputsRecord, live: LiveShard) -> None:
+    """Apply the inputs of the journal record."""
+    move_positions(entry, live.shard.positions)
+    update_inputs(entry, live.topics, live.tails)
 
 
-def learn_inputs(
+def update_inputs(
     entry: JournalRecord, topics: dict[str, str], tails: dict[Partition, Range]
 ) -> None:
-    """Bring the ids of the topics and the last records past an entry that is not processed."""
+    """Update topic ids and last records by a journal record that is not processed."""
     if isinstance(entry, CommitRecord):
         topics |= entry.topics
         tails |= {Partition(r.topic, r.partition): r for r in entry.ranges if r.count}
@@ -153,8 +158,8 @@ def learn_inputs(
             tails.pop(Partition(topic, number), None)
 
 
-def move(entry: JournalRecord, positions: dict[Partition, int]) -> None:
-    """Bring the positions of the inputs past an entry."""
+def move_positions(entry: JournalRecord, positions: dict[Partition, int]) -> None:
+    """Move the positions of the inputs past a journal record."""
     if isinstance(entry, CommitRecord):
         positions |= ends_of(entry)
     elif isinstance(entry, InputsRecord):
@@ -164,17 +169,17 @@ def move(entry: JournalRecord, positions: dict[Partition, int]) -> None:
 
 
 def check_snapshot(entry: CommitRecord, live: LiveShard) -> None:
-    """Whether the state the shard began with is the one that was saved there."""
+    """Check that the loaded snapshot has the state that was saved at its position."""
     for saved in entry.snapshots:
         if live.loaded is not None and live.loaded[0] == saved[0] and live.loaded != saved:
             raise DivergedError(
-                f"journal entry {entry.seq}: the snapshot at {saved[0]} was written with the state "
-                f"{saved[1][:16]}, it now holds {live.loaded[1][:16]}; it was changed since"
+                f"journal record {entry.seq}: the snapshot at {saved[0]} was written with state "
+                f"{saved[1][:16]}, but now has {live.loaded[1][:16]}: its file was changed"
             )
 
 
 def check_chain(entry: LaterRecord, live: LiveShard) -> None:
-    """Whether the shard said and scored what it did when the entry was written, bit for bit."""
+    """Check that the replay repeated the predictions and scores of the commit, bit for bit."""
     if live.chain == entry.chain:
         return
     if not live.shard.repeatable:
@@ -182,12 +187,12 @@ def check_chain(entry: LaterRecord, live: LiveShard) -> None:
         live.chain = entry.chain
         return
     raise DivergedError(
-        f"journal entry {entry.seq}: its records give other predictions than they gave then; "
-        "this program, its libraries or the processor differ from those that wrote it: run it "
-        "there, or start under a new name"
+        f"the replay diverged from the recorded hash at journal record {entry.seq}: "
+        "this program, its libraries or the processor differ from those that wrote it; replay "
+        "with those, or start under a new name"
     )
 
 
 def ends_of(entry: CommitRecord) -> dict[Partition, int]:
-    """The offset after the last record it consumed, of each partition that moved."""
+    """The offset after the last consumed record of each partition that moved."""
     return {Partition(r.topic, r.partition): r.end for r in entry.ranges}

@@ -1,7 +1,7 @@
-"""Whether an observation and its label meet in one shard: counts and keys of the input partitions.
+"""Check that an observation and its label arrive in the same shard.
 
-Shard s owns partition p of every input where p mod S = s. A label finds its observation only if
-both were put where their common key says, in topics of as many partitions.
+Shard s owns partition p of every input where p mod S = s. A label meets its observation only if
+the common key decides the partition of both, in topics with equal numbers of partitions.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ PROBED = 100  # recent keys of each topic
 
 
 def check_partitioning(config: Config, log: Log) -> None:
-    """ConfigError naming the first objection."""
+    """ConfigError with the first objection."""
     for objection in objections(config, log):
         raise ConfigError(objection)
 
 
 def objections(config: Config, log: Log) -> list[str]:
-    """What keeps the topics from being shared out among `[scale] shards`; nothing for one shard.
+    """Why the topics cannot be divided among `[scale] shards`. Empty for one shard.
 
     Parameters
     ----------
     log
-        It must have the topics.
+        A log that has the topics.
     """
     shards, topics = config.scale.shards, log.topics()
     out = []
     if topics[config.journal_topic] != shards:
         out.append(
             f"[scale] shards = {shards} needs a journal of {shards} partitions, "
-            f"{config.journal_topic} has {topics[config.journal_topic]}: make the topic anew"
+            f"{config.journal_topic} has {topics[config.journal_topic]}: recreate the topic"
         )
     if shards == 1:
         return out
     if config.features is None:
-        out.append("[scale] shards above 1 needs [features]: shards must not infer different ones")
+        out.append("[scale] shards above 1 needs [features], because each shard infers its own")
     counts = {topic: topics[topic] for topic in config.input_topics}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+        found = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
         out.append(
-            f"[scale] shards above 1 needs inputs of as many partitions, but {told}; a label would "
-            "not meet its observation: make them equal, or use one shard"
+            f"[scale] shards above 1 needs inputs with equal numbers of partitions, but {found}; a "
+            "label would not meet its observation: make them equal, or use one shard"
         )
     if min(counts.values()) < shards:
         out.append(
             f"[scale] shards = {shards} is more than the {min(counts.values())} partitions of "
-            f"{min(counts, key=counts.__getitem__)}: some would have nothing to do"
+            f"{min(counts, key=counts.__getitem__)}: some shards would have no input"
         )
-    if len(counts) > 1:  # a label inside its observation is always where that is
+    if len(counts) > 1:  # a label inside its observation is always in the same shard
         out += filter(None, (_misplaced(log, topic, count) for topic, count in counts.items()))
     return out
 
 
 def _misplaced(log: Log, topic: str, partitions: int) -> str | None:
-    """Why the keys of a topic do not decide where its records lie, judged by the newest."""
+    """Why the keys of a topic do not decide the partition, judged by the newest records."""
     parts = [Partition(topic, n) for n in range(partitions)]
     begins, ends = log.beginning_offsets(parts), log.end_offsets(parts)
     each = -(-PROBED // partitions)
@@ -69,11 +69,11 @@ def _misplaced(log: Log, topic: str, partitions: int) -> str | None:
         for offset, key in zip(chunk.offsets, chunk.keys, strict=True):
             where = f"{chunk.partition} offset {offset}"
             if key is None:
-                return f"{where} has no key: with several shards nothing says where its label goes"
+                return f"{where} has no key, so with several shards its label may be in another"
             right = (murmur2(key) & 0x7FFFFFFF) % partitions
             if right != chunk.partition.number:
                 return (
                     f"{where}: its key belongs to partition {right} by murmur2, Kafka's default; "
-                    "records and labels that were placed otherwise do not meet in one shard"
+                    "records and labels that are placed otherwise do not meet in one shard"
                 )
     return None

@@ -1,7 +1,7 @@
-"""Changes of who challenges and who is champion: each is an entry of the journal.
+"""Changes of the challengers and of the champion: each is a journal record.
 
-Rule: a shard's line-up is what its journal says, at the very record where it says so. What the
-configuration says is journaled when a service starts; a command journals what people decide.
+Rule: the journal alone decides the challengers of a shard, from exactly the record that sets them.
+A start journals what the configuration sets, and a command journals what an operator decides.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["adopt", "named", "promote"]
 
 
 def adopt(config: Config, owner: Owner, found: Sources, live: LiveShard, now: int) -> None:
-    """Have the challengers of the configuration, where the journal ends; `live.news` says so.
+    """Journal the challengers of the configuration. `live.news` describes the change.
 
     Raises
     ------
     ConfigError
-        The champion is not among them, or one cannot be built.
+        The champion is not one of them, or a challenger cannot be built.
     FencedError, TransportError
         From the owner.
     """
     wanted, shard = configured(config), live.shard
     if shard.given_up:
-        # Said first, or a replay of the journal would go on with what is gone here.
-        news = [f"challenger {n} is given up: trust_pickle is off" for n in shard.given_up]
+        # Journaled first, or a replay of the journal would continue with a missing challenger.
+        news = [f"challenger {n} is dropped: trust_pickle is off" for n in shard.given_up]
         _write(owner, found, live, shard.challenger_set, None, now, "no pickle is trusted")
         live.news += tuple(news)
     if wanted.same(shard.challenger_set):
@@ -38,15 +38,15 @@ def adopt(config: Config, owner: Owner, found: Sources, live: LiveShard, now: in
     gone = shard.challenger_set.gone(wanted)
     if shard.champion in gone:
         raise ConfigError(
-            f"{shard.champion} is the champion, and its [[challenger]] is gone or another one; put "
-            f"it back as it was, or promote another one first: headwater promote CONFIG "
+            f"{shard.champion} is the champion, and its [[challenger]] was removed or changed; "
+            f"restore it, or promote another one first: headwater promote CONFIG "
             f"{config.name} --yes"
         )
     before = shard.challenger_set
     entry = _write(owner, found, live, wanted, None, now, "configured")
-    news = [f"challenger {name} is gone" for name in gone if name not in wanted.challengers]
+    news = [f"challenger {name} was removed" for name in gone if name not in wanted.challengers]
     news += [
-        f"challenger {name} starts empty at journal entry {entry.seq}"
+        f"challenger {name} starts empty at journal record {entry.seq}"
         for name in wanted.challengers
         if name in gone or name not in before.challengers
     ]
@@ -69,26 +69,26 @@ def promote(
     now: int,
     reason: str,
 ) -> ChallengersRecord:
-    """Journal that another one is champion from here on; `live` is at the journal's end.
+    """Journal another champion from here on. `live` must be at the journal's end.
 
     Raises
     ------
     ConfigError
-        There is no such one, or it is champion already.
+        There is no such challenger, or it is the champion already.
     FencedError, TransportError
-        From the owner; whether it was written shows in the journal.
+        From the owner. The journal shows whether the record was written.
     """
     champion = named(config, live, name)
     return _write(owner, found, live, live.shard.challenger_set, champion, now, reason)
 
 
 def named(config: Config, live: LiveShard, name: str) -> str:
-    """The challenger of that name; "" for the service's own, which is that of [model].
+    """The challenger of that name. The empty name selects the model of [model].
 
     Raises
     ------
     ConfigError
-        There is none, or it is champion already.
+        There is no such challenger, or it is the champion already.
     """
     shard = live.shard
     champion = "" if name == config.name else name
@@ -100,8 +100,8 @@ def named(config: Config, live: LiveShard, name: str) -> str:
         raise ConfigError(f"{name} is the champion already{also}")
     if champion and champion not in shard.challenger_set.challengers:
         raise ConfigError(
-            f"no challenger {name}: expected {' or '.join(others) or 'none, for there are none'}; "
-            "a [[challenger]] is one from the service's next start on"
+            f"no challenger {name}: expected {' or '.join(others) or 'no name, as there is none'}; "
+            "a new [[challenger]] exists from the next start of the service"
         )
     return champion
 
@@ -115,7 +115,7 @@ def _write(
     now: int,
     reason: str,
 ) -> ChallengersRecord:
-    """Change the shard, then commit the entry that says so: what fails is not journaled."""
+    """Change the shard, then commit the journal record. A failed change is not journaled."""
     live.shard.set_challengers(challenger_set, champion)
     entry = ChallengersRecord(
         live.seq + 1,
@@ -128,5 +128,5 @@ def _write(
     )
     record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)
-    live.stand_after(entry, at)
+    live.advance_past(entry, at)
     return entry

@@ -1,11 +1,12 @@
-"""From nothing, a crash, a rebalance or a clean stop to a live shard: one path.
+"""From any state (first start, crash, rebalance, clean stop) to a live shard, by one path.
 
-1. fence     the old owner can commit nothing more
-2. locate    the journal's end, entry 0, the newest good snapshot at or before the end
-3. replay    the ranges journaled since, in the journal's order, output muted
-4. go live   poll from where the journal ends
+1. fence     the old owner can no longer commit
+2. locate    find the journal's end, record 0, and the newest valid snapshot before the end
+3. replay    process the journaled ranges since then in order, without writing outputs
+4. go live   poll from the end of the journal
 
-There is no undo code: whatever went wrong, the shard in memory is dropped, this begins again."""
+There is no undo code: after any failure the shard in memory is discarded, and this starts again.
+"""
 
 from __future__ import annotations
 
@@ -47,17 +48,18 @@ __all__ = [
     "rebuild",
     "recover",
     "refusals",
-    "say_again",
     "schema_from",
     "sources",
+    "write_again",
 ]
 
 
-# How the objection to a snapshot begins that a rollback has cut out: the expected course.
-CUT_OUT = "cut out of the history"
+# The objection to a snapshot that a rollback has removed from the history starts with this. It is
+# an expected event.
+CUT_OUT = "removed from the history"
 
-# What a replay ends with where the state it began with is not the one that was journaled: other
-# predictions, or whatever a learner does with numbers that it never wrote.
+# Errors of a replay whose initial state is not the journaled one: a diverging hash, or whatever a
+# learner raises on numbers that it never wrote.
 DIVERGED = (
     DivergedError,
     StateError,
@@ -71,7 +73,7 @@ DIVERGED = (
 
 
 def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Partition, ...]:
-    """The partitions of the inputs that belong to a shard."""
+    """The input partitions of a shard."""
     return tuple(
         Partition(t, n)
         for t in config.input_topics
@@ -80,21 +82,21 @@ def inputs_of(config: Config, topics: Mapping[str, int], shard: int) -> tuple[Pa
 
 
 def sources(config: Config, log: Log, shard: int = 0) -> Sources:
-    """The partitions shard number `shard` works with: every S-th of each input, from its own.
+    """The partitions of a shard: every S-th of each input, starting with its own number.
 
     Raises
     ------
     ConfigError
         A topic is missing.
     """
-    # Its own topics only: a cluster may have thousands.
+    # Only its own topics are described, because a cluster may have thousands.
     known = log.describe(config.topics.values())
     topics = {topic: about.partitions for topic, about in known.items()}
     missing = [topic for topic in config.topics.values() if topic not in topics]
     if missing:
         raise ConfigError(
             f"no topic {', '.join(missing)} on {config.input.transport}; "
-            "`headwater check CONFIG --create` makes missing topics"
+            "`headwater check CONFIG --create` creates missing topics"
         )
     labels = frozenset(config.input_topics[1:])
     return Sources(
@@ -119,7 +121,7 @@ def recover(
     new_journal: bool = False,
     decision: Decision | None = None,
 ) -> LiveShard:
-    """Bring the shard to the journal's end; `owner` has fenced its predecessor already.
+    """Bring the shard to the journal's end. `owner` must have fenced its predecessor.
 
     Parameters
     ----------
@@ -128,21 +130,21 @@ def recover(
     progress
         Called with the records replayed and the records to replay.
     warm
-        A shard that has followed the journal: it is gone on from, where that is possible.
+        A shard that has followed the journal. It is continued if possible.
     new_journal
-        Whether an empty journal is begun although the service has run before.
+        Whether to start an empty journal although the service has run before.
     decision
-        What an operator says of inputs that are not what was consumed.
+        The operator's decision about inputs that differ from the consumed ones.
 
     Raises
     ------
     ConfigError
         The journal is empty, and the service has run before.
     InputChangedError
-        An input is not what was consumed, and there is no decision.
+        An input differs from what was consumed, and there is no decision.
     """
     end = log.end_offsets([found.journal])[found.journal]
-    # On Kafka an aborted first commit leaves offsets of the journal without a record behind.
+    # On Kafka an aborted first commit leaves journal offsets without a record.
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
         if not new_journal:
@@ -155,12 +157,12 @@ def recover(
         try:
             replay(log, found, warm, end, ahead, progress)
             live = warm
-        except DIVERGED as error:  # it began with a snapshot too
+        except DIVERGED as error:  # it may have started from a bad snapshot too
             live = _rebuilt(config, log, found, store, origin, end, progress)
-            live.news += (f"what was followed is not used: its replay fails ({_line(error)})",)
+            live.news += (f"the followed shard is not used: its replay fails ({_line(error)})",)
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
-    say_again(log, live)
+    write_again(log, live)
     settle(
         config,
         log,
@@ -183,9 +185,11 @@ def _save(config: Config, store: SnapshotStore, live: LiveShard) -> None:
     live.snapshots[about.position] = about.fingerprint
 
 
-def say_again(log: Log, live: LiveShard) -> None:
-    """Write the outputs of the last entry, where they come after it and its owner may have died
-    in between; a snapshot comes after both. They are the same bytes in the same topics as then.
+def write_again(log: Log, live: LiveShard) -> None:
+    """Write the outputs of the last commit again, if they come after it and may be missing.
+
+    The owner may have died in between, and a snapshot comes after both. The outputs are the same
+    bytes in the same topics.
     """
     topics = log.topics() if live.last else {}
     for outcome in live.last:
@@ -194,7 +198,7 @@ def say_again(log: Log, live: LiveShard) -> None:
         log.append(there)
         gone = {r.topic for r in outputs} - {r.topic for r in there}
         live.news += tuple(
-            f"outputs of the last entry cannot be written again: topic {topic} is gone"
+            f"outputs of the last commit cannot be written again: topic {topic} no longer exists"
             for topic in sorted(gone)
         )
     live.last = ()
@@ -203,7 +207,7 @@ def say_again(log: Log, live: LiveShard) -> None:
 def _ahead_of(
     config: Config, origin: JournalOrigin, found: Sources, live: LiveShard
 ) -> Course | None:
-    """What lies ahead of this shard; None where the journal does not go on where it stands."""
+    """The journal after this shard; None if the journal does not continue it."""
     if origin.objection(about_of(config, live)) is not None:
         return None
     ahead = course(origin.left.log, found.journal, live.position, origin.left.end)
@@ -219,7 +223,7 @@ def rebuild(
     end: int,
     progress: Progress = lambda done, total: None,
 ) -> LiveShard:
-    """The shard as the journal describes it up to `end`; writes nothing."""
+    """The shard as the journal describes it up to `end`. Writes nothing."""
     return _rebuilt(
         config, log, found, store, _located(config, log, found, store, end), end, progress
     )
@@ -234,12 +238,12 @@ def load(
     end: int,
     before: int | None = None,
 ) -> tuple[LiveShard, Course]:
-    """The shard that a replay up to `end` begins with, and what lies ahead of it.
+    """The shard with which a replay up to `end` starts, and the journal after it.
 
     Parameters
     ----------
     before
-        Take a snapshot of an earlier entry than this: a replay from it has failed.
+        Use a snapshot before this journal record, because a replay from that snapshot failed.
     """
     origin = _located(config, log, found, store, end)
     own = store.of(mark_of(origin.identity))
@@ -275,8 +279,8 @@ def _rebuilt(
             try:
                 replay(log, found, live, end, ahead, progress)
             except DIVERGED as error:
-                # The journal outranks a snapshot: an older one, or all records, may agree with it.
-                why = f"its replay fails ({_line(error)}); an older one is tried"
+                # The journal is the truth: an older snapshot, or all records, may agree with it.
+                why = f"its replay fails ({_line(error)}); an older snapshot is tried"
                 own.refused.append(f"snapshot at {loaded}: {why}")
                 continue
             live.refused = tuple(own.refused)
@@ -295,7 +299,7 @@ def _line(error: Exception) -> str:
 def _from_nothing(
     config: Config, found: Sources, origin: JournalOrigin, refused: Sequence[str]
 ) -> tuple[LiveShard, Course]:
-    """The empty shard and what lies ahead, if entry by entry it can become the one that ran."""
+    """The empty shard and the whole journal, if all records needed for a rebuild exist."""
     identity, left = origin.identity, origin.left
     shard = _empty(config, identity, found)
     shard.positions = {Partition(t, n): at for t, n, at in identity.starts}
@@ -303,16 +307,16 @@ def _from_nothing(
         raise left.lost(f"the model {config.name} cannot be rebuilt", refused)
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
-        raise left.lost(f"the model {config.name} cannot be rebuilt, for {gone}", refused)
+        raise left.lost(f"the model {config.name} cannot be rebuilt, because {gone}", refused)
     return LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity), ahead
 
 
 def _course(
     shard: Shard, found: Sources, origin: JournalOrigin, seq: int, position: int
 ) -> tuple[Course, str | None]:
-    """What lies ahead from `position`; why it does not lead on from entry `seq`, None if it does.
+    """The journal after `position`, and why it does not continue record `seq`; None if it does.
 
-    The journal is read once for both; a long one takes its time.
+    The journal is read once for both, because reading a long one takes time.
     """
     ahead = course(origin.left.log, found.journal, position, origin.left.end)
     return ahead, _unreached(found, origin, ahead, seq, position, shard.positions)
@@ -326,10 +330,10 @@ def _unreached(
     position: int,
     positions: Mapping[Partition, int],
 ) -> str | None:
-    """Why the course does not lead on from entry `seq`, with the inputs at `positions`."""
+    """Why the journal does not continue record `seq` with the inputs at `positions`."""
     reset = ahead.without(seq)
     if reset is not None:
-        return f"{CUT_OUT} by entry {reset}, a rollback"
+        return f"{CUT_OUT} by record {reset}, a rollback"
     here = {p: at for p, at in positions.items() if p in found.inputs}
 
     def needed() -> Iterator[CommitRecord]:
@@ -344,15 +348,17 @@ def _unreached(
 def refusals(
     config: Config, log: Log, store: SnapshotStore, shard: int = 0
 ) -> Callable[[SnapshotInfo, Mapping[Partition, int]], str | None]:
-    """Why a start would pass over a snapshot that is whole, as a function of what it says of itself
-    and of its positions of the inputs; None for one that it would use. Writes nothing.
+    """A function that gives the reason why a start would skip a valid snapshot.
+
+    It takes the description of the snapshot and its input positions, and returns None for one that
+    a start would use. Writes nothing.
 
     Raises
     ------
     ConfigError
-        A topic is missing, or the journal is of another configuration.
+        A topic is missing, or the journal belongs to another configuration.
     TransportError
-        The log fails, or no snapshot reaches what is left of the journal.
+        The log fails, or no snapshot reaches the remaining journal.
     """
     found = sources(config, log, shard)
     end = log.end_offsets([found.journal])[found.journal]
@@ -360,7 +366,7 @@ def refusals(
     if origin is None:
         return lambda about, positions: f"the journal {found.journal.topic} is empty"
     mark, first = mark_of(origin.identity), origin.left.first
-    # A reset cuts out entries before it only, so the course of all serves every snapshot.
+    # A rollback removes only earlier records, so one summary serves every snapshot.
     ahead = course(log, found.journal, first, end)
 
     def refusal(about: SnapshotInfo, positions: Mapping[Partition, int]) -> str | None:
@@ -375,7 +381,7 @@ def refusals(
 def _first_start(
     config: Config, log: Log, owner: Owner, found: Sources, now: int, replaced: list[str]
 ) -> int:
-    """Write entry 0; the journal's end after it."""
+    """Write journal record 0. Returns the journal's end after it."""
     if config.input.start == "earliest":
         starts = log.beginning_offsets(found.inputs)
     elif config.input.start == "latest":
@@ -398,12 +404,12 @@ def _first_start(
 
 
 def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
-    """The features that the first observations, as they lie in the topic, show; never text.
+    """The features that the first observations in the topic show. Texts are not inferred.
 
     Raises
     ------
     ConfigError
-        There are none yet, or none a model could use.
+        There are no observations yet, or none with a usable feature.
     """
     records = []
     for value in values:
@@ -415,8 +421,9 @@ def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
     schema = schema_of(infer(records[:SAMPLE_SIZE], exclude, text=False))
     if not schema.fields:
         raise ConfigError(
-            f"[features] is not given and the {len(records)} observations of "
-            f"{config.input.observations} show none; declare [features] or feed the topic first"
+            f"[features] is missing, and the {len(records)} observations of "
+            f"{config.input.observations} show no feature; declare [features] or fill the topic "
+            "first"
         )
     return schema
 
@@ -437,13 +444,13 @@ def _from_snapshots(
     store: SnapshotStore,
     before: int | None = None,
 ) -> Iterator[tuple[LiveShard, Course]]:
-    """The good snapshots from which the journal can be followed, the newest first, loaded, and
-    what lies ahead of each."""
+    """The valid snapshots that the journal continues, loaded, the newest first, with the journal
+    after each."""
     identity = origin.identity
 
     def objection(about: SnapshotInfo) -> str | None:
         failed = before is not None and about.seq >= before
-        return "its replay fails; an older one is tried" if failed else origin.objection(about)
+        return "its replay fails; an older snapshot is tried" if failed else origin.objection(about)
 
     for about, state in store.newest(objection):
         shard = _empty(config, identity, found)
@@ -452,7 +459,7 @@ def _from_snapshots(
         except (StateError, KeyError, TypeError, ValueError) as error:
             store.refused.append(f"snapshot at {about.position}: {error}")
             continue
-        # A marker of Kafka right behind its entry may be gone too.
+        # The transaction marker right after its journal record may have expired too.
         position = max(about.position, origin.left.first)
         ahead, gone = _course(shard, found, origin, about.seq, position)
         if gone:
@@ -465,12 +472,12 @@ def _from_snapshots(
         live.snapshot, live.differs, live.shape = about.now, difference(about), about.shape
         live.topics, live.tails = known_by(origin.left, about, shard.positions)
         if store.copied is not None:
-            live.news = (f"this host has no snapshot to begin with; taken: {store.copied}",)
+            live.news = (f"this host has no valid snapshot, so the copy {store.copied} is used",)
         yield live, ahead
 
 
 def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
-    """What a snapshot of the shard, taken now, says of itself."""
+    """The description of a snapshot taken now."""
     number, at = live.shard.spec.number, (live.position, live.seq, live.now)
     made_by = versions()
     return SnapshotInfo(

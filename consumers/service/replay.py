@@ -1,8 +1,7 @@
-"""A shard brought along the entries of its journal, with its output muted.
+"""Bring a shard forward along its journal, without writing outputs.
 
-An entry says which records it consumed; the records say the rest. Whatever does not come out as it
-did when the entry was written (other records, other predictions) ends the replay with the reason.
-Nothing is written here.
+A journal record says which input records a commit consumed. Any difference from the original commit
+(other records, other predictions) ends the replay with the reason. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from consumers.service.live import (
     LiveShard,
     Progress,
     Sources,
+    apply_skipped,
     check_chain,
     check_snapshot,
     ends_of,
     linked,
-    move_past,
-    pass_over,
+    move_inputs,
 )
 from consumers.shard.shard import EarlierPieces, Outcome, Shard
 from consumers.transports.protocol import Log
@@ -50,18 +49,18 @@ def replay(
     progress: Progress = lambda done, total: None,
     enough: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Bring the shard from its position to `end`, output muted.
+    """Bring the shard from its position to `end`, without writing outputs.
 
     Parameters
     ----------
     end
         A position of the journal.
     ahead
-        What lies ahead of the shard up to there.
+        The journal from the shard's position up to `end`.
     progress
         Called with the records replayed and the records to replay.
     enough
-        Asked before each entry; once it is true the shard stays where it is, short of `end`.
+        Called before each journal record. When it returns True, the shard stays where it is.
     """
     total = live.replayed + ahead.records
     for _ in steps(log, found, live, end, ahead, enough=enough):
@@ -78,42 +77,42 @@ def steps(
     explain: int = 0,
     enough: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[CommitRecord, Outcome]]:
-    """Each entry of the history up to `end` with what came of it, the shard having moved past it.
+    """Replay each commit of the history up to `end`. Yields its journal record and its outcome.
 
-    An entry of more bytes than are worked on at once comes piece by piece. With `explain` every
-    prediction is explained by at least so many shares.
+    A commit with more bytes than are processed at once comes in pieces. With `explain` every
+    prediction is explained by at least this many features.
 
     Raises
     ------
     TransportError
-        Entries are missing, records have changed, or they give other predictions than they did.
+        Journal records are missing, or a commit has other records or other predictions.
     """
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
         cut = ahead.without(window[0][1].seq) is not None
         passed = [] if cut else [entry for _, entry in window if isinstance(entry, CommitRecord)]
         with closing(_Reader(log, found, live.shard, passed)) as reader:
             for at, entry in window:
-                if not cut and enough():  # within what was cut out it is at no entry of the history
+                if not cut and enough():  # a removed record is not a point of the history
                     return
                 if entry.seq != live.seq + 1:
                     raise TransportError(
-                        f"the journal {found.journal.topic} jumps to entry {entry.seq} at {at}; "
-                        "entries are missing, the model cannot be rebuilt"
+                        f"the journal {found.journal.topic} jumps to record {entry.seq} at {at}; "
+                        "records are missing, so the model cannot be rebuilt"
                     )
                 if cut or not isinstance(entry, CommitRecord):
-                    pass_over(entry, live, cut=cut)
+                    apply_skipped(entry, live, cut=cut)
                 else:
                     for outcome in _apply(entry, reader.pieces(entry), live, explain):
                         live.replayed += len(outcome.batch)
                         yield entry, outcome
-                live.stand_after(entry, at)
+                live.advance_past(entry, at)
     live.position = max(live.position, end)
 
 
 def _apply(
     entry: CommitRecord, pieces: Iterable[Batch], live: LiveShard, explain: int
 ) -> Iterator[Outcome]:
-    """Process an entry, in as many pieces as it was read in; what came of each."""
+    """Process a commit in the pieces in which it is read. Yields the outcome of each."""
     _check_positions(entry, live.shard.positions)
     check_snapshot(entry, live)
     check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
@@ -135,7 +134,7 @@ def _apply(
         if whole:
             live.chain = linked(live.chain, outcome)
             check_chain(entry, live)
-            move_past(entry, live)
+            move_inputs(entry, live)
         if entry.aside:
             last.append(outcome)
         live.last = last
@@ -144,21 +143,21 @@ def _apply(
 
 
 def _check_positions(entry: CommitRecord, positions: Mapping[Partition, int]) -> None:
-    """Ranges tile: a shard that stands elsewhere is not the one that was journaled."""
+    """Ranges have no gaps, so a shard at another position is not the journaled one."""
     for r in entry.ranges:
         at = positions.get(Partition(r.topic, r.partition), 0)
         if at != r.first:
             raise DivergedError(
-                f"journal entry {entry.seq} goes on at {r.topic}[{r.partition}] offset {r.first}, "
-                f"expected the shard there, it is at {at}; replay from an older snapshot or from "
-                "the beginning"
+                f"journal record {entry.seq} continues at {r.topic}[{r.partition}] offset "
+                f"{r.first}, but the shard is at {at}; replay from an older snapshot or from the "
+                "beginning"
             )
 
 
 def _windows(
     found: Iterable[tuple[int, JournalRecord]], ahead: Course
 ) -> Iterator[list[tuple[int, LaterRecord]]]:
-    """Entries whose records are read in one go; what is cut out, and what has none, stand alone."""
+    """Journal records whose input is read in one go. Records without input are returned alone."""
     window: list[tuple[int, LaterRecord]] = []
     size = 0
     for at, entry in found:
@@ -178,10 +177,9 @@ def _windows(
 
 
 class _Reader:
-    """The records of the entries of a window, read from the log as they are asked for.
+    """Reads the input records of a window of commits when they are requested.
 
-    What is read ahead is bounded in bytes, however the log serves its partitions, and so is a
-    piece.
+    The bytes read ahead are bounded for any order of the partitions, and so is a piece.
     """
 
     def __init__(
@@ -190,7 +188,7 @@ class _Reader:
         ends: dict[Partition, int] = {}
         for entry in window:
             ends |= ends_of(entry)
-        # The journal knows best: whoever wrote it may have seen partitions that were added since.
+        # The journal decides: its writer may have seen partitions that were added later.
         inputs = sorted({*found.inputs, *ends})
         starts = {p: shard.positions.get(p, 0) for p in inputs}
         moved = [p for p in ends if ends[p] > starts[p]]
@@ -200,14 +198,14 @@ class _Reader:
         self._read = log.read(
             {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
         )
-        self._over = False  # there are no more records in the log
+        self._over = False  # the log has no more records
 
     def pieces(self, entry: CommitRecord) -> Iterator[Batch]:
-        """The records of an entry, in its order; the window's entries one after another."""
+        """The input records of a commit, in its order. Call it once per commit, in order."""
         upto, merge = ends_of(entry), self._merge
         got = False
         while True:
-            # Some may be gone: what is left of them will not pass.
+            # Records may have expired. Then the check of the commit fails.
             lagging = not self._over and any(merge.position(p) < at for p, at in upto.items())
             batch = None
             if not lagging or merge.nbytes >= self._max_bytes:
@@ -229,8 +227,10 @@ class _Reader:
             elif got:
                 return
             else:
-                raise TransportError(f"entry {entry.seq}: its records are gone from the inputs")
+                raise TransportError(
+                    f"journal record {entry.seq}: its records no longer exist in the inputs"
+                )
 
     def close(self) -> None:
-        """Let the log's reading go."""
+        """Stop reading the log."""
         self._read.close()

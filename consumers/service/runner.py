@@ -302,7 +302,7 @@ class Runner:
         self._health = _health(self._view)
         self.status_feed.recovered(self._view)
         log.info(
-            "live at journal entry %d, %s replayed, %s known, %s learned",
+            "live at journal record %d, %s replayed, %s known, %s learned",
             live.seq,
             counted(live.replayed, "record"),
             counted(self._view.observations, "observation"),

@@ -1,11 +1,12 @@
-"""Records run in child processes, which may die of them: what `crash_guard` has suspects tried by.
+"""Run records in child processes that may die of them: the trials of `crash_guard`.
 
-The service starts one process without a connection to anything, `python -m
-consumers.service.trial`, and hands it the state and the records in a file that has no name. That
-process loads them, and forks a child for each trial. It tells on its standard output what came of
-it, and ends with its standard input. A child has its own limit of memory, so that it dies before
-whatever limit there is ends the service with it, and one of time, in which it runs or waits; time
-in which it is stopped or kept from running does not count."""
+The service starts one process without any connection, `python -m consumers.service.trial`, and
+passes it the state and the records in a file without a name. That process loads them, and forks a
+child for each trial. It writes the results to its standard output, and ends with its standard
+input. A child has its own memory limit, so that it dies before a larger limit ends the service. It
+also has a time limit, which counts the time in which it runs or waits, but not the time in which it
+is stopped or not scheduled.
+"""
 
 from __future__ import annotations
 
@@ -45,19 +46,19 @@ from stream.errors import StreamError
 __all__ = ["TrialProcesses", "handed", "pieces"]
 
 COMMAND = [sys.executable, "-m", "consumers.service.trial"]
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks: no threads
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # it forks, so no threads
 REASON = "crash_poison"
-PROBE_SECONDS = 30.0  # for a search among many records, which condemns none
-STARTS_SECONDS = 120.0  # until the process is ready, at most; a model of gigabytes takes its time
-ROOM = 256 * 2**20  # bytes that must be free beside the state, or a death says nothing
+PROBE_SECONDS = 30.0  # for a search among many records, which rejects no record
+STARTS_SECONDS = 120.0  # until the process is ready; loading a model of gigabytes takes time
+ROOM = 256 * 2**20  # bytes that must be free in addition to the state, or a death proves nothing
 LOOK_SECONDS = 0.02
 DONE, NO_MEMORY = b"d", b"m"
-# A child opens no log, no snapshot and no port. These sections hold the secrets.
+# A child opens no log, no snapshot and no port, and these sections hold the secrets.
 NOT_HANDED = {"kafka", "snapshots", "http"}
 
 
 class _Case(msgspec.Struct):
-    """What the process is handed, before the snapshot. `parts` are the records."""
+    """The input of the process, before the snapshot. `parts` are the records."""
 
     config: dict[str, Any]
     fields: list[tuple[str, str]]
@@ -74,7 +75,7 @@ class _Case(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """Run the first `count` records, the first passed over if asked, within `seconds`."""
+    """Run the first `count` records, optionally without the first, within `seconds`."""
 
     count: int
     without_first: bool
@@ -82,31 +83,31 @@ class _Request(msgspec.Struct):
 
 
 def handed(config: Config) -> dict[str, Any]:
-    """The configuration as a child needs it: without any section that may hold a secret."""
+    """The configuration for a child, without any section that may hold a secret."""
     return config.model_dump(exclude=NOT_HANDED, exclude_unset=True)
 
 
 def pieces(
     batch: Batch, now: int, live: LiveShard, guard: CrashGuard, trials: TrialProcesses
 ) -> Iterator[tuple[Batch, list[Skip]]]:
-    """The batch in pieces, each with what must be passed over; one piece where none is suspected.
+    """The batch in pieces, each with the records to skip. One piece if nothing is suspected.
 
-    The caller commits each piece before it asks for the next one.
+    The caller commits each piece before it requests the next one.
     """
     if not guard.suspicious:
         yield batch, []
         return
     left = [list(batch.parts)]
-    for count, condemned in guard.examine(len(batch), lambda: trials.of(live, left[0], now)):
+    for count, rejected in guard.examine(len(batch), lambda: trials.of(live, left[0], now)):
         piece, left[0] = _cut(left[0], trials.found.label_topics, count, now)
         (topic, number), offset = piece.place(0)
-        yield piece, [(topic, number, offset, REASON)] if condemned else []
+        yield piece, [(topic, number, offset, REASON)] if rejected else []
 
 
 def _cut(
     parts: Sequence[Fetched], labels: Sequence[str] | frozenset[str], count: int, now: int
 ) -> tuple[Batch, list[Fetched]]:
-    """The first `count` records in order, and the rest as it lay."""
+    """The first `count` records in order, and the unordered rest."""
     merge = Merge([part.partition for part in parts], labels)
     merge.add(parts)
     head = merge.take(count, {}, now=now, wait=False)
@@ -121,15 +122,15 @@ class TrialProcesses:
     Parameters
     ----------
     config
-        The whole configuration; `handed` is what leaves this process.
+        The whole configuration. `handed` is the part that leaves this process.
     found
-        Of the shard.
+        The partitions of the shard.
     directory
-        Where the file without a name lies, if it can be written.
+        Where the file without a name is created, if that is possible.
     seconds
         How long one record may take.
     turn
-        Called while waiting, several times a second.
+        Called several times a second while waiting.
     stopping
         Whether to give up.
     """
@@ -150,7 +151,7 @@ class TrialProcesses:
 
     @contextmanager
     def of(self, live: LiveShard, parts: Sequence[Fetched], now: int) -> Iterator[_Process]:
-        """A process that has the state of `live` and these records; it ends with the block."""
+        """A process with the state of `live` and these records. It ends with the block."""
         with self._file() as file:
             self._write(file, live, parts, now)
             file.seek(0)
@@ -187,11 +188,11 @@ class TrialProcesses:
             with shard.pickling():
                 file.write(to_bytes(about_of(self._config, live), shard.to_state()))
         except (StreamError, HeadwaterError):
-            file.truncate(0)  # no state, no trial: the process says so
+            file.truncate(0)  # without a state there is no trial: the process reports it
 
 
 class _Process:
-    """The process that forks the children; a `TrialRunner`."""
+    """The process that forks the children. It implements `TrialRunner`."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class _Process:
         stopping: Callable[[], bool],
     ) -> None:
         self._seconds, self._turn, self._stopping = seconds, turn, stopping
-        self._said = b""
+        self._unread = b""
         self._broken = ""
         self._process = subprocess.Popen(  # noqa: S603  this very program
             [*COMMAND, str(file.fileno())],
@@ -210,14 +211,14 @@ class _Process:
             stderr=subprocess.DEVNULL,
             pass_fds=[file.fileno()],
             env={**os.environ, **ENVIRONMENT},
-            start_new_session=True,  # Ctrl-C is for the service alone
+            start_new_session=True,  # Ctrl-C is only for the service
         )
         ready = self._line(STARTS_SECONDS)
         if ready.end != "lived":
             self._broken = ready.how
 
     def run(self, count: int, *, without_first: bool = False) -> TrialResult:
-        """Run the first `count` of the records; the first of them passed over, if asked."""
+        """Run the first `count` records, optionally without the first of them."""
         if self._broken:
             return TrialResult("unclear", self._broken)
         seconds = self._seconds if count == 1 else min(PROBE_SECONDS, self._seconds)
@@ -228,11 +229,11 @@ class _Process:
             self._process.stdin.flush()
         except OSError as error:
             return self._fail(f"its process has ended ({error})")
-        # Time in which the child is kept from running does not count there: here it does, at last.
+        # A child's time limit does not count time in which it is not scheduled. This limit does.
         return self._line(10 * seconds + 60)
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         process = self._process
         process.kill()
         process.wait()
@@ -242,22 +243,22 @@ class _Process:
                     pipe.close()
 
     def _line(self, seconds: float) -> TrialResult:
-        """The next thing it tells."""
+        """The next result of the process."""
         assert self._process.stdout is not None  # noqa: S101  a pipe
         out = self._process.stdout.fileno()
         deadline = time.monotonic() + seconds
-        while b"\n" not in self._said:
+        while b"\n" not in self._unread:
             self._turn()
             if self._stopping():
                 return self._fail("the service was asked to stop")
             if time.monotonic() > deadline:
                 return self._fail(f"no answer within {seconds:g} s")
             if select.select([out], [], [], 0.2)[0]:
-                came = os.read(out, 65536)
-                if not came:
+                data = os.read(out, 65536)
+                if not data:
                     return self._fail("its process has ended")
-                self._said += came
-        line, _, self._said = self._said.partition(b"\n")
+                self._unread += data
+        line, _, self._unread = self._unread.partition(b"\n")
         return msgspec.json.decode(line, type=TrialResult)
 
     def _fail(self, why: str) -> TrialResult:
@@ -266,26 +267,26 @@ class _Process:
 
 
 def main() -> None:
-    """The process: load what file descriptor number argv[1] holds, and do as asked."""
+    """The process: load what file descriptor argv[1] holds, and run the requested trials."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the service handles it, and ends this
+        signal.signal(number, signal.SIG_IGN)  # the service handles it, and ends this process
     _end_with_parent()
-    with suppress(OSError):  # rather this one than the service
+    with suppress(OSError):  # the kernel should kill this process before the service
         Path("/proc/self/oom_score_adj").write_text("1000")
     try:
         with open(int(sys.argv[1]), "rb") as file:
             case, shard = _load(file)
     except Exception as error:
-        _tell(TrialResult("unclear", _cause(error)[:300]))
+        _report(TrialResult("unclear", _cause(error)[:300]))
         return
-    _tell(TrialResult("lived"))
+    _report(TrialResult("lived"))
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=_Request)
-        _tell(_tried(shard, case, request))
+        _report(_tried(shard, case, request))
 
 
 def _cause(error: Exception) -> str:
-    """What is wrong, without the values of the configuration: the service logs it."""
+    """The cause without values of the configuration, because the service logs it."""
     if isinstance(error, ValidationError):
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
         keys = (f"{'.'.join(map(str, each['loc']))} ({each['type']})" for each in wrong)
@@ -316,24 +317,22 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     shard.spec = replace(shard.spec, trusted=frozenset(case.pickled))
     _, state = from_bytes(file.read())
     shard.load_state(state)
-    compile_kernels(config, lambda line: None)  # once, and not in each child
+    compile_kernels(config, lambda line: None)  # once, so that no child needs to
     return case, shard
 
 
-def _tell(fate: TrialResult) -> None:
+def _report(fate: TrialResult) -> None:
     os.write(1, msgspec.json.encode(fate) + b"\n")
 
 
 def _tried(shard: Shard, case: _Case, request: _Request) -> TrialResult:
-    """Fork, wait, and say what came of it."""
+    """Fork, wait, and return the result."""
     batch, _ = _cut(case.parts, frozenset(case.label_topics), request.count, case.now)
     (topic, number), offset = batch.place(0)
     skips = [(topic, number, offset, REASON)] if request.without_first else []
     free = _free_bytes()
     if free is not None and free < ROOM:
-        return TrialResult(
-            "unclear", f"fewer than {ROOM >> 20} MiB are free beside the state's copy"
-        )
+        return TrialResult("unclear", f"less than {ROOM >> 20} MiB of memory is free for a child")
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -349,8 +348,8 @@ def _tried(shard: Shard, case: _Case, request: _Request) -> TrialResult:
 def _run(
     shard: Shard, case: _Case, batch: Batch, skips: list[Skip], into: int, free: int | None
 ) -> None:
-    """The child: what `commit.advance` does with records in hand; never returns."""
-    said = b""
+    """The child: process the records as `commit.advance` does. Never returns."""
+    result = b""
     try:
         _end_with_parent()
         before = _number("/proc/self/status", "VmRSS") if free is not None else 0
@@ -359,21 +358,21 @@ def _run(
         outcome = shard.process(batch, case.now, skips=skips, drift=case.drift)
         list(outcome.predictions()), list(outcome.dead_letters())
         taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # kilobytes
-        made_do = free is not None and taken > free * 3 // 4 // 1024  # a model of river may
-        said = NO_MEMORY if made_do else DONE
+        short = free is not None and taken > free * 3 // 4 // 1024  # a river model may catch it
+        result = NO_MEMORY if short else DONE
     except MemoryError:
-        said = NO_MEMORY
+        result = NO_MEMORY
     except Exception:
-        said = DONE  # it can be told, so it is no sudden death
-    os.write(into, said)
+        result = DONE  # an exception is not a crash
+    os.write(into, result)
     os._exit(0)
 
 
 def _watched(pid: int, out: int, seconds: float) -> TrialResult:
-    """What came of the child."""
+    """The result of the child."""
     blocked = 0.0
     while not select.select([out], [], [], LOOK_SECONDS)[0]:
-        if select.select([0], [], [], 0)[0]:  # nobody asks any more; nothing else comes here
+        if select.select([0], [], [], 0)[0]:  # the service closed the pipe: nothing else is sent
             os.kill(pid, signal.SIGKILL)
             os._exit(0)
         state, running = _state(pid)
@@ -382,15 +381,15 @@ def _watched(pid: int, out: int, seconds: float) -> TrialResult:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return TrialResult("died", f"it did not return within {seconds:g} s")
-    said = os.read(out, 1)
-    return _fate(said, os.waitpid(pid, 0)[1])
+    result = os.read(out, 1)
+    return _fate(result, os.waitpid(pid, 0)[1])
 
 
-def _fate(said: bytes, status: int) -> TrialResult:
-    if said == DONE:
+def _fate(result: bytes, status: int) -> TrialResult:
+    if result == DONE:
         return TrialResult("lived")
-    if said == NO_MEMORY:
-        return TrialResult("died", "it took more memory than there is")
+    if result == NO_MEMORY:
+        return TrialResult("died", "it needed more memory than there is")
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return TrialResult("died", signal.Signals(number).name, number == signal.SIGKILL)
@@ -400,10 +399,10 @@ def _fate(said: bytes, status: int) -> TrialResult:
 def _state(pid: int) -> tuple[str, float]:
     """The child's state, as ps shows it, and how many seconds it has run."""
     try:
-        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "S", 0.0  # no such place here: by the clock
-    return told[0], (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        return "S", 0.0  # this system has no such file: count the wall time
+    return fields[0], (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end_with_parent() -> None:
@@ -412,7 +411,7 @@ def _end_with_parent() -> None:
 
 
 def _limit_memory(room: int) -> None:
-    """Let this process take so many bytes more."""
+    """Limit the further memory of this process to this many bytes."""
     with suppress(OSError, ValueError):
         used = _number("/proc/self/status", "VmData") * 1024
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -420,7 +419,7 @@ def _limit_memory(room: int) -> None:
 
 
 def _free_bytes() -> int | None:
-    """Memory that this process may still take: of the machine, and of each group it is in."""
+    """Memory that this process may still use, by the machine and by each of its cgroups."""
     try:
         free = [_number("/proc/meminfo", "MemAvailable") * 1024]
         groups = Path("/proc/self/cgroup").read_text().splitlines()
@@ -442,13 +441,13 @@ def _free_bytes() -> int | None:
 
 
 def _prefixes(path: str) -> list[str]:
-    """a, a/b, a/b/c of /a/b/c."""
+    """`a`, `a/b`, `a/b/c` for the path `/a/b/c`."""
     parts = [part for part in path.split("/") if part]
     return ["/".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _number(path: str, name: str) -> int:
-    """The number beside a name in a file of the kernel."""
+    """The number after a name in a file of the kernel."""
     for line in Path(path).read_text().splitlines():
         words = line.replace(":", " ").split()
         if words and words[0] == name:

@@ -1,4 +1,4 @@
-"""Machine code of the kernels a service runs: made once a machine, kept on its disk by numba."""
+"""Compile the kernels that a service runs. numba caches them on the disk of the machine."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ __all__ = ["CompilationStopped", "compile_kernels"]
 class CompilationStopped(BaseException):
     """The process was asked to end before its kernels were compiled.
 
-    No Exception, for numba takes one in a nested kernel for a mistake in its caller's types.
+    It is not an Exception, because numba treats one in a nested kernel as a type error.
     """
 
 
 def compile_kernels(
-    config: Config, say: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+    config: Config, report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
 ) -> None:
-    """Compile what the models and their transport run, once a machine; say so when it has to.
+    """Compile what the models and their transport run. Report it only if something is compiled.
 
-    What numba itself tells decides that, not how long it takes: a busy machine is slow at loading.
+    The events of numba decide that, not the time it takes: a busy machine loads slowly.
 
     Parameters
     ----------
     stopped
-        Whether to end now; asked before each kernel.
+        Whether to end now. Called before each kernel.
 
     Raises
     ------
     CompilationStopped
-        It was to end; what is compiled already is kept.
+        It was asked to end. Compiled kernels are kept.
     """
     models = [config.model, *config.challenger]
     ours = [build(model) for model in models if not model.type.startswith("river:")]
     with install_listener(
-        "numba:compile", _Once(partial(say, "compiling kernels (once)"), stopped)
+        "numba:compile", _Once(partial(report, "compiling kernels (once)"), stopped)
     ):
         for learner in ours or [GaussianNB()]:
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             assert quality.scores["all"].agreement is not None  # noqa: S101  loads river's metrics
-            quality.scores[quality.last].roc_auc  # noqa: B018  else the first look compiles it
-            if explainable(learner):  # else the page's first "why?" would stop the loop for that
+            quality.scores[quality.last].roc_auc  # noqa: B018  or the first scrape compiles it
+            if explainable(learner):  # or the first explanation on the page would block the loop
                 learner.explain_one({"warm": 1.0})
         if config.challenger:
             compile_comparison()
@@ -61,7 +61,7 @@ def compile_kernels(
 
 
 class _Once(Listener):  # type: ignore[misc]
-    """Calls `then` when the first kernel is compiled that the disk did not hold."""
+    """Calls `then` before the first kernel that is not in the cache is compiled."""
 
     def __init__(
         self, then: Callable[[], None], stopped: Callable[[], bool] = lambda: False

@@ -1,1 +1,1 @@
-"""The heart of the service, pure: a batch of records in, what to write out."""
+"""The core of the service, pure: a batch of records in, records to write out."""

@@ -1,4 +1,4 @@
-"""From a configuration to the empty shard it describes."""
+"""Create the empty shard that a configuration describes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def shard_of(
     codec_rules: int = json_document.RULES,
 ) -> Shard:
     """The empty shard of a configuration."""
-    # Refused values and smoothing decide what is learned: a journal keeps the bound and the
-    # defaults it was begun with.
+    # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
+    # it started.
     first = join_rules == 1
     learner = build(config.model, first=first)
     check_numeric_fields(config.model, schema)
@@ -79,7 +79,7 @@ def shard_of(
 
 
 def watched(config: Config, schema: Schema) -> DriftRule:
-    """What [drift] watches. ConfigError: a feature that is no number of the schema."""
+    """The [drift] rule of the configuration. ConfigError if a feature of it is not numeric."""
     try:
         return config.drift.of(schema)
     except ValueError as error:

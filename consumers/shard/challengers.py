@@ -1,7 +1,7 @@
-"""Who challenges the model: as it is configured, as it is journaled, and the learners of it.
+"""The challengers of a model: as configured, as journaled, and their learners.
 
-Rule: whether a pickle may be loaded is never taken from a journal or snapshot; the configuration
-of today says it.
+Rule: a journal or a snapshot never decides whether a pickle may be loaded. Only the present
+configuration does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ RIVER_ONLY = ("pipeline", "seed")
 
 @dataclass(frozen=True, slots=True)
 class ChallengerSet:
-    """The challengers, and when one of them is promoted.
+    """The challengers, and the e-value at which one is promoted.
 
     Parameters
     ----------
     challengers
-        Name to its block of the configuration, as JSON values.
+        Name to configuration, as JSON values.
     threshold
-        e-value at which one is promoted; None: none is.
+        The e-value for a promotion. None: no challenger is promoted.
 
     Examples
     --------
@@ -55,12 +55,12 @@ class ChallengerSet:
         return cls({})
 
     def same(self, other: ChallengerSet) -> bool:
-        """Whether they are the same challengers, in whatever order."""
+        """Whether both have the same challengers, in any order."""
         gone = self.gone(other) or other.gone(self)
         return not gone and self.threshold == other.threshold
 
     def gone(self, other: ChallengerSet) -> list[str]:
-        """Names that the other one does not have, or has as something else."""
+        """Names that `other` does not have, or has with another configuration."""
         left = other.challengers
         return [
             name
@@ -69,16 +69,16 @@ class ChallengerSet:
         ]
 
     def without(self, names: Collection[str]) -> ChallengerSet:
-        """The others."""
+        """The challengers except `names`."""
         left = {name: block for name, block in self.challengers.items() if name not in names}
         return ChallengerSet(left, self.threshold)
 
     def pickled(self) -> list[str]:
-        """Those whose state, where it is saved, is a pickle."""
+        """Challengers whose saved state is a pickle."""
         return [name for name in self.challengers if self.type(name).startswith("river:")]
 
     def type(self, name: str) -> str:
-        """The type of a challenger, as predictions name it."""
+        """The type of a challenger, as predictions show it."""
         return spoken(self.challengers[name]["type"])
 
     def learner(
@@ -96,7 +96,7 @@ class ChallengerSet:
         Parameters
         ----------
         trusted
-            Whose state may be a pickle.
+            Names of the challengers whose state may be a pickle.
         classes, corrections, schema, first
             See `consumers.shard.models.challenging`.
         """
@@ -108,25 +108,25 @@ class ChallengerSet:
         except ValidationError as error:
             found = error.errors(include_url=False)[0]
             raise ConfigError(
-                f"[[challenger]] {name}, as the journal has it, is none to this version: "
-                f"{'.'.join(map(str, found['loc']))}: {message(found)}; run the version that "
-                "journaled it, and remove its block there"
+                f"[[challenger]] {name}: its journaled configuration is not supported by this "
+                f"version: {'.'.join(map(str, found['loc']))}: {message(found)}; run the version "
+                "that journaled it, and remove the challenger there"
             ) from None
         return challenging(challenger, classes, corrections, schema, first=first)
 
 
 def configured(config: Config) -> ChallengerSet:
-    """The line-up of the configuration."""
+    """The challengers of the configuration."""
     blocks = {challenger.name: challenger_block(challenger) for challenger in config.challenger}
     threshold = config.promotion.threshold if config.promotion.rule == "e_value" else None
     return ChallengerSet(blocks, threshold)
 
 
 def challenger_block(model: LearnerConfig) -> dict[str, Any]:
-    """What decides what a model learns, as a block of a line-up."""
+    """The part of a model's configuration that decides what it learns."""
     left = {"name", "trust_pickle", "max_classes"}
     if isinstance(model, ModelConfig):
-        left.add("max_state_bytes")  # of so many classes as it says; a challenger follows another
+        left.add("max_state_bytes")  # for its own classes; a challenger has those of [model]
     block = model.model_dump(mode="json", exclude=left, exclude_none=True)
     if not model.type.startswith("river:"):
         block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
@@ -139,5 +139,5 @@ def trusted(config: Config) -> frozenset[str]:
 
 
 def _text(block: Mapping[str, Any]) -> str:
-    # As text: 1, 1.0 and true are equal in Python and different in a configuration.
+    # As text, because 1, 1.0 and true are equal in Python and different in a configuration.
     return json.dumps(block, sort_keys=True)

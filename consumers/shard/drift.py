@@ -1,4 +1,4 @@
-"""Drift as the service tells it: what is watched, and alarms by topic, offset and time. Pure."""
+"""Drift detection of a shard: what is monitored, and alarms with record and time. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["DriftAlarms"]
 
 
 class DriftAlarms:
-    """What a machine watches for, and its last alarms.
+    """What a machine monitors, and its last alarms.
 
     Parameters
     ----------
     machine
-        What raises them.
+        The progressive validation that raises the alarms.
     """
 
     def __init__(self, machine: Progressive) -> None:
@@ -34,36 +34,36 @@ class DriftAlarms:
 
     @property
     def rule(self) -> DriftRule:
-        """What is watched."""
+        """What is monitored."""
         drift = self._machine.drift
         return DriftRule() if drift is None else drift.rule
 
     def watch(self, rule: Mapping[str, Any]) -> None:
-        """Watch by this rule, as journaled; what another one has seen is dropped.
+        """Monitor by this journaled rule. A new rule starts with empty detectors.
 
         Raises
         ------
         TransportError
-            It was journaled by a version that knows more.
+            A newer version journaled it.
         """
         try:
             self._machine.watch(DriftRule.from_json(rule))
         except (SchemaError, TypeError, KeyError) as error:
             raise TransportError(
-                f"the journal tells to watch for drift in a way this version does not know "
-                f"({error}); run the version that wrote it"
+                f"the journaled [drift] rule is not supported by this version ({error}); "
+                "run the version that wrote it"
             ) from None
         self._last.clear()
 
     def features(self, rows: Rows) -> dict[str, Floats]:
-        """The values of each feature that is watched, a row each."""
+        """The values of each monitored feature, one per row."""
         names = rows.numeric_names
         return {name: rows.numeric[:, names.index(name)] for name in self.rule.features}
 
-    def tell(
+    def locate(
         self, alarms: Sequence[Alarm], batch: Batch, at: Sequence[int], times: Sequence[int]
     ) -> list[DriftAlarm]:
-        """The alarms of a batch, each at its record.
+        """The alarms of a batch, each with the record that caused it.
 
         Parameters
         ----------
@@ -72,10 +72,10 @@ class DriftAlarms:
         times
             Stream time at each event.
         """
-        told = []
+        located = []
         for alarm in alarms:
             monitor, i = self.rule.monitors[alarm.monitor], at[alarm.at]
-            told.append(
+            located.append(
                 DriftAlarm(
                     monitor.type,
                     monitor.on,
@@ -87,11 +87,11 @@ class DriftAlarms:
                     *batch.place(i),
                 )
             )
-        self._last.extend(told)
-        return told
+        self._last.extend(located)
+        return located
 
     def view(self, model: str) -> DriftView | None:
-        """A frozen copy, of a model of this name; None where nothing is watched."""
+        """A frozen copy, for a model of this name. None if nothing is monitored."""
         drift = self._machine.drift
         if drift is None:
             return None
@@ -101,20 +101,20 @@ class DriftAlarms:
         return DriftView(model, monitors, dict(drift.actions), tuple(self._last), drift.rule.keep)
 
     def to_state(self) -> dict[str, State]:
-        """What is watched, as a copy, and the last alarms; nothing where nothing is watched."""
+        """A copy of the detectors and the last alarms. Empty if nothing is monitored."""
         if self._machine.drift is None:
             return {}
-        told = [[*alarm[:-2], *alarm.partition, alarm.offset] for alarm in self._last]
+        last = [[*alarm[:-2], *alarm.partition, alarm.offset] for alarm in self._last]
         watch = self._machine.drift.to_state()
-        return {"drift": State.join({"watch": watch, "alarms": State({"last": told})})}
+        return {"drift": State.join({"watch": watch, "alarms": State({"last": last})})}
 
     def load_state(self, state: State) -> None:
-        """Become what `to_state` made a part of this."""
+        """Load what `to_state` returned, from the state of the whole shard."""
         self.watch({})
         if "drift" not in state.header:
             return
         drift = state.nested("drift")
         self._machine.load_drift(drift.nested("watch"))
-        for told in drift.nested("alarms").header["last"]:
-            *what, topic, number, offset = told
+        for alarm in drift.nested("alarms").header["last"]:
+            *what, topic, number, offset = alarm
             self._last.append(DriftAlarm._make([*what, Partition(topic, number), offset]))

@@ -1,7 +1,7 @@
 """From [model] or a [[challenger]] to a learner, with its parameters and bounds checked.
 
-Rule: a parameter is of the type its class declares, or the configuration is refused by its name; a
-learner would take "true" for true, or fail at it in words of its own.
+Rule: a parameter must have the type that its class declares. Otherwise the configuration is refused
+and the parameter named, because a learner would read "true" as true, or fail with an unclear error.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MOST_NAMES = 10  # of fields in one line
 
 
 def family(name: str) -> type[Learner]:
-    """The class of [model] type `name`, one of ours."""
+    """The class of the [model] type `name`, which must be a learner of this project."""
     return learners()[spoken(name)]
 
 
 def unused(model: LearnerConfig, schema: Schema) -> str | None:
-    """What to say of fields that the learner does not use; None where it uses them all.
+    """A message about fields that the learner does not use; None if it uses all.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def unused(model: LearnerConfig, schema: Schema) -> str | None:
     'GaussianBayes does not use job, region (categorical)'
     """
     if model.type.startswith("river:"):
-        return None  # which of them it uses only river knows
+        return None  # only river knows which fields it uses
     left: dict[str, list[str]] = {}
     for field in schema.fields:
         if field.kind not in family(model.type).kinds:
@@ -74,12 +74,12 @@ def build(model: LearnerConfig, *, first: bool = False) -> Learner:
     Parameters
     ----------
     first
-        Whether what is not given has the default it had at first, as in a journal of rules 1.
+        Whether defaults are those of the first rules, as in a journal of rules 1.
 
     Raises
     ------
     ConfigError
-        A parameter it does not have or cannot use, or too little memory for two classes.
+        The model has no such parameter, cannot use it, or has no memory for two classes.
     """
     try:
         if model.type.startswith("river:"):
@@ -104,7 +104,7 @@ def build(model: LearnerConfig, *, first: bool = False) -> Learner:
 
 
 def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
-    """The learner after the bins of its section. SchemaError: it does not learn categories."""
+    """Put the bins before the learner. SchemaError if it does not learn categories."""
     if learner.strings != "categorical":
         raise SchemaError(
             "bins need a learner of categories, such as CategoricalNB or MixedNB; remove bins or "
@@ -114,7 +114,7 @@ def _after_bins(bins: BinsConfig, learner: Learner) -> Learner:
 
 
 def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
-    """ConfigError where edges or a distribution are given for a field that is no number."""
+    """ConfigError if edges or a distribution are given for a field that is not numeric."""
     edges = (model.bins and model.bins.edges) or {}
     given = {} if model.type.startswith("river:") else model.parameters.get("distributions", {})
     if given and model.bins is not None:
@@ -129,7 +129,7 @@ def check_numeric_fields(model: LearnerConfig, schema: Schema) -> None:
     ):
         for name in sorted(set(named) - set(known)):
             raise ConfigError(
-                f"{_where(model)}: {what}: {name!r} is no numeric field of [features]; "
+                f"{_where(model)}: {what}: {name!r} is not a numeric field of [features]; "
                 f"the numeric ones are {_listed(known) or 'none'}"
             )
 
@@ -142,20 +142,19 @@ def challenging(
     *,
     first: bool = False,
 ) -> Learner:
-    """The empty learner of a [[challenger]] to a model of so many classes.
+    """The empty learner of a [[challenger]] to a model of `classes` classes.
 
     Parameters
     ----------
     schema
-        The fields, by which its memory is bounded; None: it is not, as in journals that were
-        begun before there was such a bound.
+        The fields, by which its memory is bounded. None: no bound, as in journals of rules 1.
     first
         See `build`.
 
     Raises
     ------
     ConfigError
-        It cannot be built, hold them, or take labels back where that is asked.
+        It cannot be built, cannot hold the classes, or cannot unlearn although corrections need it.
     """
     learner = build(challenger, first=first)
     if schema is not None:
@@ -186,22 +185,22 @@ def _where(model: LearnerConfig) -> str:
 
 
 def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
-    """SchemaError unless each parameter is of the type that the class declares."""
+    """SchemaError unless each parameter has the type that the class declares."""
     declared = get_type_hints(cast("Any", kind).__init__)
     for name, value in parameters.items():
-        # Strict takes a whole number for a number all the same, and nothing else for anything.
+        # Strict validation accepts an integer for a float, and no other conversion.
         adapter = TypeAdapter(declared[name], config=ConfigDict(strict=True))
         try:
             adapter.validate_python(value)
         except ValidationError as error:
-            # Of several the one that is about most: that of a value, not of its table.
+            # Of several errors report the deepest one: about a value, not about its table.
             detail = max(error.errors(include_url=False), key=lambda found: len(found["loc"]))
             where = " ".join(str(key) for key in (name, *detail["loc"]) if key != "[key]")
             raise SchemaError(f"{where}: {message(detail)}") from None
 
 
 def _limit(challenger: ChallengerConfig, learner: Learner, classes: int, schema: Schema) -> None:
-    """Bound its memory; where nothing is configured, by as many GiB as its classes need."""
+    """Bound its memory. Without a configured bound, use as many GiB as its classes need."""
     given = challenger.max_state_bytes
     for most in [given] if given is not None else [2**30 << n for n in range(11)]:
         try:
@@ -218,7 +217,7 @@ def _limit(challenger: ChallengerConfig, learner: Learner, classes: int, schema:
 
 
 def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
-    """Bound the memory of a learner; how many classes `max_classes` and `max_state_bytes` allow.
+    """Bound the memory of a learner. Returns how many classes the two limits of [model] allow.
 
     Raises
     ------
@@ -236,7 +235,7 @@ def limited(model: ModelConfig, learner: Learner, schema: Schema) -> int:
 
 
 def classes_that_fit(model: ModelConfig, learner: Learner) -> int:
-    """How many classes fit by the first rules, which bounded nothing but tables of tokens."""
+    """How many classes fit by the first rules, which bound only tables of tokens."""
     size = int(getattr(learner, "bytes_per_class", 0))
     if not size:
         return min(model.max_classes, learner.max_classes)
@@ -250,42 +249,42 @@ def classes_that_fit(model: ModelConfig, learner: Learner) -> int:
 
 
 def explainable(learner: Learner) -> bool:
-    """Whether it has shares of features."""
+    """Whether the learner can explain a prediction by features."""
     return type(learner).explain_rows is not Learner.explain_rows
 
 
 def explained(shares: int, learner: Learner, model: ModelConfig) -> int:
-    """`[output] explain`, where the learner, that of `model`, can.
+    """`[output] explain`, if the learner of `model` supports it.
 
     Raises
     ------
     ConfigError
-        It has no shares of features.
+        The learner cannot explain a prediction by features.
     """
     if shares and not explainable(learner):
         raise ConfigError(
-            f"[output] explain: {model.type} has no shares of features; remove explain"
+            f"[output] explain: {model.type} cannot explain predictions; remove explain"
         )
     return shares
 
 
 def correcting(corrections: bool, learner: Learner) -> bool:
-    """`[labels] corrections`, where the learner can take a label back.
+    """`[labels] corrections`, if the learner can unlearn a label.
 
     Raises
     ------
     ConfigError
-        It cannot.
+        The learner cannot unlearn a label.
     """
     if corrections and not learner.can_unlearn:
         raise ConfigError(
-            f"[labels] corrections: {_called(learner)} cannot unlearn a label; remove "
+            f"[labels] corrections: {_name(learner)} cannot unlearn a label; remove "
             "corrections, or choose a model that can, such as MixedNB"
         )
     return corrections
 
 
-def _called(learner: Learner) -> str:
+def _name(learner: Learner) -> str:
     if isinstance(learner, Discretized):
         return f"{type(learner.learner).__name__} after learned bins"
     return type(learner).__name__

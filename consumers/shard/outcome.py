@@ -1,6 +1,6 @@
-"""What a shard is told about its service, and what came of a batch: the records to be written.
+"""The settings of a shard, and the outcome of a batch: the records to write.
 
-Nothing here depends on the wall clock: a repeat of a batch says the same bytes.
+Nothing here depends on the wall clock, so a repeated batch gives the same bytes.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Skip = tuple[str, int, int, str]
 
 
 class EarlyLabel(NamedTuple):
-    """An early label that was refused when its observation came: index of that in the batch, the
-    record of the label, and why."""
+    """An early label that was refused when its observation arrived: index of the observation in the
+    batch, the record of the label, and the reason."""
 
     at: int
     record: Record
@@ -53,11 +53,11 @@ class EarlyLabel(NamedTuple):
 
 
 class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What decides the bytes of outputs, and where they go, beside what the model depends on.
+    """The settings that decide bytes and topic of outputs, except those that the model depends on.
 
-    The configuration may change it at any start, so it is journaled where it does. `cut` is how
-    many bytes of the original a dead letter keeps at most, `version` that of the code, `losses`
-    and `reject` those of [decision].
+    The configuration may change them at any start, so each change is journaled. `cut` is how many
+    bytes of the original record a dead letter keeps at most, `version` the version of the code,
+    `losses` and `reject` are those of [decision].
     """
 
     predictions: str
@@ -72,13 +72,13 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> bytes:
-        """It in one line: what it is compared by, since the order of losses counts."""
+        """The settings in one line, for comparison: the order of losses counts."""
         return msgspec.json.encode(self)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSpec:
-    """What a shard is told about its service.
+    """The settings of a shard.
 
     Parameters
     ----------
@@ -95,27 +95,27 @@ class ShardSpec:
     predictions_partitions
         How many partitions the predictions topic has.
     top
-        How many classes a prediction tells.
+        How many classes a prediction shows.
     explain
-        How many shares of features it tells; 0: it is not explained.
+        How many features a prediction explains; 0: no explanation.
     largest_dead_letter
-        Bytes of the original a dead letter keeps at most; None: all.
+        Bytes of the original record that a dead letter keeps at most; None: all.
     max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules
-        Of the join.
+        Parameters of the join.
     codec_rules
-        By which records are read.
+        Number of the decoding rules.
     max_dead_letter_ratio
-        Of the breaker.
+        Limit of the breaker.
     version
-        Of the code, for the headers of dead letters.
+        Version of the code, for the headers of dead letters.
     decision
-        What decides by risk; None: nothing does.
+        The decision rule; None: no decisions.
     window
-        The N of the scores of the last N records.
+        Recent scores cover this many records.
     trusted
         Challengers whose state may be loaded from a pickle.
     drift
-        What watches for drift.
+        The drift rule.
     """
 
     name: str
@@ -147,7 +147,7 @@ class ShardSpec:
 
     @property
     def shape(self) -> OutputShape:
-        """What decides the bytes of outputs now."""
+        """The present settings of outputs."""
         rule = self.decision
         return OutputShape(
             self.predictions,
@@ -162,9 +162,9 @@ class ShardSpec:
         )
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
-        """The same service when it wrote outputs of this shape; None: as it does now.
+        """The same settings with outputs of this shape; None: the present shape.
 
-        What the topic has refused as a whole is cut, whatever was meant then.
+        A limit for dead letters that the topic has since required always applies.
         """
         if shape is None:
             return self
@@ -188,38 +188,36 @@ class ShardSpec:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of a batch.
+    """The outcome of a batch.
 
     Parameters
     ----------
     batch, result
-        What went in, and what the model made of it.
+        The input, and the results of the model.
     observed
         Index in the batch of each predicted observation, in order.
     ids
-        Its id.
+        The id of each.
     learned_before
         How many labels had been learned before the first step.
     rejected
-        Index in the batch to why that record is a dead letter.
-    early
-        Dead letters that are records of batches before.
+        Index in the batch to the reason why that record is a dead letter.
     labels
         Label outcome to how many this batch added.
     digest
-        64 bits of every bit that was said and scored, and of the alarms.
+        64-bit hash of all predictions, scores and alarms.
     types
         Challenger to its type.
     alarms
-        Of drift.
+        Drift alarms.
     promoted
-        Who became champion.
+        Promotions, in order.
     early
-        Early labels that are refused, with their records.
+        Refused early labels, with their records. They become dead letters too.
     now
-        The journaled clock in ms: no output is written with a later timestamp.
+        The journaled clock in ms. No output has a later timestamp.
     fields
-        Which declared fields the first observations have; None where nobody asked.
+        Which declared fields the first observations have; None if they were not checked.
     """
 
     spec: ShardSpec
@@ -239,7 +237,7 @@ class Outcome:
     fields: FieldCheck | None = None
 
     def predictions(self) -> Iterator[Outgoing]:
-        """The prediction records, in order. Encoded here: a muted replay never asks."""
+        """The prediction records, in order. Encoded on request: a replay does not need them."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
         n, classes = len(self.observed), made.classes
         decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
@@ -274,7 +272,7 @@ class Outcome:
             yield from repeat(encoder, end - at)
 
     def bad(self) -> Iterator[tuple[Record, RecordError]]:
-        """The records that are dead letters, in order, and why."""
+        """The records that are dead letters, in order, with the reason."""
         batch = self.batch
         due = [(i, None, error) for i, error in self.rejected.items()]
         late = [(e.at, e.record, e.error) for e in self.early]
@@ -306,9 +304,9 @@ class Outcome:
     def ahead(self) -> list[tuple[Partition, int, int]]:
         """Records whose outputs carry the journaled clock: partition, offset, ms ahead of it.
 
-        A topic refuses records too far ahead (`message.timestamp.after.max.ms`), and inputs and
-        outputs may differ in that: one such record would end every commit it is in. What the value
-        says of the time stays.
+        A topic refuses records too far ahead (`message.timestamp.after.max.ms`). Inputs and outputs
+        may have different limits, so one such record would fail every commit that contains it. The
+        time in the value is unchanged.
         """
         batch, observed = self.batch, np.array(self.observed, dtype=np.int64)
         late = observed[batch.timestamps[observed] > self.now].tolist()
@@ -320,7 +318,7 @@ class Outcome:
 
 
 def kept(batch: Batch, i: int) -> bytes:
-    """Record `i` as the bytes the join keeps of an early label."""
+    """Record `i` as bytes, which the join keeps for an early label."""
     (topic, number), offset = batch.place(i)
     timestamp = int(batch.timestamps[i])
     return _encode(Record(topic, number, offset, timestamp, batch.keys[i], batch.values[i]))
@@ -332,14 +330,14 @@ def given_back(raw: bytes) -> Record:
 
 
 def skipped(batch: Batch, skips: Collection[Skip]) -> dict[int, RecordError]:
-    """Index in the batch to why that record is passed over."""
+    """Index in the batch to the error of each record that must be skipped."""
     out: dict[int, RecordError] = {}
     for topic, number, offset, reason in skips:
         if Partition(topic, number) not in batch.partitions:
-            continue  # of another piece of the entry
+            continue  # in another piece of the batch
         source = batch.partitions.index(Partition(topic, number))
-        # None of them where compaction has taken the record since.
+        # There is no match if compaction has removed the record.
         for at in np.flatnonzero((batch.source == source) & (batch.offsets == offset)).tolist():
-            why = "a child process died each time it had this record in hand"
+            why = "a child process died each time it processed this record"
             out[at] = RecordError(reason, why)  # type: ignore[arg-type]
     return out

@@ -1,4 +1,4 @@
-"""Why a label is a dead letter: what was expected, and what came."""
+"""Why a label is a dead letter: what was expected, and what was found."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ KINDS = {
 
 
 def refusal(label: object, reason: Reason, first: Label | None) -> RecordError:
-    """Why a label is a dead letter.
+    """The error that makes a label a dead letter.
 
     Parameters
     ----------
     label, reason
         The label and the rule that refused it.
     first
-        The first label that was learned, which fixed the kind; None: it is not known.
+        The first learned label, which fixed the kind; None if it is not known.
 
     Examples
     --------
     >>> refusal(1, "label_kind", True).detail
-    'expected a truth value, as the first label, got the integer 1'
+    'expected a truth value, like the first label, got the integer 1'
     """
     if reason == "max_classes":
-        why = "is one more than [model] max_classes, or than fits max_state_bytes"
+        why = "exceeds [model] max_classes, or the classes that fit max_state_bytes"
         return RecordError(reason, f"label {_shown(label)} {why}")
     if reason != "label_kind":
         return RecordError(reason, f"label {_shown(label)} was refused")
     if first is None:
         expected = "{}, {} or {}, of the kind of the first label".format(*KINDS.values())
     else:
-        expected = f"{KINDS[type(first)]}, as the first label"
-    return RecordError(reason, f"expected {expected}, got {_came(label)}")
+        expected = f"{KINDS[type(first)]}, like the first label"
+    return RecordError(reason, f"expected {expected}, got {_described(label)}")
 
 
-def _came(label: object) -> str:
+def _described(label: object) -> str:
     kind = type(label)
     if kind is str:
         long = f" of {len(label):,} characters" if len(label) > LONGEST_LABEL else ""  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def _came(label: object) -> str:
 
 
 def _shown(label: object) -> str:
-    """The label as it stands in JSON; the beginning of a long one."""
+    """The label as JSON. A long one is cut."""
     try:
         text = repr(label) if isinstance(label, str) else json.dumps(label, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """A shard: one model with its join, scores and counters, fed by batches. No I/O, no clock.
 
-`process` turns a batch of bytes into an outcome and touches nothing else. Decoding happens
-inside, so a record that cannot be decoded is an outcome too: a dead letter, never an exception.
+`process` turns a batch of bytes into an outcome and has no other effect. It also decodes, so a
+record that cannot be decoded becomes a dead letter in the outcome, never an exception.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ from stream.learner.base import Learner
 
 __all__ = ["EarlierPieces", "Outcome", "Shard", "ShardSpec"]
 
-# Bytes a prediction may take at most, in memory or on the wire, besides texts of its own record.
+# Largest size of a prediction in bytes, in memory or on the wire, without texts of its own record.
 PREDICTION_BYTES = 1024  # ids, names, position, headers of a dead letter
-CLASS_BYTES = 32  # of each class: posteriors, and what they are sorted and scored by
-PAIR_BYTES = 64  # of each label or feature told, besides its name
+CLASS_BYTES = 32  # per class: posteriors, and arrays to sort and score them
+PAIR_BYTES = 64  # per label or feature in a prediction, without its name
 
 
 @dataclass(slots=True)
 class EarlierPieces:
-    """What came of the pieces of an entry that were processed before this one.
+    """The results of earlier pieces of a commit that is processed in several pieces.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class EarlierPieces:
     events: int = 0
 
     def add(self, result: Result, events: int) -> None:
-        """One piece more."""
+        """Add the result of one piece."""
         alarms = [alarm._replace(at=alarm.at + self.events) for alarm in result.alarms]
         self.parts.append(replace(result, alarms=alarms, explanations=None))
         self.events += events
@@ -93,9 +93,9 @@ class Shard:
     Parameters
     ----------
     spec
-        What it is told about its service.
+        Its settings.
     learner
-        The model, empty or to be loaded.
+        The model, empty. `load_state` may fill it.
     """
 
     def __init__(self, spec: ShardSpec, learner: Learner) -> None:
@@ -125,16 +125,16 @@ class Shard:
         self._alarms = DriftAlarms(self._machine)
         self.positions: dict[Partition, int] = {}
         self.stream_time: int | None = None
-        self.given_up: list[str] = []  # challengers of a snapshot that the journal still has
+        self.given_up: list[str] = []  # challengers of the snapshot that could not be loaded
 
     @property
     def learner(self) -> Learner:
-        """Of [model]; `champion` may be another one."""
+        """The learner of [model], which need not be the champion."""
         return self._machine.learner
 
     @property
     def learned(self) -> int:
-        """How many labels it has learned from."""
+        """How many labels the model has learned."""
         return self._counts["learned"]
 
     @property
@@ -144,25 +144,26 @@ class Shard:
 
     @property
     def champion(self) -> str:
-        """Name of the challenger that speaks; "" for [model]."""
+        """Name of the challenger that is champion; "" for [model]."""
         return self._contest.champion
 
     @property
     def unsaved(self) -> list[str]:
-        """The models whose state may not be saved: with one of them none of the shard is."""
+        """Models whose state must not be saved. If there is one, the shard is not saved."""
         everyone = self._contest.contestants()
         return [c.name or self.spec.model for c in everyone if not c.machine.learner.can_save]
 
     @property
     def pickled(self) -> bool:
-        """Whether its state holds a pickle: the same model may be pickled in other bytes."""
+        """Whether the state contains a pickle. The same model may be pickled in other bytes."""
         everyone = self._contest.contestants()
         return any(isinstance(c.machine.learner, RiverClassifier) for c in everyone)
 
     @contextmanager
     def pickling(self) -> Iterator[None]:
-        """Have `to_state` save models of river too, whatever is trusted: for a process of our own
-        that is handed the state directly.
+        """Let `to_state` save river models too, whether trusted or not.
+
+        Only for a child process of this service, which receives the state directly.
         """
         found = [c.machine.learner for c in self._contest.contestants()]
         unsaved = [x for x in found if isinstance(x, RiverClassifier) and not x.trust_pickle]
@@ -176,25 +177,25 @@ class Shard:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a replay must say the same bits: the randomness of river is not ours to promise.
+        """Whether a replay must repeat every bit, which the randomness of river may prevent.
 
-        A challenger of river may diverge unnoticed as long as it cannot speak.
+        A river challenger may diverge unnoticed as long as it cannot become champion.
         """
-        heard = (c for c in self._contest.contestants() if c.name in self._contest.speakers)
-        return not any(isinstance(c.machine.learner, RiverClassifier) for c in heard)
+        candidates = (c for c in self._contest.contestants() if c.name in self._contest.speakers)
+        return not any(isinstance(c.machine.learner, RiverClassifier) for c in candidates)
 
     def set_challengers(self, challenger_set: ChallengerSet, champion: str | None = None) -> None:
-        """Have these challengers from now on; those that are new or changed start empty.
+        """Use these challengers from now on. New or changed challengers start empty.
 
         Parameters
         ----------
         champion
-            Who speaks from now on; None: who did.
+            The champion from now on; None: the present one.
 
         Raises
         ------
         SchemaError
-            The champion is not among them.
+            The champion is not one of the challengers.
         """
         spec, contest = self.spec, self._contest
         if champion is not None:
@@ -212,17 +213,17 @@ class Shard:
 
     @property
     def drift_change(self) -> dict[str, Any] | None:
-        """What to `process` the next batch with, where not all is watched as configured."""
+        """The drift rule to journal with the next batch; None if it is in use already."""
         return None if self._alarms.rule == self.spec.drift else self.spec.drift.to_json()
 
     def records_within(self, max_bytes: int) -> int:
-        """How many records may be processed at once, for predictions of so many bytes at most."""
+        """How many records fit into one call if predictions may take `max_bytes`."""
         spec, labels = self.spec, self._machine.join.labels.values
         each = PREDICTION_BYTES + CLASS_BYTES * len(labels) * (1 + len(self._contest.names))
         if labels:
             longest = max(len(str(label).encode()) for label in labels)
             each += min(spec.top, len(labels)) * (longest + PAIR_BYTES)
-        if spec.explain:  # a token is a text of its own record
+        if spec.explain:  # a token is a text of its own record, so it is not counted
             longest = max((len(f.name.encode()) for f in spec.schema.fields), default=0)
             each += spec.explain * (longest + PAIR_BYTES)
         return max(1, max_bytes // each)
@@ -250,18 +251,18 @@ class Shard:
         now
             The journaled wall clock in milliseconds.
         skips
-            Records (topic, partition, offset, reason) that become dead letters unseen.
+            Records (topic, partition, offset, reason) that become dead letters unprocessed.
         ratio
-            `max_dead_letter_ratio` as journaled; None: the configured one.
+            The journaled `max_dead_letter_ratio`; None: the configured one.
         drift
-            What is watched from this batch on, as journaled; None: what was before it.
+            The journaled drift rule from this batch on; None: the present one.
         before
-            The earlier pieces, where an entry is processed in several; this one is added.
+            The earlier pieces, if a commit is processed in several. This piece is added.
         more
-            Whether another piece follows: the digest, of the whole entry, comes with the last.
+            Whether another piece follows. The last piece gives the digest of all pieces.
         shape, explain, check
-            Of the outputs, as journaled, None: as configured; shares to explain with at least;
-            how many observations, from the first, to check for declared fields.
+            The journaled shape of outputs, None: as configured; the minimum number of features to
+            explain; how many observations, from the first, to check for declared fields.
         """
         spec = self.spec.shaped(shape)
         if drift is not None:
@@ -291,7 +292,7 @@ class Shard:
             self._machine.join.outcomes - counted,
             b"" if more else self._digest(entry),
             {name: self._challenger_set.type(name) for name in self._challenger_set.challengers},
-            self._alarms.tell(result.alarms, batch, at, events.times),
+            self._alarms.locate(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
             early,
             now,
@@ -306,20 +307,20 @@ class Shard:
         }
 
     def _early(self, result: Result, at: list[int]) -> list[EarlyLabel]:
-        """Early labels that were refused when their observation came."""
+        """The early labels that were refused when their observation arrived."""
         return [
             EarlyLabel(at[r.event], given_back(r.origin), self._refusal(r.label, r.reason))
             for r in result.refused
         ]
 
     def _refusal(self, label: object, reason: Reason) -> RecordError:
-        """Why a label is a dead letter. The first label that was learned fixed the kind."""
-        # By the first rules an early label fixed it, which is not known any more at a later cut.
+        """Why a label is a dead letter. The first learned label fixed the kind."""
+        # By the first rules an early label fixed it, and that label is not known after a restart.
         learned = self._machine.join.labels.values if self.spec.join_rules > 1 else []
         return refusal(label, reason, learned[0] if learned else None)
 
     def forget_early(self, refused: Sequence[tuple[str, int, list[int]]]) -> None:
-        """Drop early labels, by where they lie: topic, partition, offsets."""
+        """Drop early labels at these places: topic, partition, offsets."""
         places = {(topic, number, at) for topic, number, offsets in refused for at in offsets}
 
         def among(raw: bytes) -> bool:
@@ -356,14 +357,15 @@ class Shard:
         return digest.digest()
 
     def _times(self, batch: Batch, now: int, more: bool) -> list[int]:
-        """Stream time at each record: a timestamp in the future does not move it.
+        """The stream time at each record. A timestamp in the future does not change it.
 
-        Before the first that is not, it is the clock's; that begins it only once the entry ends.
+        Before the first usable timestamp it is the wall clock. The wall clock becomes the stream
+        time only at the end of a commit.
         """
-        told = credible(batch.timestamps, now)
-        if told.size and self.stream_time is not None:
-            told[0] = max(int(told[0]), self.stream_time)
-        times = np.maximum.accumulate(told)
+        usable = credible(batch.timestamps, now)
+        if usable.size and self.stream_time is not None:
+            usable[0] = max(int(usable[0]), self.stream_time)
+        times = np.maximum.accumulate(usable)
         out: list[int] = np.where(times == NEVER, now, times).tolist()
         if out and not (more and times[-1] == NEVER):
             self.stream_time = out[-1]
@@ -372,22 +374,22 @@ class Shard:
     def _decode(
         self, batch: Batch, is_label: list[bool], times: list[int], passed: dict[int, RecordError]
     ) -> tuple[Events, list[int], tuple[Rows, DecodedObservations], dict[int, RecordError]]:
-        """Events of the records that can be used, their places in the batch, observations (rows as
-        the learner takes them, and all as they came), and why not."""
-        seen = [i for i, label in enumerate(is_label) if not label and i not in passed]
-        told = [i for i, label in enumerate(is_label) if label and i not in passed]
+        """The events of usable records, their indices in the batch, the observations (rows prepared
+        for the learner, and all as decoded), and the errors of the others."""
+        observed = [i for i, label in enumerate(is_label) if not label and i not in passed]
+        labels = [i for i, label in enumerate(is_label) if label and i not in passed]
         x = self._observations.decode(
-            [batch.keys[i] for i in seen], [batch.values[i] for i in seen]
+            [batch.keys[i] for i in observed], [batch.values[i] for i in observed]
         )
-        y = self._labels.decode([batch.keys[i] for i in told], [batch.values[i] for i in told])
+        y = self._labels.decode([batch.keys[i] for i in labels], [batch.values[i] for i in labels])
         rows = self.learner.prepare(x.rows)
         for k, error in self.learner.refusals(rows).items():
             x.rejected.setdefault(k, RecordError(error.reason, error.detail))
         for each in (rows, x.rows):
             each.blank(list(x.rejected))
-        rejected = passed | {seen[k]: e for k, e in x.rejected.items()}
-        rejected |= {told[k]: e for k, e in y.rejected.items()}
-        events, at = in_order(times, (seen, x), (told, y), rejected)
+        rejected = passed | {observed[k]: e for k, e in x.rejected.items()}
+        rejected |= {labels[k]: e for k, e in y.rejected.items()}
+        events, at = in_order(times, (observed, x), (labels, y), rejected)
         return events, at, (rows, x), rejected
 
     def _count(
@@ -404,7 +406,7 @@ class Shard:
         self._counts["learned"] += result.learned
         if self.spec.decision is not None:
             made = self.spec.decision.decide_many(result.predictions)
-            known = result.predictions.known > 0  # before the first label it rejects unasked
+            known = result.predictions.known > 0  # before the first label there is no decision
             self._counts["rejected"] += int(np.count_nonzero(made.rejected & known))
             chosen = np.bincount(made.chosen[made.chosen >= 0], minlength=len(made.actions))
             for action, n in zip(made.actions, chosen.tolist(), strict=True):
@@ -415,7 +417,7 @@ class Shard:
             self.positions[partition] = end
 
     def view(self) -> ShardView:
-        """A frozen copy of what there is to tell."""
+        """A frozen copy for pages and metrics."""
         join = self._machine.join
         everyone = {c.name: c for c in self._contest.contestants()}
         champion = everyone.pop(self.champion)
@@ -463,7 +465,7 @@ class Shard:
         )
 
     def _spoken(self, name: str) -> tuple[str, str]:
-        """Name and type of a model, as predictions have them."""
+        """Name and type of a model, as predictions show them."""
         return (
             (name, self._challenger_set.type(name)) if name else (self.spec.name, self.spec.model)
         )
@@ -498,18 +500,18 @@ class Shard:
             or self._challenger_set.threshold is not None
         ):
             blocks = {name: self._challenger_set.challengers[name] for name in self._contest.names}
-            told = {"threshold": self._challenger_set.threshold, "champion": self.champion}
-            challenger_set = {"challengers": blocks, **told}
+            rule = {"threshold": self._challenger_set.threshold, "champion": self.champion}
+            challenger_set = {"challengers": blocks, **rule}
             parts |= {"lineup": State(challenger_set), "roster": self._contest.to_state()}
         return State.join(parts | self._alarms.to_state())
 
     def load_state(self, state: State) -> None:
-        """Become the shard that `to_state` saved.
+        """Load what `to_state` returned.
 
         Raises
         ------
         StateError
-            It is damaged or of another model; this shard is then unusable.
+            It is damaged, or of another model. This shard is then unusable.
         """
         header = state.nested("shard").header
         self._counts = Counter(header["counts"])
@@ -518,10 +520,8 @@ class Shard:
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]
         self._machine.load_state(state.nested("machine"))
-        # Saved before there was a breaker: all records before count as good.
-        if "breaker" in state.header:
-            self._breaker.load_state(state.nested("breaker"))
-        # Saved by a service that did not decide yet: the risk begins here.
+        self._breaker.load_state(state.nested("breaker"))
+        # Without [decision] a snapshot has no risk. The configuration may add it at any start.
         if self._machine.risk is not None and "risk" in state.header:
             self._machine.risk.load_state(state.nested("risk"))
         self._alarms.load_state(state)
@@ -529,19 +529,19 @@ class Shard:
             self._load_roster(state)
 
     def _load_roster(self, state: State) -> None:
-        told = state.nested("lineup").header
-        challenger_set = ChallengerSet(told["challengers"], told["threshold"])
+        saved = state.nested("lineup").header
+        challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
         self.set_challengers(challenger_set)
-        # A pickle that is trusted no more: its challenger is given up, unless it may speak.
-        heard = {told["champion"], *self._contest.speakers}
+        # A challenger whose pickle is no longer trusted is dropped, unless it can be champion.
+        needed = {saved["champion"], *self._contest.speakers}
         gone = [
-            n for n in challenger_set.pickled() if n not in self.spec.trusted and n not in heard
+            n for n in challenger_set.pickled() if n not in self.spec.trusted and n not in needed
         ]
         self._contest.load_state(state.nested("roster"), gone)
         self._challenger_set, self.given_up = challenger_set.without(gone), gone
 
     def fingerprint(self) -> str:
-        """SHA-256 of the state: equal fingerprints are equal shards, bit for bit."""
+        """SHA-256 of the state. Shards with equal fingerprints are equal, bit for bit."""
         return self.to_state().fingerprint()
 
 

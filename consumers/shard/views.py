@@ -1,4 +1,4 @@
-"""What a commit made true, and the frozen view of a shard that the web and metrics read."""
+"""The result of a commit, and the frozen view of a shard for pages and metrics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LATEST = 20  # predictions, dead letters and alarms a commit shows of itself
 
 
 class PublishedPrediction(NamedTuple):
-    """One prediction as it was published, and the observation it is of."""
+    """One published prediction, and its observation."""
 
     key: bytes | None
     observation: bytes | None
@@ -46,11 +46,11 @@ class Promoted(NamedTuple):
     Parameters
     ----------
     name
-        As predictions have it.
+        Its name, as predictions show it.
     e_value
-        Its evidence by then.
+        Its evidence at that time.
     partition, offset
-        The record that decided it: predictions behind it are the new champion's.
+        The record that decided it. Predictions after it are those of the new champion.
     """
 
     name: str
@@ -65,17 +65,17 @@ class DriftAlarm(NamedTuple):
     Parameters
     ----------
     detector, on
-        Type of the detector, and what it watches.
+        Type of the detector, and what it monitors.
     action
-        What it does.
+        The action it caused.
     before, after
-        The mean of what it watches before the change and behind it, as the detector tells them.
+        The monitored mean before and after the change, as estimated by the detector.
     time
         Stream time in ms.
     scored
-        How many predictions had been scored by then.
+        How many predictions had been scored at that time.
     partition, offset
-        The record behind which it was raised.
+        The record after which it was raised.
     """
 
     detector: str
@@ -106,36 +106,36 @@ class FieldCheck(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """One commit is done.
+    """One commit is complete.
 
     Parameters
     ----------
     records, predictions, learned
-        How many went in, were predicted, were learned.
+        How many records were processed, how many predicted, how many learned.
     labels
-        Outcome (of `stream.join.label_delay.OUTCOMES`) to count.
+        Label outcome (see `stream.join.label_delay.OUTCOMES`) to count.
     rejected
         Dead-letter reason to count.
     seconds
-        Wall time from the poll's end to the acknowledged commit.
+        Wall time from the end of the poll to the acknowledged commit.
     position
-        Offset of its journal entry.
+        Offset of its journal record.
     details
-        Dead-letter reason to the first of them, in words.
+        Dead-letter reason to the detail text of the first one.
     newest
-        Dead-letter reason to the last of them: its partition and offset.
+        Dead-letter reason to partition and offset of the last one.
     latest, dead
-        The last predictions and dead letters, `LATEST` at most, as they were published.
+        The last predictions and dead letters as published, at most `LATEST`.
     promoted
-        Who became champion, in order.
+        Promotions, in order.
     alarms
-        The last alarms of drift, `LATEST` at most.
+        The last drift alarms, at most `LATEST`.
     ahead
-        How many outputs carry the commit's clock, because their record's timestamp lies after it.
+        How many outputs have the commit's clock, because their record's timestamp is later.
     furthest
-        The one furthest ahead: its partition, its offset, by how many ms.
+        Of these the one that is furthest ahead: partition, offset, milliseconds.
     fields
-        Which declared fields its first observations have; None where nobody asked.
+        Which declared fields its first observations have; None if they were not checked.
     """
 
     records: int
@@ -158,24 +158,24 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class RiskView:
-    """What decisions cost so far.
+    """The cost of decisions so far.
 
     Parameters
     ----------
     overall
-        Mean loss of the decisions whose true class came; None before any.
+        Mean loss of the decisions whose label has arrived; None before any.
     scored
-        How many those are.
+        How many these are.
     rejected
         Observations on which nothing was decided, because abstaining cost less; all of them,
         labelled or not, from the first label on.
     actions
         Action, as text, to how many observations it was decided on; all of them.
     constant
-        The one action (None: rejecting) that would have cost least if it had always been taken
-        where `overall` was scored, and its mean loss; None before any.
+        The single action (None: rejecting) with the lowest mean loss over the predictions that
+        `overall` covers, and that loss; None before any.
     windows
-        Window to what decisions cost there, and on how many nothing was decided.
+        Window to the cost of decisions in it, and the number of rejections.
     """
 
     overall: float | None
@@ -188,7 +188,7 @@ class RiskView:
 
 @dataclass(frozen=True, slots=True)
 class LabelView:
-    """Which predictions got their label, how late, and how good those without one may be.
+    """Label delays, the labelled share of predictions, and the estimated accuracy of the others.
 
     Parameters
     ----------
@@ -197,11 +197,11 @@ class LabelView:
     delay_ms
         Sum of the delays.
     coverage
-        Labelled share of the predictions that wait no longer; None before any.
+        Labelled share of the predictions that no longer wait for a label; None before any.
     waited_ms
-        How long the oldest pending observation has waited, in stream time; None: none waits.
+        How long the oldest pending observation has waited, in stream time; None if none waits.
     estimate
-        Of the accuracy of what waits.
+        Estimated accuracy of pending predictions.
     """
 
     delays: Sequence[int]
@@ -212,7 +212,7 @@ class LabelView:
 
 
 class MonitorView(NamedTuple):
-    """One detector: its alarms so far, and whether the last one is recent (1,000 values)."""
+    """One detector: its alarms so far, and whether the last is recent (within 1,000 values)."""
 
     detector: str
     on: str
@@ -222,20 +222,20 @@ class MonitorView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DriftView:
-    """What watches for drift.
+    """Drift monitoring.
 
     Parameters
     ----------
     model
-        Name of [model], which is what is watched: the service's.
+        Name of [model], which is monitored. It is the name of the service.
     monitors
-        Each detector.
+        One per detector.
     actions
-        How often the model began anew, by action.
+        How often the model was changed, by action.
     last
-        The last alarms, the newest at the end; `LATEST` at most.
+        The last alarms, the newest at the end; at most `LATEST`.
     keep
-        How many of the records learned last `forget` leaves, at most.
+        How many recent records `forget` keeps, at most.
     """
 
     model: str
@@ -247,20 +247,20 @@ class DriftView:
 
 @dataclass(frozen=True, slots=True)
 class ChallengerView:
-    """A model that learns and is scored beside the champion.
+    """A model that learns and is scored in parallel to the champion.
 
     Parameters
     ----------
     name, type
-        As predictions have them.
+        As predictions show them.
     learned
         Labels it learned.
     skipped
-        Rows it could not take, corrections it could not follow; by what it was.
+        Skipped rows and skipped corrections, by reason.
     quality
-        Scores, of the records since it is there.
+        Scores, from the records since it was added.
     comparison
-        With the champion.
+        Comparison with the champion.
     """
 
     name: str
@@ -273,7 +273,7 @@ class ChallengerView:
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """A shard after its last commit. Every number is of all time, from the state itself.
+    """A shard after its last commit. Every number covers all time and is taken from the state.
 
     Parameters
     ----------
@@ -284,9 +284,9 @@ class ShardView:
     labels, dead_letters
         Totals by outcome and by reason.
     overflows
-        What was refused at a bound, by the bound's name.
+        How many values a bound refused, by the bound's name.
     pending, early
-        Observations that wait for their label, and labels for their observation.
+        Observations that wait for their label, and labels that wait for their observation.
     quality
         Scores.
     positions
@@ -294,23 +294,23 @@ class ShardView:
     stream_time
         Milliseconds since the epoch of the newest record, None before any.
     risk
-        Of decisions; None where the service makes none.
+        Scores of decisions; None without [decision].
     held_back
         Whether the dead-letter breaker is open, so that nothing is learned.
     recent_dead_letters
         How many of the last 1,000 records were dead letters.
     labelling
-        Of predictions and their labels.
+        Labels and their delays.
     records
-        Total: observations and labels, dead letters among them.
+        Total: observations and labels, including dead letters.
     champion
-        Name and type of who speaks, as predictions have them.
+        Name and type of the champion, as predictions show them.
     challengers
-        Everyone else: [model] too, where it is not the champion.
+        All other models, including [model] if it is not the champion.
     promotions
-        How often a challenger became champion by the rule.
+        How often the rule promoted a challenger.
     drift
-        None where nothing is watched.
+        None if nothing is monitored.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""Copies of a shard's state on disk: a cache that shortens replay, never trusted unverified."""
+"""Copies of a shard's state on disk. They shorten replay and are verified before use."""

@@ -1,7 +1,7 @@
-"""A model out of a snapshot file: for notebooks and programs that are not the service.
+"""Load a model from a snapshot file, for notebooks and other programs.
 
-Rule: the file says which learner it holds and with which parameters, so no configuration is needed;
-a file that cannot be read whole and verified gives no model.
+Rule: the file names its learner and the parameters, so no configuration is needed. A file that is
+damaged or cannot be verified gives no model.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ __all__ = ["load_model"]
 
 
 def load_model(path: str | Path, key: str | None = None) -> Learner:
-    """The learner in a snapshot, as `headwater rebuild --export` and `snapshots export` write it.
+    """The champion of a snapshot, as `rebuild --export` and `snapshots export` write it.
 
     Parameters
     ----------
     path
         The file.
     key
-        The service's `[snapshots] key`, where it has one.
+        The service's `[snapshots] key`, if it has one.
 
     Returns
     -------
     Learner
-        The champion at that moment, with all it had learned. It takes the values of a dict by the
-        kinds of the service's fields: a string is a text where the field is one. It may learn on;
-        neither the file nor the service changes by that.
+        The champion at that time, with everything it had learned. It accepts dicts by the fields of
+        the service: a string is a text if its field is a text. It may continue to learn, which
+        changes neither the file nor the service.
 
     Raises
     ------
     SnapshotError
-        The file is damaged, not signed with the key, no snapshot, or holds a pickled river model.
+        The file is damaged, not signed with the key, not a snapshot, or holds a river model.
 
     Notes
     -----
-    Costs a read of the file and one copy of the model's arrays.
+    The cost is one read of the file and one copy of the model's arrays.
 
     Examples
     --------
@@ -62,9 +62,7 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from None
     if about.entry is None:
-        raise SnapshotError(
-            f"{path}: its configuration is missing, an early version wrote it; export it again"
-        )
+        raise SnapshotError(f"{path}: its configuration is missing; export the snapshot again")
     identity = about.entry.identity
     try:
         learner, saved = _champion(identity, state, first=about.entry.join == FIRST_JOIN_RULES)
@@ -76,7 +74,7 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
 
 
 def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[Learner, State]:
-    """The empty learner that makes the predictions, and its state."""
+    """The empty learner of the champion, and its state."""
     block = dict(identity["model"])
     if not block["type"].startswith("river:"):
         block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
@@ -85,8 +83,8 @@ def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[L
     name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
     if not name:
         return learner, state.nested("machine").nested("learner")
-    told = state.nested("lineup").header
-    challenger_set = ChallengerSet(told["challengers"], told["threshold"])
+    saved = state.nested("lineup").header
+    challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
     corrections = identity["labels"].get("corrections", False)
     classes = classes_that_fit(model, learner)
     champion = challenger_set.learner(name, (), classes, corrections, first=first)

@@ -1,12 +1,12 @@
 """A snapshot as bytes. Pure.
 
-    magic  "HWSNAP\\x00\\x01", or "HWSNAP\\x01\\x01" of one that is signed
+    magic  "HWSNAP\\x00\\x01", or "HWSNAP\\x01\\x01" for a signed snapshot
     8      length of the header, little-endian
     …      header: JSON (about, state header, table of arrays)
     …      arrays, raw little-endian, each starting at a multiple of 8
-    32     SHA-256 of everything before; of one that is signed HMAC-SHA-256 with the key
+    32     SHA-256 of everything before; HMAC-SHA-256 with the key for a signed snapshot
 
-Nothing in it is executable: arrays have plain dtypes from a fixed list, the rest is JSON.
+Nothing in it is executable: arrays have plain dtypes from a fixed list, and the rest is JSON.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ __all__ = ["START", "SnapshotInfo", "from_bytes", "header_size", "name_of", "pee
 
 MAGIC = b"HWSNAP\x00\x01"
 SIGNED = b"HWSNAP\x01\x01"
-START = len(MAGIC) + 8  # where the header begins
+START = len(MAGIC) + 8  # where the header starts
 DTYPES = frozenset({"<f8", "<i8", "<i4", "|i1", "|u1", "|b1"})
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True):
-    """What a snapshot is of.
+    """The description of a snapshot.
 
-    `position` is the offset after the last journal entry it contains, `seq` and `now` that
-    entry's number and clock, `identity` the hash of the service's identity, `versions` the
-    programs that made it, `chain` that of the journal's entry, `fingerprint` its state's, `cpu`
-    the processor its kernels were compiled for, `entry` the journal's entry 0, so that a journal
-    may lose what a snapshot covers. `topics` are the ids of the input topics, `tails` the last
-    records of each partition: what the inputs are known by at the next start. `shape` is that of
-    the last outputs.
+    `position` is the journal offset after the last commit it contains; `seq`, `now` and `chain` are
+    number, clock and hash of that journal record. `identity` is the hash of the service's identity,
+    `fingerprint` the hash of the state. `versions` are the programs that wrote it, `cpu` is the
+    processor for which kernels were compiled. `entry` is journal record 0, so that the journal may
+    be trimmed up to a snapshot. `topics` are the ids of the input topics, and `tails` the last
+    records of each partition; the next start recognizes the inputs by them. `shape` is that of the
+    last outputs.
     """
 
     name: str
@@ -79,17 +79,19 @@ class _Peek(msgspec.Struct):
 
 
 def name_of(about: SnapshotInfo) -> str:
-    """The name of its file: names sort by journal position."""
+    """The file name of a snapshot. Names sort by journal position."""
     return f"snap-{about.position:020d}.hws"
 
 
 def to_bytes(about: SnapshotInfo, state: State, key: str | None = None) -> bytes:
-    """The snapshot as bytes, signed where there is a key."""
+    """The snapshot as bytes, signed if there is a key."""
     table, chunks, at = [], [], 0
     for name in sorted(state.arrays):
         array = np.ascontiguousarray(state.arrays[name])
         if array.dtype.str not in DTYPES:
-            raise SnapshotError(f"array {name!r} has dtype {array.dtype}, which no snapshot holds")
+            raise SnapshotError(
+                f"array {name!r}: expected one of {sorted(DTYPES)}, got dtype {array.dtype}"
+            )
         table.append(_Array(name, array.dtype.str, list(array.shape), at))
         raw = array.tobytes()
         padding = -len(raw) % 8
@@ -114,7 +116,7 @@ def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State
     Raises
     ------
     SnapshotError
-        It is damaged, cut short, of another format, or not signed with the key.
+        It is damaged, incomplete, of another format, or not signed with the key.
     """
     magic = data[: len(MAGIC)]
     if magic not in (MAGIC, SIGNED):
@@ -141,9 +143,9 @@ def from_bytes(data: bytes, key: str | None = None) -> tuple[SnapshotInfo, State
 
 
 def header_size(start: bytes) -> int:
-    """Bytes of the header, told by the first `START` bytes of a snapshot; 0 where it is none.
+    """Size of the header, from the first `START` bytes of a snapshot; 0 for another file.
 
-    Unverified: a damaged one tells any number.
+    It is not verified: a damaged snapshot may give any number.
     """
     if start[: len(MAGIC)] not in (MAGIC, SIGNED):
         return 0
@@ -151,7 +153,7 @@ def header_size(start: bytes) -> int:
 
 
 def peek(header: bytes) -> SnapshotInfo | None:
-    """What a header says, unverified: enough to tidy up by, never to load by."""
+    """The description in a header, not verified: for retention only, never for loading."""
     try:
         return msgspec.json.decode(header, type=_Peek).about
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -1,9 +1,9 @@
-"""Which journal this is, and which of its snapshots lead to where it ends.
+"""Find the identity of a journal, and check which of its snapshots it continues.
 
-A journal begins with its identity. One that was trimmed does not: then a snapshot says what it
-was, if the entries that are left go on where the snapshot ends. A snapshot is of this journal only
-if the entry it ends with is the journal's own: a log that lost its end and grew again has other
-entries at the same positions.
+A journal starts with its identity. A trimmed journal does not. Then a snapshot gives the identity,
+if the remaining records continue where the snapshot ends. A snapshot belongs to the journal only if
+its last record is one of the journal: a log that lost its end and grew again has other records at
+the same positions.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from consumers.transports.registry import transport_of
 
 __all__ = ["JournalOrigin", "RemainingJournal", "expired", "identity_in", "locate"]
 
-_NEAR = 64  # offsets before a snapshot's position in which its last entry lies, but for long aborts
+_NEAR = 64  # the last record is this near before a snapshot's position, unless commits aborted
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingJournal:
-    """What is left of a journal: the entries at `first` up to `end`.
+    """The remaining part of a journal: its records from `first` up to `end`.
 
-    `slack` is how many offsets after an entry hold no entry: on Kafka the marker that ends its
+    `slack` is how many offsets after a record hold no record: on Kafka the marker that ends its
     transaction.
     """
 
@@ -41,24 +41,24 @@ class RemainingJournal:
     slack: int
 
     def objection(self, about: SnapshotInfo) -> str | None:
-        """Why the journal does not go on where a snapshot ends; None where it does."""
+        """Why the journal does not continue a snapshot; None if it does."""
         if about.position > self.end:
             return f"ahead of the journal, which ends at {self.end}"
         last = self.last(about.position)
         if last is not None:
             chain = "" if isinstance(last, IdentityRecord) else last.chain
             if (last.seq, last.now) == (about.seq, about.now):
-                if about.chain in ("", chain):  # the first ones had none
+                if about.chain == chain:
                     return None
                 return (
-                    f"not of this journal: entry {last.seq} has the hash {chain}, the snapshot "
-                    f"{about.chain}"
+                    f"not of this journal: its record {last.seq} has the hash {chain}, that of "
+                    f"the snapshot is {about.chain}"
                 )
             return (
-                f"of a history this journal does not have: entry {last.seq} ends there, at clock "
-                f"{last.now}"
+                f"of a history that this journal does not have: record {last.seq} ends there, at "
+                f"clock {last.now}"
             )
-        # What it ends with was trimmed: then what is left must go on right behind it.
+        # Its last record was trimmed. Then the remaining journal must continue right after it.
         following = next((entry for _, entry in self.entries(self.first, self.end)), None)
         if (
             following is not None
@@ -68,24 +68,24 @@ class RemainingJournal:
             return None
         if following is None and about.position + self.slack >= self.first:
             return None
-        return f"behind what is left of the journal, which begins at offset {self.first}"
+        return f"older than the remaining journal, which starts at offset {self.first}"
 
     def lost(self, what: str, refused: Sequence[str]) -> TransportError:
-        """The error where no snapshot reaches what is left, and what to do."""
+        """The error if no snapshot reaches the remaining journal, with what to do."""
         trimmed = f"; the journal was trimmed before offset {self.first}" if self.first else ""
         why = f" (not used: {'; '.join(refused[:3])})" if refused else ""
         return TransportError(
-            f"{what}{trimmed}, and no snapshot reaches what is left{why}; put one back into "
+            f"{what}{trimmed}, and no snapshot reaches the rest{why}; restore one to "
             "[snapshots] directory, or give the service a new name: it then starts from the "
             "beginning of its inputs"
         )
 
     def entries(self, start: int, end: int) -> Iterator[tuple[int, JournalRecord]]:
-        """Those from `start` up to `end`."""
+        """The journal records from `start` up to `end`."""
         return entries(self.log, self.partition, start, end)
 
     def last(self, position: int) -> JournalRecord | None:
-        """The last entry before a position; None where it is not kept any more."""
+        """The last journal record before a position; None if it was deleted."""
         for start in (max(self.first, position - _NEAR), self.first):
             last = None
             for _, last in self.entries(start, position):  # noqa: B007
@@ -97,14 +97,14 @@ class RemainingJournal:
 
 @dataclass(frozen=True, slots=True)
 class JournalOrigin:
-    """What a journal is; `whole` says whether entry 0 itself is still there."""
+    """The identity of a journal. `whole` is whether record 0 itself still exists."""
 
     identity: IdentityRecord
     left: RemainingJournal
     whole: bool
 
     def objection(self, about: SnapshotInfo) -> str | None:
-        """Why a snapshot cannot be gone on from here; None where it can."""
+        """Why the journal does not continue a snapshot; None if it does."""
         if about.identity != mark_of(self.identity):
             return "of another service or configuration"
         return self.left.objection(about)
@@ -117,19 +117,19 @@ def locate(
     end: int,
     store: SnapshotStore | None = None,
 ) -> JournalOrigin | None:
-    """What the journal up to `end` is, checked against the configuration; None for an empty one.
+    """The identity of the journal up to `end`, if it matches `config`; None for an empty journal.
 
     Parameters
     ----------
     store
-        The snapshots of the shard: what a trimmed journal is known by.
+        The snapshots of the shard, which identify a trimmed journal.
 
     Raises
     ------
     ConfigError
         It is the journal of another configuration.
     TransportError
-        It does not begin with entry 0, and no snapshot reaches what is left of it.
+        It does not start with record 0, and no snapshot reaches the rest of it.
     """
     first = log.beginning_offsets([partition])[partition]
     entry = next((found for _, found in entries(log, partition, first, end)), None)
@@ -150,7 +150,7 @@ def identity_in(
     end: int,
     store: SnapshotStore | None = None,
 ) -> IdentityRecord | None:
-    """The identity `locate` finds, and its errors."""
+    """The identity that `locate` finds, with the same errors."""
     origin = locate(config, log, partition, end, store)
     return None if origin is None else origin.identity
 
@@ -160,7 +160,7 @@ def expired(
     positions: Mapping[Partition, int],
     left: Iterable[CommitRecord],
 ) -> str | None:
-    """Which input lost records that the entries `left` still need; None where none did."""
+    """Which input lost records that the commits `left` still need; None if no input did."""
     begins = log.beginning_offsets(list(positions))
     gone = {p for p, begin in begins.items() if positions[p] < begin}
     if not gone:
@@ -176,12 +176,12 @@ def expired(
 def _remembered(
     config: Config, left: RemainingJournal, store: SnapshotStore | None
 ) -> IdentityRecord:
-    """The identity of a trimmed journal, from the newest snapshot that reaches what is left."""
+    """The identity of a trimmed journal, from the newest snapshot that reaches its rest."""
     refused: list[str] = []
 
     def objection(about: SnapshotInfo) -> str | None:
         if about.entry is None or mark_of(about.entry) != about.identity:
-            return "carries no identity"
+            return "contains no identity"
         return left.objection(about)
 
     for part in [] if store is None else store.parts():
@@ -190,8 +190,8 @@ def _remembered(
                 return about.entry
         refused += part.refused
     raise left.lost(
-        f"the journal {left.partition.topic} does not begin with the identity of {config.name}, it "
-        "was trimmed or belongs to another program",
+        f"the journal {left.partition.topic} does not start with the identity of {config.name}: it "
+        "was trimmed, or belongs to another program",
         refused,
     )
 

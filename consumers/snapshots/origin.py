@@ -1,7 +1,7 @@
-"""By what a snapshot was made: versions and processor, on which the last bits of a replay depend.
+"""The programs and the processor that made a snapshot. The last bits of a replay depend on them.
 
-A state is exact wherever it is loaded. What is learned behind it goes through compiled kernels,
-and another compiler or processor may round a sum in another place.
+A state is exact wherever it is loaded. What is learned after it runs in compiled kernels, and
+another compiler or processor may round a sum differently.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PROGRAMS = ("headwater", "numpy", "numba", "llvmlite", "river")
 
 @cache
 def versions() -> dict[str, str]:
-    """The programs that decide what a record does to a state."""
+    """The programs that affect what a record changes in a state."""
     return {name: version(name) for name in _PROGRAMS}
 
 
 @cache
 def cpu() -> dict[str, str]:
-    """The processor kernels are compiled for: the host's, or what NUMBA_CPU_NAME says."""
-    # With a name of their own, numba takes the features from NUMBA_CPU_FEATURES alone.
+    """The processor for which kernels are compiled: the host's, or NUMBA_CPU_NAME."""
+    # If a CPU name is set, numba takes the features from NUMBA_CPU_FEATURES only.
     if numba_config.CPU_NAME:
         named, features = numba_config.CPU_NAME, numba_config.CPU_FEATURES or ""
     else:
@@ -39,7 +39,7 @@ def cpu() -> dict[str, str]:
 
 
 def difference(about: SnapshotInfo) -> str | None:
-    """What made a snapshot and is another here, as one line; None where nothing is.
+    """Versions and processor that differ from those here, in one line; None if none differ.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Where snapshots lie: a directory of this host, or any URL that fsspec knows.
+"""Where snapshots are stored: a directory of this host, or any URL that fsspec supports.
 
-A place holds files by name and knows nothing of what is in them. Writing to the directory is:
-temporary file, fsync, read again and compare, rename, fsync the directory. A link is never
+A place stores files by name and does not know their content. A write to the directory is:
+temporary file, fsync, read again and compare, rename, fsync the directory. Symbolic links are never
 followed. Every failure of a place is one `SnapshotError`.
 """
 
@@ -30,29 +30,29 @@ _CLOSED = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Place(Protocol):
-    """What a store needs of it; `str` of it is how messages call it."""
+    """What a store needs of a place. `str` of it is its name in messages."""
 
     def part(self, name: str) -> Place:
-        """The place inside this one that belongs to one journal."""
+        """The place inside this one for one journal."""
 
     def parts(self) -> list[str]:
-        """The names of the journals that have one."""
+        """The names of the journals that have a place here."""
 
     def names(self) -> list[str]:
-        """The snapshots, the oldest position first; none where the place is not there yet."""
+        """The snapshots, the oldest position first. Empty if the place does not exist yet."""
 
     def read(self, name: str, end: int | None = None) -> bytes:
-        """The bytes of one, up to `end`."""
+        """The bytes of a snapshot, up to `end`."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Store one, whole and durably, or not at all."""
+        """Store a snapshot, complete and durable, or not at all."""
 
     def remove(self, name: str) -> None:
-        """Forget one; it is no error when that fails."""
+        """Remove a snapshot. A failure is ignored."""
 
 
 class Directory:
-    """A directory of this host, made when missing, readable by its owner only."""
+    """A directory of this host. It is created when missing, and only its owner can read it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -69,7 +69,7 @@ class Directory:
         return sorted(name for name in self._listed() if _PART.fullmatch(name))
 
     def names(self) -> list[str]:
-        """The files that are called as snapshots are."""
+        """The files with the name of a snapshot."""
         return sorted(name for name in self._listed() if NAME.fullmatch(name))
 
     def _listed(self) -> list[str]:
@@ -81,7 +81,7 @@ class Directory:
             raise SnapshotError(f"cannot read {self.root}: {error.strerror or error}") from None
 
     def read(self, name: str, end: int | None = None) -> bytes:
-        """Of a regular file only; a pipe of that name would wait for ever."""
+        """Read a regular file. Other kinds are refused, because a pipe would block for ever."""
         try:
             descriptor = os.open(self.root / name, os.O_RDONLY | os.O_NONBLOCK | _CLOSED)
             with open(descriptor, "rb") as file:
@@ -92,7 +92,7 @@ class Directory:
             raise SnapshotError(f"cannot be read: {error.strerror or error}") from None
 
     def write(self, name: str, data: bytes) -> None:
-        """By a temporary file, so that a name never stands for half a snapshot."""
+        """Write to a temporary file first, so that no name refers to an incomplete snapshot."""
         path = self.root / name
         temporary = self.root / f".{name}.tmp"
         try:
@@ -108,35 +108,35 @@ class Directory:
             finally:
                 os.close(descriptor)
             if self.read(temporary.name) != data:
-                raise SnapshotError("it did not read back as it was written")
+                raise SnapshotError("the file does not contain the written bytes")
             reach("snap_pre_rename")
             os.replace(temporary, path)
             reach("snap_post_rename")
             _sync(self.root)
         except (OSError, SnapshotError) as error:
-            self.remove(temporary.name)  # a full disk needs the room
+            self.remove(temporary.name)  # free the space on a full disk
             what = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise SnapshotError(f"cannot write {path}: {what}") from None
 
     def remove(self, name: str) -> None:
-        """One file."""
+        """Remove one file."""
         with contextlib.suppress(OSError):
             os.unlink(self.root / name)
 
     def tidy(self) -> None:
-        """Remove what killed processes left half-written; only the one writer may."""
+        """Remove incomplete files of killed processes. Only the single writer may do this."""
         for name in self._listed():
             if _LEFT.fullmatch(name):
                 self.remove(name)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only writer on this host; the kernel gives the lock back when a process dies.
+        """Be the only writer on this host. The kernel releases the lock when a process dies.
 
         Raises
         ------
         SnapshotError
-            Another process is.
+            Another process is the writer.
         """
         try:
             _make(self.root)
@@ -150,8 +150,8 @@ class Directory:
             if not isinstance(error, BlockingIOError):
                 raise SnapshotError(f"cannot lock {self.root}: {error.strerror}") from None
             raise SnapshotsHeldError(
-                f"another process writes the snapshots in {self.root}; stop it (`fuser` names "
-                "it), or give this service another [snapshots] directory"
+                f"another process writes the snapshots in {self.root}; stop it (`fuser` shows its "
+                "id), or give this service another [snapshots] directory"
             ) from None
         try:
             yield
@@ -160,16 +160,16 @@ class Directory:
 
 
 class Remote:
-    """A folder of any file system that fsspec knows, connected to when it is first used.
+    """A folder of any file system that fsspec supports. It connects at the first use.
 
     Parameters
     ----------
     url
-        Where it is.
+        The URL of the file system.
     below
-        The folder in it.
+        The folder below the URL.
     connection
-        Shared by the folders of one URL.
+        Shared by all folders of one URL.
     """
 
     def __init__(self, url: str, below: str = "", connection: _Connection | None = None) -> None:
@@ -179,12 +179,12 @@ class Remote:
 
     @staticmethod
     def at(url: str) -> Remote:
-        """The folder a URL names; where it cannot be connected to now, it is tried again later.
+        """The folder of a URL. A file system that does not answer is tried again later.
 
         Raises
         ------
         ConfigError
-            fsspec, or what it needs for this kind of URL, is not installed.
+            fsspec, or the driver for this kind of URL, is not installed.
         """
         shown = shown_url(url)
         try:
@@ -192,16 +192,16 @@ class Remote:
             from fsspec.registry import get_filesystem_class
         except ImportError:
             raise ConfigError(
-                f"[snapshots] copy_to = {shown!r} needs fsspec, which is not installed; "
+                f"[snapshots] copy_to = {shown!r} needs fsspec, which is not installed; run "
                 "`pip install 'headwater[remote]'`"
             ) from None
         try:
-            for each in url.split("::"):  # one in another: zip::s3://bucket/file.zip
+            for each in url.split("::"):  # file systems inside others: zip::s3://bucket/file.zip
                 get_filesystem_class(split_protocol(each)[0] or each)
         except (ImportError, ValueError) as error:
             raise ConfigError(
                 f"[snapshots] copy_to = {shown!r} cannot be used ({_line(error)}); "
-                "correct the URL, or install the driver fsspec names"
+                "correct the URL, or install the driver that fsspec names"
             ) from None
         return Remote(url)
 
@@ -209,7 +209,7 @@ class Remote:
         return self._shown
 
     def part(self, name: str) -> Remote:
-        """The folder below."""
+        """The folder of one journal."""
         return Remote(self._url, f"{self._below}/{name}", self._connection)
 
     def parts(self) -> list[str]:
@@ -217,13 +217,13 @@ class Remote:
         return sorted(name for name in self._listed() if _PART.fullmatch(name))
 
     def names(self) -> list[str]:
-        """The objects that are called as snapshots are."""
+        """The objects with the name of a snapshot."""
         return sorted(name for name in self._listed() if NAME.fullmatch(name))
 
     def _listed(self) -> list[str]:
-        with self._told("list"):
+        with self._one_error("list"):
             system, root = self._at()
-            system.invalidate_cache()  # another host may have written
+            system.invalidate_cache()  # another host may have written to it
             try:
                 found = system.ls(root, detail=False)
             except FileNotFoundError:
@@ -232,14 +232,14 @@ class Remote:
 
     def read(self, name: str, end: int | None = None) -> bytes:
         """The object, or its first bytes."""
-        with self._told("read", name):
+        with self._one_error("read", name):
             system, root = self._at()
             data: bytes = system.cat_file(f"{root}/{name}", start=None, end=end)
             return data
 
     def write(self, name: str, data: bytes) -> None:
-        """At once: what arrives in part is refused by its checksum when it is read."""
-        with self._told("write", name):
+        """Write in one call. The checksum refuses an incomplete object when it is read."""
+        with self._one_error("write", name):
             system, root = self._at()
             path = f"{root}/{name}"
             system.makedirs(root, exist_ok=True)
@@ -247,10 +247,10 @@ class Remote:
             system.invalidate_cache()
             size = system.size(path)
             if size != len(data):
-                raise SnapshotError(f"expected {len(data)} bytes there, found {size}")
+                raise SnapshotError(f"expected {len(data)} bytes, found {size}")
 
     def remove(self, name: str) -> None:
-        """One object."""
+        """Remove one object."""
         with contextlib.suppress(Exception):
             system, root = self._at()
             system.rm_file(f"{root}/{name}")
@@ -261,8 +261,8 @@ class Remote:
         return system, f"{root}{self._below}"
 
     @contextlib.contextmanager
-    def _told(self, what: str, name: str = "") -> Iterator[None]:
-        """Whatever a driver raises as one line."""
+    def _one_error(self, what: str, name: str = "") -> Iterator[None]:
+        """Turn any error of a driver into a `SnapshotError` of one line."""
         try:
             yield
         except Exception as error:
@@ -271,7 +271,7 @@ class Remote:
 
 
 class _Connection:
-    """A file system, made when it is first needed: many connect at once, and may be down."""
+    """A file system, connected at the first use: connecting is slow and may fail."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -287,13 +287,13 @@ class _Connection:
 
 
 def _line(error: Exception) -> str:
-    """An error of a driver in one line, without logins."""
-    text = masked(" ".join(str(error).split()))  # before it is cut
+    """An error of a driver in one line, without credentials."""
+    text = masked(" ".join(str(error).split()))  # before it is shortened
     return shown_url(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those above it, so that a power cut does not take them away again."""
+    """Create a directory and its parents, durable across a power failure."""
     if directory.is_dir():
         return
     _make(directory.parent)
@@ -303,7 +303,7 @@ def _make(directory: Path) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it: the system may take less at a time."""
+    """Write all bytes. The system may accept fewer per call."""
     left = memoryview(data)
     while left:
         left = left[os.write(descriptor, left) :]

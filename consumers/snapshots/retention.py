@@ -1,4 +1,4 @@
-"""Which snapshots stay: the newest, and one a day of the journaled clock. Pure."""
+"""Which snapshots to keep: the newest, and one per day of the journaled clock. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _DAY_MS = 86_400_000
 
 
 def kept(found: Mapping[int, int | None], keep: int, retention_ms: int) -> set[int]:
-    """Positions of the snapshots that stay.
+    """Positions of the snapshots to keep.
 
     Parameters
     ----------
     found
-        Position to journaled clock in ms; None where the file does not tell it.
+        Position to journaled clock in ms; None if the file does not contain one.
     keep
-        How many of the newest stay in any case.
+        How many of the newest are always kept.
     retention_ms
-        The newest of each day stays while it is at most so much older than the newest of all.
+        The newest of each day is kept while it is at most this much older than the newest of all.
 
     Examples
     --------

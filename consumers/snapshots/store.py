@@ -1,9 +1,9 @@
-"""The snapshots of one shard: one directory a journal, one file a journal position.
+"""The snapshots of one shard: one directory per journal, one file per journal position.
 
-What is read is verified before it is believed. After each snapshot those that nothing needs any
-more are removed; where `[snapshots] copy_to` is set, a copy is put there too, and is what a host
-without good snapshots of its own starts from. One writer thread; the loop waits for nothing but
-the state it hands over.
+A snapshot is verified when it is read. After each write, snapshots past their retention are
+removed. With `[snapshots] copy_to` each snapshot is also copied there, and a host without valid
+snapshots of its own starts from a copy. One thread writes. The processing loop waits only while the
+state is copied.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from stream.data.state import State
 __all__ = ["CopyError", "SnapshotStore", "SnapshotWriter", "home", "open_store", "read"]
 
 WEEK_MS = 7 * 86_400_000
-LARGEST_PEEK = 64 * 2**20  # bytes of a header; a damaged one may claim to have any
+LARGEST_PEEK = 64 * 2**20  # bytes of a header; a damaged one may claim any size
 CLOSE_SECONDS = 60.0  # for the last snapshot and its copy; supervisors wait 30 s to 90 s
 
 
 class CopyError(SnapshotError):
-    """A snapshot is on this host's disk, its copy is not where it should be."""
+    """A snapshot was written on this host, but its copy was not."""
 
 
 class SnapshotStore:
@@ -48,15 +48,15 @@ class SnapshotStore:
     Parameters
     ----------
     directory
-        Made when missing, readable by its owner only.
+        Created when missing. Only its owner can read it.
     keep
-        How many of the newest stay.
+        How many of the newest are kept.
     retention_ms
-        How long, by the journaled clock, the newest of each day stays.
+        How long, by the journaled clock, the newest of each day is kept.
     copies
-        Where copies go.
+        Where copies are stored.
     key
-        What they are signed with; None: they are not.
+        The key for signatures; None: not signed.
     """
 
     def __init__(
@@ -70,22 +70,22 @@ class SnapshotStore:
         self.directory = directory
         self.keep = keep
         self.retention_ms = retention_ms
-        self.refused: list[str] = []  # what `newest` passed over, and why
-        self.copied: str | None = None  # where the one it gave last lies, if not on this host
+        self.refused: list[str] = []  # snapshots that `newest` skipped, with the reason
+        self.copied: str | None = None  # place of the last yielded snapshot, if it is a copy
         self.local = Directory(directory)
         self._copies = copies
         self._key = key
-        self._clocks: dict[str, int | None] = {}  # by name: no header is looked at twice
+        self._clocks: dict[str, int | None] = {}  # by name, so that each header is read once
 
     def of(self, identity: str) -> SnapshotStore:
-        """The part that belongs to one journal: names and positions recur, identities do not."""
+        """The part of one journal. Names and positions repeat, identities do not."""
         return self._part(identity[:16])
 
     def parts(self) -> list[SnapshotStore]:
-        """The parts there are, of this host or copied: one a journal this shard has had."""
+        """The existing parts, local or copied: one for each journal that this shard has had."""
         names: set[str] = set()
         for place in self._places():
-            with contextlib.suppress(SnapshotError):  # `newest` of the part tells
+            with contextlib.suppress(SnapshotError):  # `newest` of the part reports it
                 names |= set(place.parts())
         return [self._part(name) for name in sorted(names)]
 
@@ -97,12 +97,12 @@ class SnapshotStore:
         return [self.local, *([self._copies] if self._copies else [])]
 
     def write(self, about: SnapshotInfo, state: State) -> SnapshotInfo:
-        """Store one snapshot, verified; what it says of itself, its state's fingerprint with it.
+        """Store one verified snapshot. Returns its description, with the state's fingerprint.
 
         Raises
         ------
         SnapshotError
-            It could not be written or does not read back; older ones are untouched.
+            It could not be written or read back. Older snapshots are unchanged.
         """
         about = msgspec.structs.replace(about, fingerprint=state.fingerprint())
         name = name_of(about)
@@ -113,12 +113,12 @@ class SnapshotStore:
         return about
 
     def copy(self, name: str) -> None:
-        """Put a copy of a snapshot where copies go; nothing happens where none do.
+        """Copy a snapshot to `[snapshots] copy_to`. Without this setting nothing happens.
 
         Raises
         ------
         CopyError
-            It is not there. The next one is copied all the same.
+            The copy failed. The next snapshot is copied nevertheless.
         """
         if self._copies is None:
             return
@@ -131,7 +131,7 @@ class SnapshotStore:
     def newest(
         self, accepts: Callable[[SnapshotInfo], str | None]
     ) -> Iterator[tuple[SnapshotInfo, State]]:
-        """Good snapshots, the newest first; copies when this host has none that is used.
+        """Valid snapshots, the newest first. Copies follow if this host has no usable one.
 
         Parameters
         ----------
@@ -140,10 +140,10 @@ class SnapshotStore:
 
         Notes
         -----
-        One that is damaged or not accepted is left where it is and told by `refused`.
+        A snapshot that is damaged or not accepted is not removed; `refused` lists it.
         """
         self.refused = []
-        objected: set[str] = set()  # whole and not to be used: its copy is no better
+        objected: set[str] = set()  # valid but not accepted, so a copy would not be either
         for place in self._places():
             try:
                 names = place.names()
@@ -172,14 +172,14 @@ class SnapshotStore:
         return [self.directory / name for name in self.local.names()]
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
-        """Be the only writer on this host. SnapshotError where another process is."""
+        """Be the only writer on this host. SnapshotError if another process is the writer."""
         return self.local.locked()
 
     def _collect(self, place: Place, newest: str) -> None:
-        """Remove what is too old.
+        """Remove snapshots past their retention.
 
-        Past the newest there may be some of a history that the journal lost: they are refused when
-        they are read, and must not make it look old here.
+        Snapshots after the newest may belong to a history that the journal lost. A start refuses
+        them. Here they must not make the newest look old.
         """
         names = {int(n[5:25]): n for n in place.names() if n <= newest}
         clocks = {position: self._clock(place, name) for position, name in names.items()}
@@ -188,7 +188,7 @@ class SnapshotStore:
             self._clocks.pop(names[position], None)
 
     def _clock(self, place: Place, name: str) -> int | None:
-        """The journaled clock a file tells, unverified."""
+        """The journaled clock in a file, not verified."""
         if name not in self._clocks:
             about = None
             with contextlib.suppress(SnapshotError):
@@ -205,16 +205,16 @@ def read(place: Place, name: str, key: str | None = None) -> tuple[SnapshotInfo,
     Raises
     ------
     SnapshotError
-        It cannot be read, is damaged, or is not what its name says.
+        It cannot be read, is damaged, or its position differs from its name.
     """
     about, state = from_bytes(place.read(name), key)
     if name != name_of(about):
-        raise SnapshotError(f"of journal position {about.position}, not what its name says")
+        raise SnapshotError(f"its journal position is {about.position}, its name has another one")
     return about, state
 
 
 def _parts(config: Config, shard: int) -> tuple[str, str]:
-    """Where a shard's snapshots lie, below a directory or a URL."""
+    """The folders of a shard's snapshots, below a directory or a URL."""
     return config.name, f"shard-{shard}"
 
 
@@ -224,12 +224,12 @@ def home(config: Config, shard: int) -> Path:
 
 
 def open_store(config: Config, shard: int = 0) -> SnapshotStore:
-    """The store of a shard as it is configured.
+    """The configured store of a shard.
 
     Raises
     ------
     ConfigError
-        Copies are asked for, and what they need is not installed.
+        `[snapshots] copy_to` is set, and what it needs is not installed.
     """
     copies = None
     if config.snapshots.copy_to is not None:
@@ -246,17 +246,17 @@ def open_store(config: Config, shard: int = 0) -> SnapshotStore:
 
 
 class SnapshotWriter:
-    """Writes the newest state handed over, in a thread of its own.
+    """Writes the newest submitted state, in its own thread.
 
     Parameters
     ----------
     store
-        Where to.
+        Where snapshots are written.
     done
-        Called after each one written, with what it says of itself and the seconds since 1970.
+        Called after each snapshot, with its description and the seconds since 1970.
     failed
-        Called with the error of each one that was not, and with a `CopyError` where only its copy
-        was not: the service goes on, replay grows longer.
+        Called with the error of each failed snapshot, and with a `CopyError` if only the copy
+        failed. The service continues, and a replay takes longer.
     """
 
     def __init__(
@@ -273,19 +273,21 @@ class SnapshotWriter:
         self._thread.start()
 
     def submit(self, about: SnapshotInfo, state: State) -> None:
-        """Hand over a copy of the state; an older one not yet begun is dropped for it."""
+        """Submit a copy of the state. It replaces an older state that is still waiting."""
         with self._ready:
             self._next = (about, state)
             self._ready.notify()
 
     def close(self) -> None:
-        """Finish what was submitted, unless where copies go has stopped answering."""
+        """Finish the submitted snapshot, for at most `CLOSE_SECONDS`."""
         with self._ready:
             self._closing = True
             self._ready.notify()
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive():
-            self._failed(CopyError(f"the last snapshot took over {CLOSE_SECONDS:g} s; given up"))
+            self._failed(
+                CopyError(f"the last snapshot took more than {CLOSE_SECONDS:g} s and was abandoned")
+            )
 
     def _run(self) -> None:
         with contextlib.ExitStack() as held:
@@ -297,13 +299,13 @@ class SnapshotWriter:
                         return
                     (about, state), self._next = self._next, None
                 try:
-                    if not locked:  # again each time: the process that has it may be gone by now
+                    if not locked:  # each time, because the other writer may have ended
                         held.enter_context(self._store.locked())
                         locked = True
                     written = self._store.write(about, state)
                     self._done(written, time.time())
                     self._store.copy(name_of(written))
-                except Exception as error:  # a thread that died would never tell
+                except Exception as error:  # a thread that dies reports nothing
                     self._failed(
                         error
                         if isinstance(error, SnapshotError)

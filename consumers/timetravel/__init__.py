@@ -1,1 +1,1 @@
-"""The model as it was: a moment rebuilt, a prediction made again, a span cut out."""
+"""The model at an earlier point in time: rebuild it, repeat a prediction, roll back."""

@@ -1,4 +1,4 @@
-"""A prediction made again: by the shard as it was just before it."""
+"""Repeat a prediction with the shard as it was just before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord
-from consumers.service.live import Progress, Sources
+from consumers.service.live import Sources
 from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
@@ -23,28 +23,28 @@ from consumers.transports.protocol import Log
 __all__ = ["Audit", "audit", "find"]
 
 
-SHARES = 10  # of an explanation, where the configuration asks for none
+SHARES = 10  # features to explain if the configuration sets no number
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A prediction and the same made again.
+    """A published prediction, and the same prediction repeated.
 
     Parameters
     ----------
-    said
-        The record in the predictions topic; None where it is not there any more.
+    published
+        The record in the predictions topic; None if it no longer exists.
     again
-        The record as it comes out now.
+        The repeated record.
     entry
-        The journal entry that made it; `learned` how many labels had been learned before it.
+        The journal record of its commit.
     explained
-        The record with an explanation; None where the learner has none.
+        The record with an explanation; None if the learner supports none.
     others
-        Where other observations lie that were predicted under the same id, TOPIC:PARTITION:OFFSET.
+        Other observations that were predicted under the same id, as TOPIC:PARTITION:OFFSET.
     """
 
-    said: Record | None
+    published: Record | None
     again: Outgoing
     entry: CommitRecord
     explained: Outgoing | None
@@ -52,8 +52,8 @@ class Audit:
 
     @property
     def same(self) -> bool:
-        """Whether both are the same bytes."""
-        return self.said is not None and self.said.value == self.again.value
+        """Whether both have the same bytes."""
+        return self.published is not None and self.published.value == self.again.value
 
 
 class _Position(msgspec.Struct):
@@ -62,21 +62,21 @@ class _Position(msgspec.Struct):
     offset: int
 
 
-class _Said(msgspec.Struct):
+class _Prediction(msgspec.Struct):
     position: _Position
 
 
 def find(
     config: Config, log: Log, what: str, topics: Sequence[str] = ()
 ) -> tuple[list[Record], tuple[Partition, int]]:
-    """The predictions of an observation, and where the observation lies.
+    """The predictions of an observation, and the place of the observation.
 
     Parameters
     ----------
     what
         TOPIC:PARTITION:OFFSET of the observation, or its id.
     topics
-        Where predictions may lie; empty: in the configured topic.
+        Topics of predictions; empty: the configured topic.
 
     Raises
     ------
@@ -107,19 +107,18 @@ def find(
 
 
 def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
-    """Where predictions go and, as journaled, went."""
+    """The topics of predictions, now and earlier, as journaled."""
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
-    shapes = (
-        e.shape for _, e in entries(log, journaled, first, end) if isinstance(e, CommitRecord)
-    )
-    went = [shape.predictions for shape in shapes if shape is not None]
-    return list(dict.fromkeys([config.predictions_topic, *went]))
+    records = entries(log, journaled, first, end)
+    shapes = (record.shape for _, record in records if isinstance(record, CommitRecord))
+    earlier = [shape.predictions for shape in shapes if shape is not None]
+    return list(dict.fromkeys([config.predictions_topic, *earlier]))
 
 
 def _place(record: Record) -> tuple[Partition, int] | None:
     try:
-        at = msgspec.json.decode(record.value or b"", type=_Said).position
+        at = msgspec.json.decode(record.value or b"", type=_Prediction).position
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return Partition(at.topic, at.partition), at.offset
@@ -135,35 +134,30 @@ def _all(log: Log, topic: str) -> Iterator[Record]:
 
 
 def audit(
-    config: Config,
-    log: Log,
-    found: Sources,
-    store: SnapshotStore | None,
-    what: str,
-    progress: Progress = lambda done, total: None,
+    config: Config, log: Log, found: Sources, store: SnapshotStore | None, what: str
 ) -> Audit:
-    """Rebuild the shard as it was just before a prediction, and make that prediction again.
+    """Rebuild the shard as it was just before a prediction, and repeat the prediction.
 
     Raises
     ------
     ConfigError
-        There is no such prediction, the record was never consumed, or another shard has it.
+        There is no such prediction, the record was not consumed, or another shard owns it.
     TransportError
-        What was then cannot be rebuilt.
+        The shard of that time cannot be rebuilt.
     """
-    said, (partition, offset) = find(config, log, what, _topics(config, log, found.journal))
+    published, (partition, offset) = find(config, log, what, _topics(config, log, found.journal))
     owner = partition.number % config.scale.shards
     if owner != found.journal.number:
         raise ConfigError(
-            f"{partition} offset {offset} is of shard {owner}, not of {found.journal.number}; "
+            f"{partition} offset {offset} belongs to shard {owner}, not to {found.journal.number}; "
             f"give --shard {owner}"
         )
     before, after = _around(log, found.journal, partition, offset)
     shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
-    live = rebuild_at(config, log, found, store, before, progress)
+    live = rebuild_at(config, log, found, store, before)
     ahead = course(log, found.journal, live.position, after)
     made = (
-        (entry, outcome, again)  # of the piece of the entry in which the record lies
+        (entry, outcome, again)  # of the piece that contains the record
         for entry, outcome in steps(log, found, live, after, ahead, explain=shares)
         if (again := _of(outcome, partition, offset)) is not None
     )
@@ -171,10 +165,10 @@ def audit(
     if entry is None or outcome is None or again is None:
         raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
     shares = max(shares, outcome.spec.explain)
-    told = replace(outcome, spec=replace(outcome.spec, explain=shares))
-    then = next((record for record in said if record.topic == again.topic), None)
-    explained = _of(told, partition, offset) if shares else None
-    places = {place for record in said if (place := _place(record)) is not None}
+    explaining = replace(outcome, spec=replace(outcome.spec, explain=shares))
+    then = next((record for record in published if record.topic == again.topic), None)
+    explained = _of(explaining, partition, offset) if shares else None
+    places = {place for record in published if (place := _place(record)) is not None}
     others = tuple(f"{p.topic}:{p.number}:{at}" for p, at in sorted(places - {(partition, offset)}))
     return Audit(then, again, entry, explained, others)
 
@@ -191,7 +185,7 @@ def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:
 def _around(
     log: Log, journaled: Partition, partition: Partition, offset: int
 ) -> tuple[PointInTime, int]:
-    """The moment before the entry that consumed a record, and the position after that entry."""
+    """The point in time before the commit of a record, and the journal position after it."""
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
     before = PointInTime(0, 0, first)
@@ -202,6 +196,6 @@ def _around(
                     return before, at + 1
         before = PointInTime(entry.seq, entry.now, at + 1)
     raise ConfigError(
-        f"{partition} offset {offset} is in no entry of the journal {journaled.topic}: it was not "
-        "consumed yet, or its entry was trimmed"
+        f"{partition} offset {offset} is in no record of the journal {journaled.topic}: it was not "
+        "consumed yet, or the journal was trimmed"
     )

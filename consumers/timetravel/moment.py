@@ -1,6 +1,6 @@
-"""A moment of the journal, and the shard as it was then.
+"""A point in time of the journal, and the shard at that time.
 
-The journal says what was consumed, entry by entry, so any moment it reaches can be rebuilt.
+The journal records what each commit consumed, so every point in time that it covers can be rebuilt.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ __all__ = ["PointInTime", "clock", "moment", "rebuild_at"]
 
 @dataclass(frozen=True, slots=True)
 class PointInTime:
-    """After which entry: its number and clock, and the journal position after it."""
+    """The time after a journal record: its number and clock, and the journal position after it."""
 
     seq: int
     now: int
     position: int
 
     def __str__(self) -> str:
-        return f"journal position {self.position} (entry {self.seq}, {clock(self.now)})"
+        return f"journal position {self.position} (record {self.seq}, {clock(self.now)})"
 
 
 def clock(now: int) -> str:
-    """A journaled clock for people, in UTC."""
+    """A journaled clock as text, in UTC."""
     if not now:
         return "before any record"
     return f"{datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def moment(log: Log, partition: Partition, at: str) -> PointInTime:
-    """The last entry before a journal position, or until a time.
+    """The last journal record before a journal position, or up to a time.
 
     Parameters
     ----------
     at
-        A position of the journal, as `headwater snapshots list` shows them, or a time.
+        A journal position, as `headwater snapshots list` shows, or a time.
 
     Raises
     ------
     ConfigError
-        It is neither, before the journal begins, or a position beyond its end.
+        It is neither of these, before the journal's start, or a position after its end.
     """
     end = log.end_offsets([partition])[partition]
     first = log.beginning_offsets([partition])[partition]
     position, until = (int(at), None) if at.isdecimal() else (end, _milliseconds(at))
     if position > end:
-        raise ConfigError(f"{at} is beyond the journal {partition.topic}, which ends at {end}")
+        raise ConfigError(f"{at} is after the end of the journal {partition.topic}, which is {end}")
     found: PointInTime | None = None
     for offset, entry in entries(log, partition, first, position):
         if until is not None and entry.now > until:
@@ -66,8 +66,8 @@ def moment(log: Log, partition: Partition, at: str) -> PointInTime:
         found = PointInTime(entry.seq, entry.now, offset + 1)
     if found is None:
         start = next((entry for _, entry in entries(log, partition, first, end)), None)
-        begins = "it is empty" if start is None else f"it begins with {_named(start)}"
-        raise ConfigError(f"{at} is before what is left of the journal {partition.topic}: {begins}")
+        starts = "it is empty" if start is None else f"it starts with {_named(start)}"
+        raise ConfigError(f"{at} is before the start of the journal {partition.topic}: {starts}")
     return found
 
 
@@ -79,30 +79,28 @@ def rebuild_at(
     at: PointInTime,
     progress: Progress = lambda done, total: None,
 ) -> LiveShard:
-    """The shard as it was at a moment, from the newest good snapshot before it or from nothing.
+    """The shard at a point in time, from the newest valid snapshot before it or from the start.
 
     Raises
     ------
     TransportError
-        Inputs, journal and snapshots do not reach that far back; it names what they reach.
+        Inputs, journal and snapshots do not reach that far back; the message says how far.
     """
     try:
         return rebuild(config, log, found, store, end=at.position, progress=progress)
     except TransportError as error:
-        raise TransportError(f"{error}; {_earliest(config, log, found, store, at)}") from None
+        raise TransportError(f"{error}; {_earliest(store, at)}") from None
 
 
-def _earliest(
-    config: Config, log: Log, found: Sources, store: SnapshotStore | None, at: PointInTime
-) -> str:
-    """What the snapshots still reach, the earliest of it."""
+def _earliest(store: SnapshotStore | None, at: PointInTime) -> str:
+    """The earliest point in time that a snapshot reaches."""
     reached: list[PointInTime] = []
     for part in [] if store is None else store.parts():
         for about, _ in part.newest(lambda _: None):
             reached.append(PointInTime(about.seq, about.now, about.position))
     later = [m for m in reached if m.position > at.position]
     if not later:
-        return "no snapshot reaches any time either"
+        return "no snapshot reaches a later time either"
     return f"the earliest that can be rebuilt is {min(later, key=lambda m: m.position)}"
 
 
@@ -110,11 +108,13 @@ def _milliseconds(text: str) -> int:
     try:
         return round(datetime.fromisoformat(utc_text(text)).timestamp() * 1000)
     except ValueError:
-        wanted = 'expected a journal position or a time such as "2024-03-01T12:00:00Z"'
-        raise ConfigError(f"{wanted}, got {text!r}") from None
+        expected = 'expected a journal position or a time such as "2024-03-01T12:00:00Z"'
+        raise ConfigError(f"{expected}, got {text!r}") from None
 
 
 def _named(entry: JournalRecord) -> str:
     return (
-        "entry 0" if isinstance(entry, IdentityRecord) else f"entry {entry.seq}, {clock(entry.now)}"
+        "record 0"
+        if isinstance(entry, IdentityRecord)
+        else f"record {entry.seq}, {clock(entry.now)}"
     )

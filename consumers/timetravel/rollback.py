@@ -1,7 +1,7 @@
-"""A span cut out of the history of a shard.
+"""Roll a shard back: remove a span from its history.
 
-`roll_back` and `say_last` before it write: one entry, and what was to be said before it. What was,
-stays written.
+`write_last_outputs` and then `roll_back` write: outputs that may be missing, and one journal
+record. What was published stays published.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from consumers.config import Config
 from consumers.journal import records as journal
 from consumers.journal.reader import entries
 from consumers.journal.records import CommitRecord, IdentityRecord, RollbackRecord
-from consumers.service.live import LiveShard, Sources, pass_over
-from consumers.service.recovery import rebuild, say_again
+from consumers.service.live import LiveShard, Sources, apply_skipped
+from consumers.service.recovery import rebuild, write_again
 from consumers.snapshots.store import SnapshotStore
 from consumers.timetravel.moment import PointInTime
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["RollbackSpan", "cut_from", "roll_back", "say_last"]
+__all__ = ["RollbackSpan", "cut_from", "roll_back", "write_last_outputs"]
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackSpan:
-    """What a rollback would cut out: entries after `to`, how many, and how many records."""
+    """The span that a rollback would remove: what follows `to`, its commits and input records."""
 
     to: PointInTime
     last: PointInTime
@@ -33,7 +33,7 @@ class RollbackSpan:
 
 
 def cut_from(log: Log, found: Sources, to: PointInTime) -> RollbackSpan:
-    """What lies behind a moment."""
+    """The span after a point in time."""
     end = log.end_offsets([found.journal])[found.journal]
     last, count, records = to, 0, 0
     for at, entry in entries(log, found.journal, to.position, end):
@@ -43,13 +43,13 @@ def cut_from(log: Log, found: Sources, to: PointInTime) -> RollbackSpan:
     return RollbackSpan(to, last, count, records)
 
 
-def say_last(
+def write_last_outputs(
     config: Config, log: Log, found: Sources, store: SnapshotStore | None, live: LiveShard
 ) -> str | None:
-    """Write what the owner that was fenced may not have: a rollback would cut its entry out unsaid.
+    """Write outputs that the fenced owner may not have written, before a rollback removes them.
 
-    Nothing is done where the last entry behind `live` holds its outputs itself. Returns why they
-    cannot be made again; None where they were, or need not be.
+    Nothing is done if the last commit after `live` includes its outputs. Returns why the outputs
+    cannot be made again; None if they were written or need not be.
     """
     end = log.end_offsets([found.journal])[found.journal]
     last = None
@@ -60,8 +60,8 @@ def say_last(
     try:
         live = rebuild(config, log, found, store, end=end)
     except TransportError as error:
-        return f"the outputs of entry {last.seq} may be missing: {error}"
-    say_again(log, live)
+        return f"the outputs of journal record {last.seq} may be missing: {error}"
+    write_again(log, live)
     return None
 
 
@@ -74,25 +74,25 @@ def roll_back(
     now: int,
     reason: str,
 ) -> RollbackRecord:
-    """Journal that the shard goes on from `live`, which was rebuilt at an earlier moment.
+    """Journal that the shard continues from `live`, which was rebuilt at an earlier time.
 
-    `owner` has fenced the running service. `live` is then at the journal's end.
+    `owner` has fenced the running service. Afterwards `live` is at the journal's end.
 
     Raises
     ------
     FencedError, TransportError
-        From the owner; whether it was written shows in the journal.
+        From the owner. The journal shows whether the record was written.
     """
     end = log.end_offsets([found.journal])[found.journal]
     last = live.seq
     for _, entry in entries(log, found.journal, live.position, end):
         if isinstance(entry, IdentityRecord):
             continue
-        pass_over(entry, live, cut=True)  # as a replay of this journal does
+        apply_skipped(entry, live, cut=True)  # as a replay of this journal does
         last = entry.seq
         live.now = max(live.now, entry.now)
     reset = RollbackRecord(last + 1, max(now, live.now), live.seq, live.chain, reason)
     record = journal.written(reset, found.journal, reset.now)
     at = owner.commit([], record, live.shard.positions)
-    live.stand_after(reset, at)
+    live.advance_past(reset, at)
     return reset

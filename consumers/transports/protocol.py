@@ -1,7 +1,7 @@
 """What a transport is: a log of topics, and one owner's transactional way of consuming it.
 
 `Log` is what anybody may do: look at topics, read, append. `Owner` is what only the owner of a
-shard may do: poll the inputs and commit outputs, journal entry and offsets as one. Opening an
+shard may do: poll the inputs and commit outputs, journal record and offsets as one. Opening an
 owner fences every older owner of the same name and shard: its next commit raises `FencedError`.
 
 Every method may raise `TransportError`; after any error of an owner the caller drops it and
@@ -191,12 +191,12 @@ class Owner(Protocol):
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal entry and the group's offsets: all of it, or nothing.
+        """Write records, journal record and the group's offsets: all of it, or nothing.
 
         Returns
         -------
         int
-            The offset of the journal entry.
+            The offset of the journal record.
 
         Raises
         ------

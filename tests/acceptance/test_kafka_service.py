@@ -167,7 +167,7 @@ def test_one_partition_scores_as_rivers_loop_to_the_last_digit(
     assert accuracy_of(predictions, stream) == rivers_accuracy
     of = f'{{model="{name}",shard="0",window="all"}}'
     with Service(config, "--shards", "0") as service:
-        said = service.wait_said(r"live at journal entry (\d+), ([\d,]+) records? replayed")
+        said = service.wait_said(r"live at journal record (\d+), ([\d,]+) records? replayed")
         assert int(said[1]) > 1
         assert said[2] == "0"
         assert service.metric(f"headwater_accuracy_ratio{of}") == rivers_accuracy
@@ -234,7 +234,7 @@ def test_second_service_of_the_name_fences_the_first_in_mid_stream(
         first.wait_until(lambda: predicted() > 0)
         with Service(fast, "--drain") as second:
             assert first.wait() == 3
-            taken_over = int(second.wait_said(r"live at journal entry (\d+)")[1])
+            taken_over = int(second.wait_said(r"live at journal record (\d+)")[1])
             assert second.wait() == 0
 
     assert one_line(first.output).startswith("headwater: expected to own the shard")
@@ -254,7 +254,7 @@ def test_idle_service_that_was_fenced_ends_at_its_next_record(
     with Service(config, "--shards", "0") as first:
         first.wait_until(lambda: predicted() >= 10)
         with Service(config, "--shards", "0") as second:
-            second.wait_said("live at journal entry")
+            second.wait_said("live at journal record")
             append(small, records[10:])
             assert first.wait() == 3
             second.wait_until(lambda: second.metric('headwater_learned_total{shard="0"}') == 20)

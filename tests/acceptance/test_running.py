@@ -142,7 +142,7 @@ def test_counters_go_on_where_they_were_after_a_restart(feed: Feed, running: Ser
     health = (running.get("/healthz"), running.get("/readyz"))
     assert running.terminate() == 0
     with Service(feed.config) as again:
-        again.wait_said("live at journal entry")
+        again.wait_said("live at journal record")
         before = (again.metric(OBSERVATIONS), again.metric(LEARNED), again.metric(ACCURACY))
         feed.produce()
         again.wait_until(lambda: again.metric(OBSERVATIONS) == 2 * PAGES)
@@ -171,7 +171,7 @@ def test_signal_ends_it_with_a_snapshot_and_success(
 def test_second_owner_fences_the_first_which_exits_3(feed: Feed, running: Service) -> None:
     """With the next record; one line says why, and nothing is predicted twice."""
     with Service(feed.config) as second:
-        second.wait_said("live at journal entry")
+        second.wait_said("live at journal record")
         feed.produce()
         code = running.wait(30)
         second.wait_until(lambda: second.metric(OBSERVATIONS) == 2 * PAGES)
@@ -191,7 +191,7 @@ def test_log_of_json_is_json_to_its_last_line(feed: Feed) -> None:
     feed.produce()
     feed.edit("svc.toml", ("[http]", '[telemetry]\nlog = "json"\n[http]'))
     with Service(feed.config) as first:
-        first.wait_until(lambda: '"message":"live at journal entry' in first.output)
+        first.wait_until(lambda: '"message":"live at journal record' in first.output)
         first.wait_until(lambda: len(feed.predictions()) == PAGES)
         feed("run", "svc.toml", "--drain")
         code = first.wait()
@@ -251,7 +251,7 @@ def test_probes_are_answered_while_kernels_compile(feed: Feed) -> None:
     with Service(feed.config, environment={"NUMBA_CACHE_DIR": cache}) as fresh:
         fresh.wait_said("compiling kernels")
         alive, ready = fresh.status("/healthz"), fresh.status("/readyz")
-        lives = "live at journal entry" in fresh.output
+        lives = "live at journal record" in fresh.output
 
     assert alive == (200, "starting: compiling kernels\n")
     assert ready == (503, "starting: compiling kernels\n")
@@ -269,7 +269,7 @@ def test_sigterm_ends_it_between_two_kernels(feed: Feed) -> None:
 
     assert code == 0
     assert "stopped while compiling kernels, before anything was consumed" in fresh.output
-    assert "live at journal entry" not in fresh.output
+    assert "live at journal record" not in fresh.output
 
 
 def test_second_signal_ends_it_at_once_and_says_so(feed: Feed) -> None:
@@ -279,7 +279,7 @@ def test_second_signal_ends_it_at_once_and_says_so(feed: Feed) -> None:
     with Service(
         feed.config, environment={"HEADWATER_FAILPOINT": "shutdown:sleep+60000"}
     ) as service:
-        service.wait_until(lambda: '"message":"live at journal entry' in service.output)
+        service.wait_until(lambda: '"message":"live at journal record' in service.output)
         service._process.send_signal(signal.SIGINT)
         service.wait_said("failpoint shutdown")
         code = service.terminate()

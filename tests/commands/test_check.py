@@ -151,7 +151,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
             '[model]\ntype = "GaussianNB"',
             '[features]\ncar = "categorical"\n[model]\ntype = "CategoricalNB"\n'
             "bins = {edges = {car = [1]}}",
-            "wrong    model: [model] CategoricalNB: bins edges: 'car' is no numeric field",
+            "wrong    model: [model] CategoricalNB: bins edges: 'car' is not a numeric field",
         ),
         (
             '"GaussianNB"',

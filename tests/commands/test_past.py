@@ -177,7 +177,7 @@ def test_replay_says_what_a_rollback_cut_out(ran: str, capsys: Said) -> None:
     before = capsys.readouterr().out
     end = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))["source"]["position"]
     assert main(["rollback", ran, "--to", str(end - 1), "--yes"]) == 0
-    assert "removed     1 entry with " in capsys.readouterr().out
+    assert "removed     1 journal record with " in capsys.readouterr().out
     told = json.loads(_printed(capsys, "replay", ran, "--journal", "--json"))
     shown = _printed(capsys, "replay", ran, "--journal")
     rebuilt = _printed(capsys, "rebuild", ran, "--at", str(end + 1))
@@ -222,7 +222,7 @@ def _printed(capsys: Said, *arguments: str) -> str:
         (["rebuild", "--at", "never"], "\"2024-03-01T12:00:00Z\", got 'never'"),
         (["audit", "nobody"], "no prediction of 'nobody'"),
         (["rollback", "--to", "2999-01-01", "--yes"], "nothing to remove"),
-        (["rebuild", "--at", "0"], "journal svc-journal: it begins with entry 0"),
+        (["rebuild", "--at", "0"], "journal svc-journal: it starts with record 0"),
         (["rebuild", "--at", "²"], "expected a journal position or a time"),
         (["rebuild", "--at", "4", "--shard", "1"], "--shard expects 0, the only shard"),
         (["replay", "--journal", "--shard", "1"], "--shard expects 0, the only shard"),
@@ -308,7 +308,7 @@ def test_what_is_of_another_shard_says_which(tmp_path: Path, capsys: Said) -> No
     capsys.readouterr()
 
     assert main(["audit", str(path), "obs:1:3"]) == 2
-    assert "is of shard 1, not of 0; give --shard 1" in capsys.readouterr().err
+    assert "belongs to shard 1, not to 0; give --shard 1" in capsys.readouterr().err
     assert main(["audit", str(path), "obs:1:3", "--shard", "1"]) == 0
     capsys.readouterr()
     told = []

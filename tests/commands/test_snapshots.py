@@ -204,7 +204,7 @@ def test_what_a_rollback_cut_out_is_not_ok(ran, capsys, caplog) -> None:
     assert all(row["compared"] for row in rows)
     assert err == ""
     assert out.splitlines()[-1].endswith("2 of them valid but not used by a start")
-    assert table.count("cut out of the history by entry") == 2
+    assert table.count("removed from the history by record") == 2
     assert passed == unused
     assert level == "INFO"
 

@@ -122,7 +122,7 @@ def test_new_challenger_starts_empty_where_the_journal_ends(make_service, caplog
     seq = contests(service)[0].seq
 
     assert seq == 6
-    assert f"challenger bayes starts empty at journal entry {seq}" in caplog.text
+    assert f"challenger bayes starts empty at journal record {seq}" in caplog.text
     assert 0 < late.learned < view.learned
     assert late.comparison.compared == late.quality.scores["all"].scored
     again = service.rebuilt(more=BAYES).shard.view()
@@ -140,8 +140,8 @@ def test_changed_challenger_starts_anew_and_a_removed_one_is_gone(make_service, 
     view = service.run(more=BAYES)
 
     assert [len(entry.challengers) for entry in contests(service)] == [2, 2, 1]
-    assert "challenger slow starts empty at journal entry 6" in caplog.text
-    assert "challenger slow is gone" in caplog.text
+    assert "challenger slow starts empty at journal record 6" in caplog.text
+    assert "challenger slow was removed" in caplog.text
     assert standing(view)["bayes"].learned == view.learned
     assert service.rebuilt(more=BAYES).shard.fingerprint() == service.fingerprint()
 
@@ -322,7 +322,7 @@ def test_pickle_that_is_trusted_no_more_starts_its_challenger_anew(make_service,
     view = service.run(more=TREE)
     rebuilt = service.rebuilt(more=TREE).shard.view()
 
-    assert "challenger tree is given up" in caplog.text
+    assert "challenger tree is dropped" in caplog.text
     assert [list(entry.challengers) for entry in contests(service)] == [["tree"], [], ["tree"]]
     assert 0 < standing(view)["tree"].learned < view.learned
     assert standing(rebuilt)["tree"].learned == standing(view)["tree"].learned
@@ -338,14 +338,14 @@ def test_river_challenger_without_snapshots_is_rebuilt_from_the_journal(
     view = service.run(more=TREE)
 
     assert service.snapshots() == []
-    assert "tree is not kept in snapshots" in caplog.text
+    assert "tree is not saved in snapshots" in caplog.text
     assert standing(view)["tree"].learned == view.learned
 
 
 def test_challenger_of_another_version_is_one_line() -> None:
     """A type this version does not know stands in the journal."""
     with pytest.raises(
-        ConfigError, match=r"as the journal has it.*type: expected one of auto"
+        ConfigError, match=r"not supported by this version.*type: expected one of auto"
     ) as e:
         shard().set_challengers(ChallengerSet({"new": {"type": "TransformerNB", "parameters": {}}}))
 

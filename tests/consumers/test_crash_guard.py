@@ -266,7 +266,7 @@ def test_two_deaths_are_no_suspicion(tmp_path) -> None:
     third = died(tmp_path, 100)
 
     assert third.suspicious
-    assert "died 3 times while it had journal entry 7 in hand" in third.story
+    assert "died 3 times while processing journal record 7" in third.story
 
 
 def test_progress_forgets_the_deaths_before_it(tmp_path) -> None:

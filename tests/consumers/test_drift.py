@@ -214,7 +214,7 @@ def test_the_chain_vouches_for_alarms(service, monkeypatch) -> None:
     assert view.drift.last
 
     monkeypatch.setattr(Monitor, "look", lambda self, values: -1)
-    with pytest.raises(TransportError, match="other predictions"):
+    with pytest.raises(TransportError, match="the replay diverged"):
         service.rebuilt()
 
 

@@ -86,5 +86,5 @@ def test_learner_without_shares_is_refused_in_one_line(name) -> None:
         f'[model]\ntype = "{name}"\n[output]\nexplain = 3\n'
     )
 
-    with pytest.raises(ConfigError, match=f"explain: {name} has no shares of features; remove"):
+    with pytest.raises(ConfigError, match=f"explain: {name} cannot explain predictions; remove"):
         explained(config.output.explain, build(config.model), config.model)

@@ -55,7 +55,7 @@ def test_inference_without_records_is_one_line(make_service) -> None:
     service = make_service()
     fill(service.log, [])
 
-    with pytest.raises(ConfigError, match=r"declare \[features\] or feed the topic first"):
+    with pytest.raises(ConfigError, match=r"declare \[features\] or fill the topic first"):
         inferring(service)
 
 

@@ -257,9 +257,9 @@ def test_what_is_asked_of_a_start_is_not_kept_for_a_later_takeover(
     assert sorted(used) == decided
     assert {shard for shard, *_ in begun} == set().union(*(given for _, given in steps))
     option = "--new-journal" if "new_journal" in asked else "--accept-new-topic"
-    named = [r.getMessage() for r in caplog.records if "no longer in force" in r.getMessage()]
+    named = [r.getMessage() for r in caplog.records if "no longer applies to" in r.getMessage()]
     assert len(named) == (steps[-1][0] >= 60)
-    assert all(line.startswith(f"{option} is no longer in force for shards ") for line in named)
+    assert all(line.startswith(f"{option} is no longer applies to shards ") for line in named)
 
 
 def test_a_decision_is_for_each_shards_first_run_in_the_first_minute(monkeypatch) -> None:

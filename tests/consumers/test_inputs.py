@@ -72,7 +72,7 @@ def consumed(service: Service) -> int:
 
 
 def kinds(service: Service) -> list[str]:
-    """Of journal entries."""
+    """Of journal records."""
     entries = [journal.decode(r.value) for r in service.records("svc-journal")]
     return [type(e).__name__ for e in entries]
 
@@ -123,7 +123,7 @@ def test_history_of_before_a_topic_began_again_is_not_replayed_from_the_new_one(
     stopped.log.append(observations(0, 700))
     run(stopped, "new")
 
-    with pytest.raises(TransportError, match=r"obs\[0\] began again at entry"):
+    with pytest.raises(TransportError, match=r"obs\[0\] restarted at journal record"):
         stopped.rebuilt()
 
 
@@ -147,7 +147,7 @@ def test_same_topic_is_refused_where_the_records_are_others(stopped) -> None:
     remake(stopped.log, "obs")
     stopped.log.append(observations(0, 700))
 
-    with pytest.raises(InputChangedError, match="--same-topic expects the records"):
+    with pytest.raises(InputChangedError, match="--same-topic expects the consumed records"):
         run(stopped, "same")
 
 
@@ -156,7 +156,7 @@ def test_topic_that_lost_records_ends_the_start_however_it_grew_since(stopped, r
     """The id is the same; what was consumed last is not there, or is something else."""
     cut(stopped.log, OBS, 290)
     stopped.log.append(observations(1000, regrown))
-    what = "ends at" if regrown < 10 else "holds other records"
+    what = "ends at" if regrown < 10 else "has other records"
 
     with pytest.raises(InputChangedError, match=rf"obs\[0\] {what}"):
         run(stopped)
@@ -209,7 +209,7 @@ def test_old_snapshot_knows_its_inputs_by_the_entry_it_ends_with(stopped) -> Non
     cut(stopped.log, Partition(topic, 0), stopped.ends(topic)[0] - 1)
     stopped.log.append([Outgoing(topic, b"x", b"{}", NOW, (), 0)] * 10)
 
-    with pytest.raises(InputChangedError, match="holds other records"):
+    with pytest.raises(InputChangedError, match="has other records"):
         run(stopped)
 
 
@@ -235,7 +235,7 @@ def test_model_that_is_in_no_snapshot_does_not_begin_a_topic_again(stopped, monk
     monkeypatch.setattr("consumers.shard.shard.Shard.unsaved", ["X"])
     remake(stopped.log, "obs")
 
-    with pytest.raises(ConfigError, match="X is not kept in snapshots"):
+    with pytest.raises(ConfigError, match="X is not saved in snapshots"):
         run(stopped, "new")
 
 
@@ -300,7 +300,7 @@ def test_topic_made_again_under_a_running_service_ends_it_before_another_predict
     error = running.ended()
 
     assert isinstance(error, InputChangedError)
-    assert "was deleted and made again while it was consumed" in str(error)
+    assert "was deleted and recreated while it was consumed" in str(error)
     assert running.runner.health().state == "dead"
     assert keys(service).total() == 40
     assert run(service, "new").observations == 140
@@ -450,7 +450,7 @@ def test_start_with_partitions_that_shards_do_not_allow_is_refused(sharded) -> N
     run(sharded, more=SHARDED)
     widen(sharded.log, "obs", 4)
 
-    with pytest.raises(ConfigError, match="needs inputs of as many partitions"):
+    with pytest.raises(ConfigError, match="needs inputs with equal numbers of partitions"):
         run(sharded, more=SHARDED)
 
 
@@ -499,7 +499,9 @@ def test_records_are_read_again_after_the_election_of_a_leader(make_service, los
     log.epoch = 1
 
     if lost:
-        with pytest.raises(InputChangedError, match=r"obs\[0\] .* its new leader has lost records"):
+        with pytest.raises(
+            InputChangedError, match=r"obs\[0\] .* its new leader has lost consumed"
+        ):
             watch.look(live)
     else:
         assert not watch.look(live)
@@ -542,7 +544,7 @@ def test_election_between_the_comparison_of_a_start_and_the_first_look_is_seen(
 
     monkeypatch.setattr(recovery, "adopt", elected)
 
-    with pytest.raises(InputChangedError, match=r"obs\[0\] .* its new leader has lost records"):
+    with pytest.raises(InputChangedError, match=r"obs\[0\] .* its new leader has lost consumed"):
         Runner(service.config(), log, threading.Event(), drain=True).run()
     assert keys(service).total() == 60
     assert len(service.snapshots()) == 1

@@ -192,7 +192,7 @@ def live_entries(seed: int, take: int) -> tuple[Logs, list[tuple[CommitRecord, B
     firsts = dict.fromkeys(logs, 0)
     out = []
     for seq, batch in enumerate(polled(logs, rng, 9, take), 1):
-        out.append((entry_of(batch, firsts, seq=seq, now=0, said=(0, 0)), batch))
+        out.append((entry_of(batch, firsts, seq=seq, now=0, outputs=(0, 0)), batch))
         firsts |= {p: stop for p, (_, stop, _) in batch.ranges.items()}
     return logs, out
 
@@ -237,7 +237,7 @@ def small() -> tuple[CommitRecord, list[Fetched]]:
     """An entry over two partitions, and what it consumed."""
     parts = [fetched(P0, [(0, 10), (2, 20), (6, 30)]), fetched(ANSWERS, [(4, 15), (5, 25)])]
     batch = taken(parts)
-    return entry_of(batch, {P0: 0, ANSWERS: 3}, seq=1, now=5, said=(3, 0)), parts
+    return entry_of(batch, {P0: 0, ANSWERS: 3}, seq=1, now=5, outputs=(3, 0)), parts
 
 
 def check(entry: CommitRecord, *batches: Batch) -> None:
@@ -313,7 +313,7 @@ def test_lost_record_is_noticed_and_the_message_says_where() -> None:
     parts[0] = fetched(P0, [(0, 10), (2, 20)])
 
     with pytest.raises(
-        TransportError, match=r"events\[0\] offsets 0 to 6: expected 3 records .* gives 2"
+        TransportError, match=r"events\[0\] offsets 0 to 6: expected 3 records .* returns 2"
     ):
         check(entry, taken(parts))
 
@@ -340,7 +340,9 @@ def test_entries_come_back_as_they_were_written() -> None:
 @pytest.mark.parametrize("value", [None, b"", b"{}", b'{"kind":"batch"}', b'{"kind":"x"}', b"\xff"])
 def test_record_that_is_no_entry_is_one_line(value) -> None:
     """Something else writes to the journal's topic."""
-    with pytest.raises(TransportError, match="is another program writing to its topic") as caught:
+    with pytest.raises(
+        TransportError, match="another program writes to the journal's topic"
+    ) as caught:
         journal.decode(value)
     assert "\n" not in str(caught.value)
 

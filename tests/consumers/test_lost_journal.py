@@ -53,7 +53,7 @@ def test_changed_journal_topic_is_refused_and_doubles_nothing(make_service, kind
     with pytest.raises(ConfigError, match=r"has run before \(its group has .*--new-journal") as e:
         service.run(more=RENAMED)
 
-    assert "Name the journal it had in [journal] topic" in str(e.value)
+    assert "Set [journal] topic to the journal it had" in str(e.value)
     assert "\n" not in str(e.value)
     assert service.predictions() == said
     assert service.ends("other-journal") == [0]

@@ -143,7 +143,7 @@ def test_edges_of_a_field_that_is_no_number_are_refused() -> None:
         ModelConfig(type="CategoricalNB", bins={"edges": {"price": [1.0]}}), schema
     )
     check_numeric_fields(ModelConfig(type="CategoricalNB"), schema)
-    with pytest.raises(ConfigError, match="'colour' is no numeric field"):
+    with pytest.raises(ConfigError, match="'colour' is not a numeric field"):
         check_numeric_fields(model, schema)
 
 
@@ -157,7 +157,7 @@ def test_distributions_are_refused_where_they_name_no_number() -> None:
     binned = ModelConfig(type="MixedNB", distributions={"visits": "bernoulli"}, bins={})
 
     check_numeric_fields(visits, schema)
-    with pytest.raises(ConfigError, match=r"'seen' is no numeric field .* ones are visits"):
+    with pytest.raises(ConfigError, match=r"'seen' is not a numeric field .* ones are visits"):
         check_numeric_fields(seen, schema)
     with pytest.raises(ConfigError, match="remove bins or distributions"):
         check_numeric_fields(binned, schema)

@@ -80,7 +80,7 @@ def test_a_time_is_the_last_entry_until_then(ran) -> None:
 @pytest.mark.parametrize("when", ["0", "yesterday", "-3", "4711"])
 def test_a_moment_that_is_none_is_one_line(ran, when) -> None:
     """Before the journal or beyond it, or no position and no time."""
-    told = r"before what is left of|beyond the journal .*, which ends at|position or a time"
+    told = r"before the start of|after the end of the journal .*, which is \d|position or a time"
     with pytest.raises(ConfigError, match=told):
         at(ran, when)
 
@@ -136,7 +136,7 @@ def test_a_prediction_that_was_changed_shows(ran) -> None:
         0
     ]
     made = audit(config, ran.log, found, store_of(ran), record.key.decode())
-    forged = made.said._replace(value=record.value.replace(b"0.", b"0.1", 1))
+    forged = made.published._replace(value=record.value.replace(b"0.", b"0.1", 1))
 
     assert made.same
     assert not type(made)(forged, made.again, made.entry, made.explained).same
@@ -148,7 +148,7 @@ def test_what_was_never_predicted_is_one_line(ran) -> None:
 
     with pytest.raises(ConfigError, match="no prediction of 'nobody'"):
         audit(config, ran.log, found, None, "nobody")
-    with pytest.raises(ConfigError, match="in no entry of the journal"):
+    with pytest.raises(ConfigError, match="in no record of the journal"):
         audit(config, ran.log, found, None, "obs:0:100000")
 
 
@@ -181,7 +181,7 @@ def test_no_snapshot_of_what_was_cut_out_is_used(ran) -> None:
     owner = ran.log.owner("svc", 0, found.inputs)
     live = recover(config, ran.log, owner, found, store_of(ran), now=NOW)
 
-    assert any("cut out of the history by entry" in line for line in live.refused)
+    assert any("removed from the history by record" in line for line in live.refused)
     assert live.shard.fingerprint() == ran.rebuilt().shard.fingerprint()
 
 

@@ -250,7 +250,7 @@ def test_journal_with_a_missing_entry_is_refused(ran, make_service) -> None:
         make_service, ran, lambda r: None if (r.topic, r.offset) == ("svc-journal", 3) else r
     )
 
-    with pytest.raises(TransportError, match="jumps to entry 4 at 3; entries are missing"):
+    with pytest.raises(TransportError, match="jumps to record 4 at 3; records are missing"):
         recovered(service)
 
 
@@ -260,7 +260,7 @@ def test_journal_without_its_identity_is_refused(ran, make_service) -> None:
         make_service, ran, lambda r: None if (r.topic, r.offset) == ("svc-journal", 0) else r
     )
 
-    with pytest.raises(TransportError, match="does not begin with the identity of svc"):
+    with pytest.raises(TransportError, match="does not start with the identity of svc"):
         recovered(service)
 
 
@@ -296,7 +296,7 @@ def test_partition_that_is_gone_is_one_line(ran, make_service) -> None:
     wider = IdentityRecord("svc", 0, entry.identity, entry.fields, starts, "born")
     service = edited(make_service, ran, "svc-journal", 0, value=journal.encode(wider))
 
-    with pytest.raises(TransportError, match=r"obs\[1\], which was consumed, is gone"):
+    with pytest.raises(TransportError, match=r"obs\[1\] was consumed and no longer exists"):
         recovered(service)
 
 
@@ -305,7 +305,7 @@ def test_foreign_record_in_the_journal_is_refused(ran, make_service, value) -> N
     """Another program writes to the topic."""
     service = edited(make_service, ran, "svc-journal", 2, value=value)
 
-    with pytest.raises(TransportError, match="a record that is no entry"):
+    with pytest.raises(TransportError, match="expected a journal record"):
         recovered(service)
 
 
@@ -352,7 +352,7 @@ def test_replay_that_says_something_else_is_refused(ran, make_service) -> None:
     wrong = msgspec.structs.replace(entry, chain=f"{int(entry.chain, 16) ^ 1:016x}")
     service = edited(make_service, ran, "svc-journal", 2, value=journal.encode(wrong))
 
-    with pytest.raises(TransportError, match="entry 2: its records give other predictions"):
+    with pytest.raises(TransportError, match="diverged from the recorded hash at journal record 2"):
         service.rebuilt()
     assert service.rebuilt(2).seq == 1
 

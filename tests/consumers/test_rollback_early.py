@@ -119,7 +119,7 @@ def test_refused_early_labels_that_an_entry_names_are_bounded(monkeypatch) -> No
     """It must fit a record of the journal: the first are named."""
     monkeypatch.setattr(journal, "MOST_EARLY", 3)
     places = [(Partition("ans", n % 2), n) for n in range(5)]
-    entry = journal.entry_of(batch([]), {}, seq=1, now=1, said=(0, 5), early=places)
+    entry = journal.entry_of(batch([]), {}, seq=1, now=1, outputs=(0, 5), early=places)
 
     assert entry.early == [("ans", 0, [0, 2]), ("ans", 1, [1])]
     assert journal.decode(journal.encode(entry)) == entry

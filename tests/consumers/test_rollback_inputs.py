@@ -72,7 +72,7 @@ def test_topic_made_again_after_a_rollback_to_before_any_record_is_noticed(stopp
     remake(stopped.log, "obs")
     stopped.log.append(observations(0, 700))
 
-    with pytest.raises(InputChangedError, match=r"obs has id .*obs\[0\] holds other records"):
+    with pytest.raises(InputChangedError, match=r"obs has id .*obs\[0\] has other records"):
         run(stopped)
     run(stopped, "new")
     assert keys(stopped, 300) == Counter(b"n%d" % i for i in range(700))
@@ -87,7 +87,7 @@ def test_records_lost_and_grown_again_after_a_rollback_are_noticed(stopped) -> N
     cut(stopped.log, OBS, 400)
     stopped.log.append(observations(5000, 200))
 
-    with pytest.raises(InputChangedError, match=r"obs\[0\] holds other records"):
+    with pytest.raises(InputChangedError, match=r"obs\[0\] has other records"):
         run(stopped)
 
 
@@ -166,7 +166,7 @@ def test_records_that_were_consumed_beyond_the_end_are_a_change_not_an_error(sto
     tail = Range("obs", 0, 290, 310, 20, 1)
     found = inputs.changed(stopped.log, {OBS: 250}, {OBS: tail})
 
-    assert found == ({OBS: "ends at 300, where its records up to 310 were consumed"}, [])
+    assert found == ({OBS: "ends at 300, but its records up to 310 were consumed"}, [])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -65,9 +65,9 @@ def test_audit_repeats_each_prediction_whatever_was_configured_since(make_servic
         config = service.config(more=more)
         for id_ in map(str, random.sample(range(240), 12)):
             found = audited(service, config, id_)
-            assert found.same, (id_, found.said, found.again)
-            assert found.said is not None
-            assert found.said.topic == found.again.topic
+            assert found.same, (id_, found.published, found.again)
+            assert found.published is not None
+            assert found.published.topic == found.again.topic
 
 
 def test_shape_is_journaled_only_where_it_changes(make_service) -> None:

@@ -234,7 +234,7 @@ def test_bad_label_inside_makes_the_observation_a_dead_letter() -> None:
 
     assert len(predictions) == 1
     assert dict(dead.headers)["reason"] == b"label_kind"
-    detail = b"expected text of at most 512 characters, as the first label, got the integer 2"
+    detail = b"expected text of at most 512 characters, like the first label, got the integer 2"
     assert dict(dead.headers)["detail"] == detail
     assert machine.view().predictions == 1
     assert machine.view().observations == 2
@@ -243,10 +243,10 @@ def test_bad_label_inside_makes_the_observation_a_dead_letter() -> None:
 @pytest.mark.parametrize(
     ("first", "label", "told_why"),
     [
-        (True, 1, "expected a truth value, as the first label, got the integer 1"),
-        (1, True, "expected a 64-bit integer, as the first label, got the truth value true"),
-        (False, "yes", "expected a truth value, as the first label, got the text 'yes'"),
-        (7, 2**70, f"expected a 64-bit integer, as the first label, got the integer {2**70}"),
+        (True, 1, "expected a truth value, like the first label, got the integer 1"),
+        (1, True, "expected a 64-bit integer, like the first label, got the truth value true"),
+        (False, "yes", "expected a truth value, like the first label, got the text 'yes'"),
+        (7, 2**70, f"expected a 64-bit integer, like the first label, got the integer {2**70}"),
         ("a", "b" * 600, "got the text of 600 characters 'bbb"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_fenced_shard_stops_the_others(log, tmp_path, monkeypatch: pytest.Monk
     ("topics", "shards", "says"),
     [
         ({"svc-journal": 1}, 2, "needs a journal of 2 partitions, svc-journal has 1"),
-        ({"ans": 3}, 2, "inputs of as many partitions, but obs has 4, ans has 3"),
+        ({"ans": 3}, 2, "inputs with equal numbers of partitions, but obs has 4, ans has 3"),
         ({"svc-journal": 8}, 8, "more than the 4 partitions of obs"),
     ],
 )

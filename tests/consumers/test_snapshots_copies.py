@@ -106,7 +106,7 @@ def test_new_host_starts_warm_from_the_copies(make_service, url, caplog) -> None
     newest = remote.part(part).names()[-1]
     assert newest == f"snap-{service.ends('svc-journal')[0]:020d}.hws"
     taken = f"{url}/svc/shard-0/{part}/{newest}"
-    assert f"this host has no snapshot to begin with; taken: {taken}" in said
+    assert f"this host has no valid snapshot, so the copy {taken} is used" in said
 
 
 def configured(directory: Path, transport: str, url: str) -> Config:

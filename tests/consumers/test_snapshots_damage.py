@@ -224,7 +224,7 @@ def test_renamed_snapshot_is_refused(two) -> None:
     two.paths()[-1].rename(two.directory / "snap-00000000000000000009.hws")
 
     assert [a.position for a, _ in two.newest(lambda _: None)] == [1]
-    assert two.refused[0].endswith("of journal position 2, not what its name says")
+    assert two.refused[0].endswith("its journal position is 2, its name has another one")
 
 
 def test_disk_that_reads_back_other_bytes_is_noticed(two, monkeypatch) -> None:
@@ -236,7 +236,7 @@ def test_disk_that_reads_back_other_bytes_is_noticed(two, monkeypatch) -> None:
         return data[:-1] + b"\0" if name.endswith(".tmp") else data
 
     monkeypatch.setattr(places.Directory, "read", lying)
-    with pytest.raises(SnapshotError, match="did not read back as it was written"):
+    with pytest.raises(SnapshotError, match="does not contain the written bytes"):
         two.write(about(3), state())
 
     assert sorted(p.name for p in two.directory.iterdir()) == [p.name for p in two.paths()]

@@ -69,7 +69,7 @@ def rebuilt(service: Service) -> LiveShard:
 
 
 def followed(service: Service) -> list[Path]:
-    """Snapshots that journal entries follow; the others are removed."""
+    """Snapshots that journal records follow; the others are removed."""
     end = service.ends("svc-journal")[0]
     position = {p: from_bytes(p.read_bytes())[0].position for p in service.snapshots()}
     for path, at in position.items():
@@ -122,8 +122,8 @@ def test_older_snapshot_is_taken_where_the_newest_does_not_replay(ran_thrice) ->
     live = rebuilt(ran_thrice)
 
     assert live.snapshot == from_bytes(older.read_bytes())[0].now
-    assert "its replay fails (journal entry" in live.refused[0]
-    assert "an older one is tried" in live.refused[0]
+    assert "its replay fails (journal record" in live.refused[0]
+    assert "an older snapshot is tried" in live.refused[0]
     assert len(live.refused) == 1
     assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
@@ -175,7 +175,7 @@ def test_shard_that_stands_elsewhere_is_named_not_the_log(ran_thrice) -> None:
     path = followed(ran_thrice)[-1]
     path.write_bytes(shifted(path.read_bytes()))
 
-    assert "expected the shard there, it is at" in rebuilt(ran_thrice).refused[0]
+    assert "but the shard is at" in rebuilt(ran_thrice).refused[0]
 
 
 def test_replay_ends_where_no_snapshot_and_not_the_journal_agrees(ran, make_service) -> None:
@@ -187,5 +187,5 @@ def test_replay_ends_where_no_snapshot_and_not_the_journal_agrees(ran, make_serv
     service = edited(make_service, ran, "svc-journal", last, value=journal.encode(wrong))
     shutil.copytree(ran.directory / "headwater-state", service.directory / "headwater-state")
 
-    with pytest.raises(DivergedError, match=f"entry {last}: its records give other predictions"):
+    with pytest.raises(DivergedError, match=f"recorded hash at journal record {last}"):
         rebuilt(service)

@@ -129,8 +129,8 @@ def test_second_process_does_not_write_until_the_first_is_gone(tmp_path: Path) -
 
     assert (done, positions(SnapshotStore(tmp_path))) == ([2], [2])
     assert failed == [
-        f"another process writes the snapshots in {tmp_path}; stop it (`fuser` names it), or give "
-        "this service another [snapshots] directory"
+        f"another process writes the snapshots in {tmp_path}; stop it (`fuser` shows its id), or "
+        "give this service another [snapshots] directory"
     ]
 
 
@@ -162,7 +162,7 @@ def test_close_does_not_wait_for_ever_for_a_copy(tmp_path: Path, monkeypatch) ->
     answer.set()
     writer._thread.join()
 
-    assert failed == ["the last snapshot took over 0.05 s; given up"]
+    assert failed == ["the last snapshot took more than 0.05 s and was abandoned"]
     assert positions(store) == [1]
 
 

@@ -122,7 +122,7 @@ def test_snapshot_of_another_history_is_refused_by_its_hash(make_service, caplog
     _, observations = ran(service, config)
 
     assert observations == 200
-    assert "not of this journal: entry" in caplog.text
+    assert "not of this journal: its record" in caplog.text
     assert "200 records replayed" in caplog.text or "snapshot not used" in caplog.text
 
 

@@ -95,9 +95,9 @@ def test_journal_trimmed_behind_every_snapshot_is_an_error_that_says_what_to_do(
     with pytest.raises(TransportError, match="was trimmed before offset") as caught:
         started(ran_thrice, {JOURNAL: oldest + 1})
     said = str(caught.value)
-    assert "behind what is left of the journal, which begins at offset" in said
+    assert "older than the remaining journal, which starts at offset" in said
     assert said.endswith(
-        "put one back into [snapshots] directory, or give the service a new name: it then starts "
+        "restore one to [snapshots] directory, or give the service a new name: it then starts "
         "from the beginning of its inputs"
     )
     assert "\n" not in said
@@ -109,7 +109,7 @@ def test_trimmed_journal_without_any_snapshot_is_an_error_and_no_empty_start(ran
         path.unlink()
     before = ran_thrice.ends("svc-journal")
 
-    with pytest.raises(TransportError, match="does not begin with the identity of svc"):
+    with pytest.raises(TransportError, match="does not start with the identity of svc"):
         started(ran_thrice, {JOURNAL: 3})
     assert ran_thrice.ends("svc-journal") == before
 
@@ -124,7 +124,7 @@ def test_damaged_snapshot_behind_the_cut_falls_back_to_one_that_still_covers_it(
     assert live.shard.fingerprint() == fingerprint
     assert [line.split(": ")[1] for line in live.refused] == ["damaged"]
 
-    with pytest.raises(TransportError, match=rf"{path.name}: damaged.*behind what is left"):
+    with pytest.raises(TransportError, match=rf"{path.name}: damaged.*older than the remaining"):
         started(ran_thrice, {JOURNAL: newest})
 
 
@@ -147,7 +147,7 @@ def test_journal_of_which_nothing_is_left_goes_on_only_from_its_end(ran_thrice) 
     assert (live.shard.fingerprint(), live.position) == (fingerprint, end)
 
     ran_thrice.snapshots()[-1].unlink()
-    with pytest.raises(TransportError, match="no snapshot reaches what is left"):
+    with pytest.raises(TransportError, match="no snapshot reaches the rest"):
         started(ran_thrice, {JOURNAL: end})
 
 
@@ -166,7 +166,7 @@ def test_snapshot_that_carries_no_identity_does_not_stand_for_the_journals(ran_t
         for path in ran_thrice.snapshots():
             path.unlink()
         the_store(ran_thrice.directory / "headwater-state", "svc").write(about, state)
-        with pytest.raises(TransportError, match="carries no identity"):
+        with pytest.raises(TransportError, match="contains no identity"):
             started(ran_thrice, {JOURNAL: 3})
         assert started(ran_thrice, {}).replayed == 0, "a whole journal has its own"
 
@@ -259,7 +259,7 @@ def test_snapshot_of_a_history_the_journal_lost_is_refused_however_it_grew_since
 
     assert live.shard.fingerprint() == restored.fingerprint()
     assert len(live.refused) == 3
-    assert all("of a history this journal does not have" in line for line in live.refused)
+    assert all("of a history that this journal does not have" in line for line in live.refused)
 
 
 def test_snapshots_of_a_lost_history_do_not_push_new_ones_out(tmp_path) -> None:

@@ -342,7 +342,7 @@ def test_a_snapshot_that_does_not_replay_costs_a_standby_time_only(
 
     assert live is not None
     assert live.shard.fingerprint() == ran_thrice.fingerprint()
-    assert "an older one is tried" in caplog.text
+    assert "an older snapshot is tried" in caplog.text
 
 
 def test_a_followed_shard_that_does_not_replay_is_not_taken_over(ran, caplog) -> None:
@@ -353,8 +353,8 @@ def test_a_followed_shard_that_does_not_replay_is_not_taken_over(ran, caplog) ->
     warm.shard.positions[partition] -= 1
     Runner(ran.config(), ran.log, threading.Event(), drain=True, warm=lambda: warm).run()
 
-    assert "what was followed is not used: its replay fails" in caplog.text
-    assert "live at journal entry" in caplog.text
+    assert "the followed shard is not used: its replay fails" in caplog.text
+    assert "live at journal record" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(4))

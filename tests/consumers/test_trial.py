@@ -134,7 +134,7 @@ def test_too_little_memory_for_two_states_says_nothing(court) -> None:
         fate = process.run(8)
 
     assert fate.end == "unclear"
-    assert "fewer than 256 MiB are free" in fate.how
+    assert "less than 256 MiB of memory is free" in fate.how
 
 
 def test_process_that_ends_or_is_not_wanted_any_more_says_nothing(court, monkeypatch) -> None:

@@ -37,7 +37,7 @@ def journal(make_topic):
 
 
 def entry(journal: str, value: bytes = b"entry") -> Outgoing:
-    """A journal entry."""
+    """A journal record."""
     return Outgoing(journal, None, value, partition=0)
 
 

@@ -51,7 +51,7 @@ class Names:
 
 @dataclass
 class Entry:
-    """One journal entry and what it should have brought."""
+    """One journal record and what it should have brought."""
 
     shard: int
     seq: int

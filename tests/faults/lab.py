@@ -209,7 +209,7 @@ class Lab:
 
     def live(self, service: Service) -> bool:
         """Whether every shard of it is."""
-        return service.output.count("live at journal entry") >= self.shards
+        return service.output.count("live at journal record") >= self.shards
 
     def roll_back(self, random: Random) -> str:
         """Cut some entries out of the history of a shard; what the command said at its end."""

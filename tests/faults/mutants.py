@@ -301,7 +301,7 @@ MUTANTS = (
     Mutant(
         "a record is condemned only where a child without it lives",
         POISON,
-        '            if beside.end != "lived":\n',
+        '            if without.end != "lived":\n',
         "            if False:\n",
         (f"{POISON_TESTS}::test_record_is_condemned_only_beside_children_that_live",),
     ),
@@ -356,9 +356,9 @@ MUTANTS = (
     Mutant(
         "a rollback forgets what the span refused",
         "consumers/timetravel/rollback.py",
-        "        pass_over(entry, live, cut=True)  # as a replay of this journal does\n",
-        "        __import__('consumers.service.live', fromlist=['move']).move(\n"
-        "            entry, live.shard.positions)\n",
+        "        apply_skipped(entry, live, cut=True)  # as a replay of this journal does\n",
+        "        from consumers.service.live import move_positions\n"
+        "        move_positions(entry, live.shard.positions)\n",
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),
     Mutant(

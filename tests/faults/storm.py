@@ -148,7 +148,7 @@ class _Members:
         service = self.there.pop(host)
         self._asleep.pop(host, None)
         said = service.output
-        self._done.taken += said.count(" is ours, taken over ")
+        self._done.taken += said.count(" was assigned to this process")
         if "Traceback" in said:
             self._done.violations.append(f"{host}: {said[said.index('Traceback') :][:800]}")
         return service

@@ -85,7 +85,7 @@ def _replace(
         _until(stopped + 1.2 * TIMEOUT_MS / 1000)
     born = time.monotonic()
     new = _armed(lab, random)
-    if wait_for(lambda: "live at journal entry" in new.output or not new.alive) and new.alive:
+    if wait_for(lambda: "live at journal record" in new.output or not new.alive) and new.alive:
         done.recoveries.append(time.monotonic() - born)
     _until(stopped + 1.2 * TIMEOUT_MS / 1000)
     old.send(signal.SIGCONT)

@@ -59,5 +59,5 @@ def test_journal_trimmed_by_the_broker_goes_on_from_a_snapshot(
                 assert log.beginning_offsets([found.journal])[found.journal] >= before
                 assert (live.shard.fingerprint(), live.replayed) == (expected, 0)
         part.paths()[-1].unlink()
-        with pytest.raises(TransportError, match="no snapshot reaches what is left"):
+        with pytest.raises(TransportError, match="no snapshot reaches the rest"):
             started()

@@ -12,7 +12,7 @@ import pytest
 from consumers.base.records import Partition
 from consumers.journal.records import CommitRecord
 from consumers.service import recovery
-from consumers.service.live import move
+from consumers.service.live import move_positions
 from consumers.timetravel import rollback
 from tests.simulation.operated import Operated
 
@@ -58,14 +58,14 @@ def test_rollback_that_forgets_what_its_span_says_of_the_inputs_is_found(
     """As it was: a snapshot of today's positions and yesterday's topics."""
 
     def forgetful(entry, live, *, cut) -> None:
-        move(entry, live.shard.positions)
+        move_positions(entry, live.shard.positions)
         if isinstance(entry, CommitRecord):
             live.shard.forget_early(entry.early)
 
     def believed(left, about, positions):
         return dict(about.topics), {Partition(r.topic, r.partition): r for r in about.tails}
 
-    monkeypatch.setattr(rollback, "pass_over", forgetful)
+    monkeypatch.setattr(rollback, "apply_skipped", forgetful)
     monkeypatch.setattr(recovery, "known_by", believed)
 
     assert first_wrong(tmp_path) != []

@@ -139,7 +139,7 @@ class KafkaOwner:
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal entry and offsets in one transaction; the entry's offset."""
+        """Write records, journal record and offsets in one transaction; the entry's offset."""
         with self._guarded("commit"):
             producer = self._producer
             placed = [(record, self._place(record)) for record in (*records, journal)]

@@ -275,7 +275,7 @@ class MemoryOwner:
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal entry and offsets: all of it, or nothing; the entry's offset."""
+        """Write records, journal record and offsets: all of it, or nothing; the entry's offset."""
         with self._store.changed:
             self.confirm(positions)
             offset = self._store.write([*records, journal], int(self._clock() * 1000))

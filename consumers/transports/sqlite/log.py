@@ -200,7 +200,7 @@ class SqliteOwner:
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal entry and offsets in one SQL transaction; the entry's offset."""
+        """Write records, journal record and offsets in one SQL transaction; the entry's offset."""
         database = self._database
         rows, journal_log = database.place([*records, journal])
         with database.transaction():
