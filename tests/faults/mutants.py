@@ -204,8 +204,8 @@ MUTANTS = (
     Mutant(
         "what was cut out stays out",
         REPLAY,
-        "            if cut or not isinstance(entry, Entry):\n",
-        "            if not isinstance(entry, Entry):\n",
+        "            if cut or not isinstance(entry, CommitRecord):\n",
+        "            if not isinstance(entry, CommitRecord):\n",
         ("tests/consumers/test_travel.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
     ),
     Mutant(
