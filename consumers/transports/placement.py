@@ -1,8 +1,7 @@
-"""Which partition a record goes to, alike in every log that is not Kafka itself.
+"""Choose the partition of a record, in the same way for every log except Kafka itself.
 
-A key decides as in Kafka's own clients, so that a feed moved from one transport to another keeps
-its records together; records without a key take turns. The hash is here because importing it
-from kafka-python loads a whole network client, which the embedded log has no use for.
+A key decides as in Kafka's own clients, so that a feed keeps its records together when it moves to
+another transport. Records without a key go to the partitions in turn. The hash is implemented here,
 """
 
 from __future__ import annotations
@@ -71,16 +70,16 @@ class Placement:
 
 
 def no_such_topic(topic: str, url: str) -> TransportError:
-    """The error for a topic the log does not have."""
+    """The error for a topic that does not exist."""
     return TransportError(
-        f"expected topic {topic!r} in {url}, it is not there: "
-        "make it with `headwater check CONFIG --create`"
+        f"expected topic {topic!r} in {url}, but it does not exist: "
+        "create it with `headwater check CONFIG --create`"
     )
 
 
 def no_such_partition(topic: str, number: int, partitions: int) -> TransportError:
-    """The error for a partition the topic does not have."""
+    """The error for a partition that does not exist."""
     return TransportError(
         f"expected a partition from 0 to {partitions - 1} of topic {topic!r}, got {number}: "
-        "give one of these"
+        "use one of these"
     )

@@ -1,11 +1,11 @@
-"""What a transport is: a log of topics, and one owner's transactional way of consuming it.
+"""The interface of a transport: a log of topics, and the transactional owner of a shard.
 
-`Log` is what anybody may do: look at topics, read, append. `Owner` is what only the owner of a
-shard may do: poll the inputs and commit outputs, journal record and offsets as one. Opening an
-owner fences every older owner of the same name and shard: its next commit raises `FencedError`.
+`Log` is for every client: describe topics, read, append. `Owner` is only for the owner of a shard:
+poll the inputs, and commit outputs, journal record and offsets as one unit. Creating an owner
+fences every older owner of the same name and shard: its next commit raises `FencedError`.
 
-Every method may raise `TransportError`; after any error of an owner the caller drops it and
-starts over by recovery, never by retrying the call.
+Every method may raise `TransportError`. After any error of an owner the caller discards it and
+starts over by recovery. It never retries the call.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
 
 
 class Demand(Protocol):
-    """What the caller of `Log.read` can take next; asked before each chunk."""
+    """What the caller of `Log.read` can take next; requested before each chunk."""
 
     @property
     def room(self) -> int:
-        """Bytes of the next chunk, at most."""
+        """Maximum size of the next chunk in bytes."""
 
     def full(self) -> Collection[Partition]:
-        """Partitions to pass over for now; one of the others has records left."""
+        """Partitions to skip for now. At least one other partition has records left."""
 
 
 class _Any:
-    """Whatever there is."""
+    """No limit."""
 
     room = UNBOUNDED
 
@@ -56,13 +56,13 @@ class Log(Protocol):
         """Topic to its number of partitions."""
 
     def describe(self, topics: Collection[str]) -> dict[str, Topic]:
-        """What the log says of these topics now; one that does not exist is left out."""
+        """The description of these topics. Topics that do not exist are missing from the result."""
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; nothing happens where it exists already."""
+        """Create a topic. Nothing happens if it exists."""
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset still kept of each. TransportError for an unknown topic."""
+        """The first retained offset of each. TransportError for an unknown topic."""
 
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offset after the last committed record of each."""
@@ -79,26 +79,26 @@ class Log(Protocol):
     ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
-        Whoever stops before the last one closes it or lets go of it: it may hold a connection.
+        A reader that stops early closes the generator, because it may hold a connection.
 
-        Chunks of one partition come in order; partitions interleave. Ends when every partition
+        Chunks of one partition come in order; partitions interleave. It ends when every partition
         has reached its end. `starts` and `ends` have the same keys. A chunk is a few MiB at most,
-        but for one record that is larger; Kafka gives all that a fetch brought.
+        except for one larger record; Kafka returns everything that a fetch returned.
 
         Parameters
         ----------
         demand
-            What the caller can take.
+            Limits of the caller.
         """
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they come, for ever; yields in any order of partitions."""
+        """Committed records as they arrive, for ever; partitions in any order."""
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """Write records durably and return once they are acknowledged."""
+        """Write records durably. Returns when they are acknowledged."""
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> Owner:
-        """Become the owner of a shard, fencing whoever was.
+        """Become the owner of a shard, and fence the previous one.
 
         Parameters
         ----------
@@ -111,36 +111,36 @@ class Log(Protocol):
         """
 
     def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offsets that a service's group has committed, of those that have one.
+        """The committed offsets of a service's group, for partitions that have one.
 
         Parameters
         ----------
         name
-            The service's.
+            Name of the service.
         """
 
     def member(self, name: str, topic: str) -> Member | None:
-        """Join the group of a service, which shares its shards out among processes.
+        """Join the group of a service, which assigns its shards to processes.
 
-        None where the log has no groups: then one process runs every shard.
+        None if the log has no groups. Then one process runs every shard.
 
         Parameters
         ----------
         name
-            The service's.
+            Name of the service.
         topic
-            Its journal: a partition a shard.
+            Its journal, with one partition per shard.
         """
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources."""
 
 
 class Member(Protocol):
-    """A process's place in the group of a service."""
+    """A process in the group of a service."""
 
     def shards(self) -> frozenset[int]:
-        """The shards it is to run, as far as it knows. Never blocks."""
+        """The shards assigned to this process, as far as it knows. Never blocks."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -169,29 +169,30 @@ class Owner(Protocol):
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
-        """Records from the inputs, as they lie; empty when none came within `timeout` seconds.
+        """Records from the inputs, not merged; empty if none arrived within `timeout` seconds.
 
-        A partition's records come in offset order and are never repeated or left out. Those of
-        `skip`, of which the caller has enough for now, are left for a later call. They have at
-        most `max_bytes` together (`Fetched.nbytes`), but for the last of them.
+        A partition's records come in offset order, without repeats or omissions. Records of `skip`
+        are left for a later call. The records have at most `max_bytes` together
+        (`Fetched.nbytes`), except that the last one may exceed it.
         """
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input: the merge waits for partitions that lag behind it.
+        """The newest known end of each input. The merge waits for partitions that are behind it.
 
-        A partition whose end is not known yet is left out.
+        A partition with an unknown end is missing from the result.
         """
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """What open transactions of others keep from each input; one without any is left out.
+        """The records of each input that open transactions of other producers hide.
 
-        As of the last call of `ends`, which does not count these records.
+        It refers to the last call of `ends`, which does not count these records. Inputs without
+        any are missing from the result.
         """
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal record and the group's offsets: all of it, or nothing.
+        """Write records, journal record and the group's offsets: all of them, or none.
 
         Returns
         -------
@@ -203,24 +204,24 @@ class Owner(Protocol):
         FencedError
             Another owner has taken over; nothing was written.
         TransportError
-            It is unknown whether it was written: recovery will find out.
+            It is unknown whether they were written. Recovery finds out.
         """
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
-        """Ask whether the shard is still ours, for an owner that has nothing to commit.
+        """Check the ownership, for an owner that has nothing to commit.
 
-        `positions` are those of the last commit; they are told again. FencedError if it is not.
+        `positions` are those of the last commit. FencedError if another owner has taken over.
         """
 
     def overtaken(self) -> bool:
-        """Whether another owner has taken over since; also of an owner that failed or was closed.
+        """Whether another owner has taken over. It also works after a failure or `close`.
 
-        A process that lost sight of the log asks before it takes the shard again: to do so would
-        fence whoever has gone on in its place. False where the log cannot know.
+        A process that lost the connection to the log calls this before it takes the shard again,
+        because that would fence its successor. False if the log cannot know.
         """
 
     def committed(self) -> dict[Partition, int]:
-        """The group's committed offsets, for cross-checking; the journal is the truth."""
+        """The group's committed offsets, for cross-checks. The journal is the truth."""
 
     def close(self) -> None:
-        """Give up polling; ownership ends with the next owner."""
+        """Stop polling. The ownership ends with the next owner."""

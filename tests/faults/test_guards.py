@@ -53,7 +53,7 @@ def test_records_that_retention_removes_under_way_are_told_not_jumped(
             for chunk in owner.poll(max_records=10, timeout=0.1):
                 offsets.extend(chunk.offsets)
 
-    with pytest.raises(TransportError, match="no longer kept"):
+    with pytest.raises(TransportError, match="no longer exist"):
         consume()
 
     assert offsets == list(range(len(offsets)))

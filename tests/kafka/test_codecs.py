@@ -191,7 +191,7 @@ def test_batch_that_unpacks_to_too_much_is_waited_at(made, kafka_bootstrap, run)
     producer.close()
 
     running = run(path)
-    running.until(lambda: "unpacks to more than 524,288 bytes" in str(running.runner.health()))
+    running.until(lambda: "decompresses to more than 524,288 bytes" in str(running.runner.health()))
     health = str(running.runner.health())
     running.stop.set()
     running.end()

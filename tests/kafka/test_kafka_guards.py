@@ -195,7 +195,7 @@ def test_batch_the_broker_claims_to_hold_already_fails_the_commit(
         original(sender, batch, answer)
 
     monkeypatch.setattr(Sender, "_complete_batch", complete)
-    with pytest.raises(TransportError, match="whether it was written once is unknown"):
+    with pytest.raises(TransportError, match="whether it was written exactly once is unknown"):
         commit(owner, topics, b"doubtful")
     monkeypatch.undo()
     successor = owned(make(), name, topics.source)
@@ -251,7 +251,7 @@ def test_position_the_partition_does_not_hold_is_refused(make, topics, name, pos
         admin.close()
     owner = log.owner(name, 0, [topics.source])
 
-    with pytest.raises(TransportError, match=f"to hold offset {position}, it holds"):
+    with pytest.raises(TransportError, match=f"to hold offset {position}, but it holds"):
         owner.seek({topics.source: position})
 
 

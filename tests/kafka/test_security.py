@@ -154,8 +154,8 @@ WRONG = {
     "password": ("scram", SCRAM, "refused the credentials"),
     "authority": ("tls", TLS.replace("authority", "stranger"), "certificate verify failed"),
     "host name": ("misnamed", TLS, "IP address mismatch, certificate is not valid for"),
-    "no TLS": ("tls", "", "at once: it may want TLS; set security_protocol"),
-    "no login": ("scram", TLS, "at the first request: it may want a login"),
+    "no TLS": ("tls", "", "at once: it may need TLS; set security_protocol"),
+    "no login": ("scram", TLS, "at the first request: it may need a login"),
     "TLS to none": ("plaintext", TLS, "it may not speak TLS at this port"),
     "login to none": ("tls", SCRAM, "expected a login (SASL) with Kafka at"),
 }

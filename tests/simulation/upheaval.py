@@ -60,11 +60,10 @@ LIVES = 200
 # What a start says that needs records of a log that is not there any more.
 LOST = (
     "cannot be rebuilt",
-    "began again",
-    "nothing came",
+    "restarted at journal record",
+    "nothing arrived",
     "changed or expired",
-    "gone from the inputs",
-    "no longer kept",
+    "no longer exist",
 )
 JOURNAL = TopicPartition("svc-journal", 0)
 
@@ -208,8 +207,8 @@ class Upheaval(World):
         self.lost = bool(Reading(self._broker).follow().stale()) or "began again" in str(error)
         words = (
             "rebuilt",
-            "began again",
-            "nothing came",
+            "restarted at journal record",
+            "nothing arrived",
             "changed or expired",
             "gone from",
             "kept",

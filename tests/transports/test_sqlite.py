@@ -384,7 +384,7 @@ def test_relative_path_stays_as_given(tmp_path, monkeypatch):
 
 def test_path_the_system_refuses_is_one_clear_error(tmp_path) -> None:
     """A name that is too long is no directory."""
-    with pytest.raises(TransportError, match="make it or give another path"):
+    with pytest.raises(TransportError, match="create it or use another path"):
         SqliteLog(str(tmp_path / ("a" * 300) / "log.db"))
 
 

@@ -1,11 +1,11 @@
 """Kernels of Kafka's record format. Self-contained, so that the compiled form is never stale.
 
-A record batch (magic 2) is a header and its records, one behind the other. Of each record, as
-`org.apache.kafka.common.record.DefaultRecord` lays it out, every number a zigzag varint:
+A record batch (magic 2) is a header and its records, one after the other. The layout of a record is
+that of `org.apache.kafka.common.record.DefaultRecord`. Every number is a zigzag varint:
 
     length, attributes (1 byte), timestamp delta, offset delta,
-    key length (-1: none), key, value length (-1: none), value,
-    number of headers, then of each: length, name, length (-1: none), value
+    key length (-1: no key), key, value length (-1: no value), value,
+    number of headers, then for each: length, name, length (-1: no value), value
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from numba import njit
 from numpy import int64, uint64
 
-NOWHERE = -1  # a key or value that is not there; also: a number that does not end
+NOWHERE = -1  # a missing key or value; also a number without an end
 
 
 @njit(cache=True)
 def _number(data: Any, at: int) -> Any:
-    """The varint at `at`, and where it ends; NOWHERE where the data end first, or it never does."""
+    """The varint at `at`, and its end; NOWHERE if the data end before it does."""
     found = uint64(0)
     shift = uint64(0)
     while at < data.size and shift < 64:
@@ -35,9 +35,9 @@ def _number(data: Any, at: int) -> Any:
 
 @njit(cache=True)
 def _span(data: Any, at: int, end: int) -> Any:
-    """Start and end of the bytes whose length stands at `at`; NOWHERE, NOWHERE for none.
+    """Start and end of the bytes whose length is at `at`; NOWHERE, NOWHERE if there are none.
 
-    Third, where they end; NOWHERE where that is beyond `end`.
+    The third value is where they end; NOWHERE if that is after `end`.
     """
     length, at = _number(data, at)
     if at == NOWHERE or length < -1 or length > end - at:
@@ -49,11 +49,11 @@ def _span(data: Any, at: int, end: int) -> Any:
 
 @njit(cache=True)
 def find_records(data: Any, at: int, out: Any) -> int:
-    """Where the parts of each record lie.
+    """Find the parts of each record.
 
     `data` uint8 (n,), the records from `at` to its end; `out` int64 (records, 6): timestamp delta,
-    offset delta, start and end of key and of value. Returns how many records were whole: fewer
-    than `out` has rows where one is damaged, -1 where bytes are left behind the last.
+    offset delta, start and end of key and of value. Returns the number of complete records: less
+    than the rows of `out` if one is damaged, -1 if bytes follow the last record.
     """
     for i in range(out.shape[0]):
         length, start = _number(data, at)
@@ -89,7 +89,7 @@ def find_records(data: Any, at: int, out: Any) -> int:
 
 @njit(cache=True)
 def _put(out: Any, at: int, number: int) -> int:
-    """Write a varint; where it ends."""
+    """Write a varint. Returns its end."""
     left = uint64((number << 1) ^ (number >> 63))
     while left > uint64(0x7F):
         out[at] = (left & uint64(0x7F)) | uint64(0x80)
@@ -101,7 +101,7 @@ def _put(out: Any, at: int, number: int) -> int:
 
 @njit(cache=True)
 def _width(number: int) -> int:
-    """Bytes of a varint."""
+    """Size of a varint in bytes."""
     left = uint64((number << 1) ^ (number >> 63))
     width = 1
     while left > uint64(0x7F):
@@ -112,7 +112,7 @@ def _width(number: int) -> int:
 
 @njit(cache=True)
 def _sized(length: int) -> Any:
-    """Bytes of a key or value and of its length; `length` -1: there is none."""
+    """Size of a key or value with its length; `length` -1: there is none."""
     return _width(length) + max(length, 0)
 
 
@@ -120,11 +120,11 @@ def _sized(length: int) -> Any:
 def write_records(
     first: int, limit: int, times: Any, parts: Any, lengths: Any, at: Any, out: Any
 ) -> Any:
-    """Records from number `first` on, as many as fit; how many bytes, and the number after them.
+    """Write records from number `first`, as many as fit. Returns bytes, and the next number.
 
-    `times` int64 (n,); `parts` uint8: every record's key, value and encoded headers, one behind
-    the other; `lengths` int64 (n, 3) of them, -1 for none; `at` int64 (n,): where a record's parts
-    begin; `out` uint8 (size,). At least one is written; no further one beyond `limit` bytes.
+    `times` int64 (n,); `parts` uint8: key, value and encoded headers of every record, one after
+    the other; `lengths` int64 (n, 3) of them, -1 for none; `at` int64 (n,): start of the parts of
+    each record; `out` uint8 (size,). At least one is written, and others only up to `limit` bytes.
     """
     end = 0
     for i in range(first, times.size):

@@ -1,9 +1,9 @@
-"""Kafka's record batches as columns, in and out of the client's own objects.
+"""Convert Kafka's record batches to columns and back, with the objects of the client.
 
-kafka-python makes a dozen Python calls and several objects of each record it reads or writes. Here
-a batch is read or written by one compiled call. It has no public call for that, so this file
-touches some of its insides (docs/decisions/0022), and tests compare what comes of it with what the
-client's own calls make of the same records, byte for byte.
+kafka-python makes a dozen Python calls and several objects for each record. Here one compiled call
+reads or writes a batch. The client has no public call for that, so this file uses some of its
+private attributes (docs/decisions/0022). Tests compare the results byte for byte with those of the
+client's own calls.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Columns = tuple[list[int], list[int], list[bytes | None], list[bytes | None]]
 
 _MAGIC = 2
 _HEADER = DefaultRecordBatch.HEADER_STRUCT.size
-_SHORTEST = 7  # bytes a record has at least
-_LONGEST = 32  # bytes it has at most besides key, value and headers
+_SHORTEST = 7  # minimum size of a record in bytes
+_LONGEST = 32  # maximum size of a record without key, value and headers
 _NO_HEADERS = b"\x00"
 
 
 def columns(batch: Any, most: int = 1 << 62) -> Columns:
-    """Offsets, timestamps, keys and values of a batch the client has fetched, its checksum good.
+    """Offsets, timestamps, keys and values of a fetched batch whose checksum was verified.
 
     Raises
     ------
     CorruptRecordError
         A record is damaged.
     UnsupportedCodecError
-        The library of its codec is missing, or it unpacks to more than `most` bytes.
+        The library of its codec is missing, or it decompresses to more than `most` bytes.
     """
     if batch.magic < _MAGIC:
         return one_by_one(batch)
@@ -53,7 +53,7 @@ def columns(batch: Any, most: int = 1 << 62) -> Columns:
     parts = np.empty((count, 6), dtype=np.int64)
     whole = find_records(np.frombuffer(data, dtype=np.uint8), at, parts)
     if whole != count:
-        where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "behind the last record"
+        where = f"at offset {batch.base_offset + whole}" if whole >= 0 else "after the last record"
         raise CorruptRecordError(f"record batch at {batch.base_offset}: damaged {where}")
     if batch.timestamp_type == batch.LOG_APPEND_TIME:
         times = [batch.max_timestamp] * count
@@ -64,7 +64,7 @@ def columns(batch: Any, most: int = 1 << 62) -> Columns:
 
 
 def one_by_one(batch: Any) -> Columns:
-    """The same by the client's own iteration, of any format: the slow, obvious way."""
+    """The same by the client's own iteration, for any format: the slow, obvious implementation."""
     offsets, times, keys, values = [], [], [], []
     for record in batch:
         offsets.append(record.offset)
@@ -84,14 +84,14 @@ def _cut(data: bytes, spans: Any) -> list[bytes | None]:
 def written(
     records: Sequence[Outgoing], *, compression: int, batch_size: int
 ) -> Iterator[tuple[MemoryRecordsBuilder, int]]:
-    """Batches of the records in order, as the client builds them, and how many each holds.
+    """Batches of the records in order, as the client builds them, with the count of each.
 
     Parameters
     ----------
     records
         Of one partition.
     compression, batch_size
-        The producer's: its code of a codec; bytes of a batch at most, unless one record is larger.
+        Of the producer: number of the codec; maximum size of a batch, unless a record is larger.
     """
     now = time.time_ns() // 1_000_000
     times = np.array([now if r[3] is None else r[3] for r in records], dtype=np.int64)
@@ -118,14 +118,14 @@ def written(
 
 
 def rehearse() -> None:
-    """Write a record and read it: then the kernels are compiled."""
+    """Write and read one record, so that the kernels are compiled."""
     for builder, _ in written([Outgoing("", b"", b"", 0)], compression=0, batch_size=_HEADER):
         builder.close()
         columns(DefaultRecordBatch(builder.buffer()))
 
 
 def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRecordsBuilder:
-    """The client's builder as its `append` leaves it after these records."""
+    """The client's builder in the state after its `append` of these records."""
     batch = MemoryRecordsBuilder(_MAGIC, compression, batch_size)
     inner = batch._builder
     inner._buffer += body.data
@@ -136,7 +136,7 @@ def _built(body: Any, times: Any, compression: int, batch_size: int) -> MemoryRe
 
 
 def _headers(headers: Sequence[Header]) -> bytes:
-    """How many, then of each its name and its value."""
+    """The number of headers, then name and value of each."""
     out = bytearray(_varint(len(headers)))
     for name, value in headers:
         for part in (name.encode(), value):
@@ -145,7 +145,7 @@ def _headers(headers: Sequence[Header]) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """A count or length, zigzag."""
+    """A count or length as a zigzag varint."""
     left, out = number << 1, bytearray()
     while left > 0x7F:
         out.append(left & 0x7F | 0x80)

@@ -1,10 +1,10 @@
-"""The codecs of Kafka's record batches: which can be read here, and the unpacking of a batch.
+"""The codecs of Kafka's record batches: which can be read here, and decompression.
 
-kafka-python takes each codec from a library of its own, and notices at the first batch that one is
-missing. The default installation brings all of them.
+kafka-python needs a library for each codec, and notices a missing one only at the first batch. The
+default installation includes all of them.
 
-Rule: a batch is unpacked up to a bound. The broker bounds its compressed bytes only, and a batch of
-1 MB may unpack to 1 GB.
+Rule: decompression has a bound. The broker bounds only the compressed size, and a batch of 1 MB may
+decompress to 1 GB.
 """
 
 from __future__ import annotations
@@ -31,52 +31,52 @@ CODECS = ("gzip", *_LIBRARIES)
 
 
 def lacking() -> dict[str, str]:
-    """Codecs that cannot be read here, each with the package to install."""
+    """Codecs that cannot be read here, with the package to install."""
     return {name: package for name, (package, there) in _LIBRARIES.items() if not there()}
 
 
 def remedy(complaint: str) -> str:
-    """What is wrong and what to do, by the client's complaint of a codec."""
+    """What is wrong and what to do, from the client's message about a codec."""
     found = re.search(r"Libraries for (\w+) compression", complaint)
     if found is None:
-        return f"{complaint}; upgrade headwater, or have the topic written with another codec"
+        return f"{complaint}; upgrade headwater, or write the topic with another codec"
     name = found[1]
     package = _LIBRARIES[name][0] if name in _LIBRARIES else name
     where = re.search(r" \((partition .*)\)$", complaint)
     place = "" if where is None else f" {where[1]}"
     return (
-        f"expected batches of a codec that is installed, got {name}{place}; "
+        f"expected batches with an installed codec, got {name}{place}; "
         f"pip install {package}, then restart"
     )
 
 
 class UnpackedSizeError(UnsupportedCodecError):  # type: ignore[misc]
-    """A batch unpacks to more bytes than are read at once."""
+    """A batch decompresses to more bytes than are read at once."""
 
 
 def unpacked(code: int, data: bytes, most: int) -> bytes:
-    """The records of a compressed batch; never more than `most` bytes are made of them.
+    """The records of a compressed batch. At most `most` bytes are decompressed.
 
     Parameters
     ----------
     code
-        Kafka's number of the codec; its library is there.
+        Kafka's number of the codec. Its library must be installed.
 
     Raises
     ------
     UnpackedSizeError
-        There are more.
+        The batch is larger.
     CorruptRecordError
-        They are damaged, though their checksum is right: they were written so.
+        The batch is damaged although its checksum is right: it was written damaged.
     """
     try:
         made = _UNPACK[code](data, most)
     except UnsupportedCodecError:
         raise
-    except Exception as error:  # each library has its own
-        raise CorruptRecordError(f"a batch that cannot be unpacked ({error})") from None
+    except Exception as error:  # each library has its own errors
+        raise CorruptRecordError(f"a batch that cannot be decompressed ({error})") from None
     if len(made) > most:
-        raise UnpackedSizeError(f"a batch unpacks to more than {most:,} bytes")
+        raise UnpackedSizeError(f"a batch decompresses to more than {most:,} bytes")
     return made
 
 
@@ -86,7 +86,7 @@ def _gzip(data: bytes, most: int) -> bytes:
 
 
 def _read(file: Any, most: int) -> bytes:
-    """All of a file, or a byte more than `most`; a read makes room for all that it may bring."""
+    """The whole file, or `most` + 1 bytes of it. In pieces: a read allocates what it may return."""
     parts, left = [], most + 1
     while part := file.read(min(left, _PIECE)):
         parts.append(part)
@@ -97,12 +97,12 @@ def _read(file: Any, most: int) -> bytes:
 def _snappy(data: bytes, most: int) -> bytes:
     blocks = list(_snappy_blocks(data))
     if sum(map(_snappy_length, blocks)) > most:
-        raise UnpackedSizeError(f"a batch unpacks to more than {most:,} bytes")
+        raise UnpackedSizeError(f"a batch decompresses to more than {most:,} bytes")
     return b"".join(map(import_module("snappy").decompress, blocks))
 
 
 def _snappy_blocks(data: bytes) -> Iterator[bytes]:
-    """The blocks of the framing that Java writes; without it one."""
+    """The blocks of the framing of Java clients, or one block without framing."""
     if not data.startswith(_XERIAL):
         yield data
         return
@@ -114,7 +114,7 @@ def _snappy_blocks(data: bytes) -> Iterator[bytes]:
 
 
 def _snappy_length(block: bytes) -> int:
-    """How long it says that it is, unpacked; the library holds it to that."""
+    """The decompressed size that the block declares, which the library enforces."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift

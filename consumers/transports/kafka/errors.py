@@ -1,4 +1,4 @@
-"""What the Kafka client raises, as one line a user can act on; and calls that may hang, bounded."""
+"""Errors of the Kafka client in one line with a remedy, and a time limit for its calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from consumers.transports.kafka.codecs import UnpackedSizeError, remedy
 
 __all__ = ["CONNECT", "explain", "explained", "hear_client", "within"]
 
-CONNECT = "connect"  # what is being done while a client is made
+CONNECT = "connect"  # the action while a client is created
 
 _FENCED = (
     errors.ProducerFencedError,
@@ -42,7 +42,7 @@ _REFUSED = (
 
 
 class _Memory(logging.Handler):
-    """The last complaints of the client: why a connection failed it tells only its log."""
+    """The last warnings of the client: it reports the cause of a failed connection only there."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -56,10 +56,10 @@ _memory = _Memory()
 
 
 def hear_client() -> None:
-    """Keep the client's log off the terminal, and its secrets out of any log.
+    """Keep the client's log off the terminal, and its secrets out of every log.
 
-    It complains of each lost connection, and at DEBUG it prints passwords, keys and values. Where
-    the root logger is at DEBUG, its complaints are passed on.
+    The client warns about each lost connection, and at DEBUG it prints passwords, keys and values.
+    If the root logger is at DEBUG, its warnings are passed on.
     """
     logger = logging.getLogger("kafka")
     logger.setLevel(max(logger.level, logging.INFO))
@@ -71,7 +71,7 @@ def hear_client() -> None:
 
 @contextmanager
 def explained(servers: Sequence[str], doing: str) -> Iterator[None]:
-    """Turn what the client raises inside into one of our errors; `doing`: "read topic 'x'"."""
+    """Convert the client's errors inside to ours. `doing` is the action: "read topic 'x'"."""
     try:
         yield
     except HeadwaterError:
@@ -81,136 +81,140 @@ def explained(servers: Sequence[str], doing: str) -> Iterator[None]:
 
 
 def explain(error: BaseException, servers: Sequence[str], doing: str) -> HeadwaterError:
-    """Our error for one of the client's, in one line."""
-    for inner in error.args:  # the client wraps what a request met earlier
+    """The error of this project for an error of the client, in one line."""
+    for inner in error.args:  # the client wraps earlier errors of a request
         if isinstance(inner, errors.KafkaError):
             return explain(inner, servers, doing)
     where = ",".join(servers)
-    told = " ".join(str(error).split())
+    detail = " ".join(str(error).split())
     if isinstance(error, _FENCED):
         return FencedError(
-            f"expected to own the shard, Kafka at {where} has fenced this owner: another one has "
-            "taken over, or a commit outlasted transaction_timeout_ms; nothing was written, stop "
-            "or restart this one"
+            f"expected to own the shard, but Kafka at {where} has fenced this owner: another one "
+            "has taken over, or a commit took longer than transaction_timeout_ms; nothing was "
+            "written, stop or restart this process"
         )
-    if isinstance(error, errors.KafkaTimeoutError) and "bootstrap" in told:
+    if isinstance(error, errors.KafkaTimeoutError) and "bootstrap" in detail:
         return _unreachable(where)
     if isinstance(error, _REFUSED):
-        return _credentials(where, told)
+        return _credentials(where, detail)
     if isinstance(error, errors.AuthorizationError):
         return TransportError(
-            f"expected the right to {doing} at Kafka {where}, it was denied ({told}); ask for the "
-            "ACL or correct [kafka]"
+            f"expected permission to {doing} at Kafka {where}, but it was denied ({detail}); "
+            "request the ACL or correct [kafka]"
         )
     if isinstance(error, errors.OffsetOutOfRangeError):
         return TransportError(
-            f"expected to {doing} at Kafka {where}, its offsets are no longer kept ({told}): "
-            "retention removed them or the topic was made anew; raise its retention.ms"
+            f"expected to {doing} at Kafka {where}, but its offsets no longer exist ({detail}): "
+            "retention removed them or the topic was recreated; raise its retention.ms"
         )
     if isinstance(error, errors.CorruptRecordError):
-        return TransportError(f"could not {doing} at Kafka {where}: damaged on the broker ({told})")
+        return TransportError(
+            f"could not {doing} at Kafka {where}: damaged on the broker ({detail})"
+        )
     if isinstance(error, errors.MessageSizeTooLargeError | errors.RecordListTooLargeError):
         return RecordTooLargeError(
-            f"could not {doing} at Kafka {where}: a record, or a batch of them, is larger than the "
-            "topic takes; raise its max.message.bytes, or lower batch_size in [kafka]"
+            f"could not {doing} at Kafka {where}: a record, or a batch of records, is larger than "
+            "the topic accepts; raise its max.message.bytes, or lower batch_size in [kafka]"
         )
     if isinstance(error, errors.UnsupportedVersionError):
-        return TransportError(f"could not {doing}: Kafka at {where} is too old, 3.3 is needed")
+        return TransportError(
+            f"could not {doing}: Kafka at {where} is too old; version 3.3 or newer is needed"
+        )
     if isinstance(error, errors.InvalidTimestampError):
         return TransportError(
             f"could not {doing} at Kafka {where}: a timestamp is further from the broker's clock "
-            "than an output topic takes; compare the clocks, and raise the topic's "
+            "than an output topic accepts; compare the clocks, and raise the topic's "
             "message.timestamp.before.max.ms or message.timestamp.after.max.ms"
         )
     if isinstance(error, UnpackedSizeError):
         return UnreadableCodecError(
-            f"could not {doing} at Kafka {where}: {told}; raise fetch_max_bytes in [kafka], an "
-            "eighth of that, then restart"
+            f"could not {doing} at Kafka {where}: {detail}; raise fetch_max_bytes in [kafka], of "
+            "which a batch may have eight times, then restart"
         )
     if isinstance(error, errors.UnsupportedCodecError):
-        return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(told)}")
+        return UnreadableCodecError(f"could not {doing} at Kafka {where}: {remedy(detail)}")
     if isinstance(error, errors.KafkaConfigurationError):
-        return ConfigError(f"[kafka] {told}; correct it")
+        return ConfigError(f"[kafka] {detail}; correct it")
     if doing == CONNECT and isinstance(error, OSError | ValueError | RuntimeError):
-        # A certificate that cannot be read, a mechanism whose library is not there.
-        return ConfigError(f"[kafka] the client cannot be set up ({told}); correct it")
+        # A certificate that cannot be read, or a mechanism whose library is missing.
+        return ConfigError(f"[kafka] the client cannot be set up ({detail}); correct it")
     if isinstance(error, errors.RetriableError):
         return TransportError(
             f"could not {doing}: Kafka at {where} did not answer in time "
-            f"({type(error).__name__}: {told}); see whether it is up, then start again"
+            f"({type(error).__name__}: {detail}); check that it runs, then start again"
         )
     kind = type(error).__name__
     return TransportError(
-        f"could not {doing} at Kafka {where}: {told if kind in told else f'{kind}: {told}'}"
+        f"could not {doing} at Kafka {where}: {detail if kind in detail else f'{kind}: {detail}'}"
     )
 
 
 def _unreachable(where: str) -> HeadwaterError:
-    """Nobody there, or somebody who would not have us: the client's log knows which."""
+    """No broker there, or it refused the connection. The client's log shows which."""
     complaints = [" ".join(complaint.split()) for complaint in reversed(_memory.complaints)]
     for complaint in complaints:
-        told = re.sub(r"^Bootstrap connection to \S+ failed: | \(backoff .*\)$", "", complaint)
+        detail = re.sub(r"^Bootstrap connection to \S+ failed: | \(backoff .*\)$", "", complaint)
         if "Authentication" in complaint or "Sasl" in complaint:
-            return _credentials(where, told)
+            return _credentials(where, detail)
         if "Handshake failed" in complaint or ssl.SSLError.__name__ in complaint:
-            return _handshake(where, told)
+            return _handshake(where, detail)
     for complaint in complaints:
-        if "socket disconnected" in complaint and (found := _hung_up(complaint)):
+        if "socket disconnected" in complaint and (found := _disconnected(complaint)):
             return TransportError(f"Kafka at {where} ended the connection {found}")
     return TransportError(
         f"no Kafka broker at {where}; start one or correct [input] transport "
-        "(and security_protocol in [kafka], if it wants TLS or SASL)"
+        "(and security_protocol in [kafka], if it needs TLS or SASL)"
     )
 
 
-def _credentials(where: str, told: str) -> HeadwaterError:
-    if errors.IllegalSaslStateError.__name__ in told:
+def _credentials(where: str, detail: str) -> HeadwaterError:
+    if errors.IllegalSaslStateError.__name__ in detail:
         return TransportError(
-            f"expected a login (SASL) with Kafka at {where}, it has none at this port; correct "
+            f"expected a login (SASL) with Kafka at {where}, but this port has none; correct "
             "security_protocol in [kafka] or the port in [input] transport"
         )
     return TransportError(
-        f"Kafka at {where} refused the credentials ({told}); correct sasl_* in [kafka]"
+        f"Kafka at {where} refused the credentials ({detail}); correct sasl_* in [kafka]"
     )
 
 
-def _handshake(where: str, told: str) -> HeadwaterError:
-    """Why there was no TLS, and the one thing to look at."""
-    found = re.search(r"\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?\)*$", told)
-    told = found[1] if found else told
-    if "mismatch" in told:
-        todo = "write [input] transport with a host name that its certificate holds"
-    elif "certificate verify failed" in told:
+def _handshake(where: str, detail: str) -> HeadwaterError:
+    """Why the TLS handshake failed, and what to correct."""
+    found = re.search(r"\[SSL: \w+\] (.*?)(?: \(_ssl\.c:\d+\))?\)*$", detail)
+    detail = found[1] if found else detail
+    if "mismatch" in detail:
+        todo = "write [input] transport with a host name of its certificate"
+    elif "certificate verify failed" in detail:
         todo = "set ssl_cafile in [kafka] to the certificate of the broker's authority"
-    elif "EOF" in told or "wrong version" in told or "record layer" in told:
+    elif "EOF" in detail or "wrong version" in detail or "record layer" in detail:
         todo = "it may not speak TLS at this port: correct security_protocol in [kafka] or the port"
     else:
         todo = "correct security_protocol and ssl_* in [kafka]"
     return TransportError(
-        f"expected TLS with Kafka at {where}, its handshake failed ({told}); {todo}"
+        f"expected TLS with Kafka at {where}, but its handshake failed ({detail}); {todo}"
     )
 
 
-def _hung_up(complaint: str) -> str | None:
-    """What the moment tells at which a broker hung up without a word.
+def _disconnected(complaint: str) -> str | None:
+    """The probable cause, from the time at which a broker closed the connection.
 
-    A broker answers a wrong password and hangs up; the client often reads both at once, and then
-    drops the answer.
+    A broker answers a wrong password and then closes the connection. The client often receives
+    both at once, and drops the answer.
     """
     if complaint.startswith("Bootstrap attempt"):
-        return "at the first request: it may want a login; set security_protocol and sasl_*"
+        return "at the first request: it may need a login; set security_protocol and sasl_*"
     if "Connection lost" not in complaint:
         return None
     if "broker_version=unknown" in complaint:
-        return "at once: it may want TLS; set security_protocol and ssl_cafile in [kafka]"
+        return "at once: it may need TLS; set security_protocol and ssl_cafile in [kafka]"
     return "during the login: it may have refused the credentials; correct sasl_* in [kafka]"
 
 
 def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
-    """The call's result; TransportError when it takes longer, and it is left behind.
+    """The result of the call. TransportError if it takes longer, and its thread is abandoned.
 
-    For calls of the client that wait without a limit: they retry for ever on a topic that is
-    gone or a coordinator that does not answer.
+    For calls of the client that wait without a limit: they retry for ever if a topic was removed
+    or a coordinator does not answer.
     """
     results: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
@@ -225,8 +229,8 @@ def within(seconds: float, what: str, call: Callable[[], Any]) -> Any:
         result, error = results.get(timeout=seconds)
     except queue.Empty:
         raise TransportError(
-            f"expected Kafka to {what} within {seconds:g} s, it did not: whether it was done is "
-            "unknown; see whether the broker is up, then start again"
+            f"expected Kafka to {what} within {seconds:g} s, but it did not: whether it was done "
+            "is unknown; check that the broker runs, then start again"
         ) from None
     if error is not None:
         raise error

@@ -1,9 +1,9 @@
-"""Which shards are this process's, by Kafka's group protocol: one group a service.
+"""The shards of this process by Kafka's group protocol: one group per service.
 
-The members subscribe to the journal topic and to nothing else, and read nothing of it: whoever is
-given partition s of it runs shard s. The data is polled by other clients, so that no rebalance can
-come between a record and its commit. What this says may be late; that a shard has one owner rests
-on the transactional id alone.
+The members subscribe only to the journal topic, and read nothing from it. The member with partition
+s of it runs shard s. Other clients poll the data, so that no rebalance happens between a record and
+its commit. The assignment may be late. Only the transactional id guarantees that a shard has one
+owner.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ __all__ = ["KafkaMember"]
 log = logging.getLogger("headwater")
 
 _POLL_MS = 200
-_PAUSE_SECONDS = 1.0  # after a failure, before the group is joined again
+_PAUSE_SECONDS = 1.0  # after a failure, before it joins the group again
 _CLOSE_SECONDS = 5.0
 
 
 class KafkaMember:
-    """A member of a service's group, in a thread of its own.
+    """A member of a service's group, in its own thread.
 
     Parameters
     ----------
     options
-        The client's.
+        Options of the client.
     name
-        The group.
+        Name of the group.
     topic
-        The journal.
+        The journal's topic.
     """
 
     def __init__(self, options: KafkaOptions, name: str, topic: str) -> None:
@@ -47,11 +47,11 @@ class KafkaMember:
         self._thread.start()
 
     def shards(self) -> frozenset[int]:
-        """The shards this process is to run, as far as is known."""
+        """The shards assigned to this process, as far as it is known."""
         return self._shards
 
     def close(self) -> None:
-        """Leave the group, so that the others need not wait for a silent member."""
+        """Leave the group, so that the others do not wait for a silent member."""
         self._closing.set()
         self._thread.join(_CLOSE_SECONDS)
 
@@ -59,8 +59,8 @@ class KafkaMember:
         while not self._closing.is_set():
             try:
                 self._member()
-            except Exception as error:  # a thread that died would leave the shards to nobody
-                log.warning("the group of the service cannot be asked (%s); asking again", error)
+            except Exception as error:  # if this thread ended, nobody would run the shards
+                log.warning("the group of the service does not answer (%s); retrying", error)
                 self._shards = frozenset()
                 self._closing.wait(_PAUSE_SECONDS)
 
@@ -71,7 +71,7 @@ class KafkaMember:
             while not self._closing.is_set():
                 consumer.poll(timeout_ms=_POLL_MS)
                 given = consumer.assignment()
-                consumer.pause(*given)  # membership is all that is wanted
+                consumer.pause(*given)  # only the membership is needed
                 self._shards = frozenset(part.partition for part in given)
         finally:
             self._shards = frozenset()

@@ -1,9 +1,9 @@
-"""What an owner reads on Kafka: its inputs, where they end, and what is held back for later.
+"""The inputs of an owner on Kafka: records, ends, and records kept for later.
 
-`KafkaConsumer.pause` is not used: with kafka-python 3.0.12 a partition paused while some of its
-fetched records are undelivered may never deliver again (they are given back only while no other
-partition's fetch is in line, and meanwhile nothing new is fetched). Records of a skipped input
-are held here instead, and once there are many of them the partition is unassigned for a while.
+`KafkaConsumer.pause` is not used. With kafka-python 3.0.12 a partition that is paused while some of
+its fetched records are undelivered may never deliver again (they are returned only while no other
+partition's fetch is waiting, and meanwhile nothing new is fetched). Records of a skipped input are
+kept here instead. When they are many, the partition is unassigned for a while.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from consumers.base.records import Fetched, Partition, Uncommitted
 
 __all__ = ["KafkaInputs"]
 
-_HELD_BYTES = 4 * 2**20  # of skipped inputs, before they are unassigned
-_STABLE_SECONDS = 0.2  # at least this long between two questions where committed records end
+_HELD_BYTES = 4 * 2**20  # of skipped inputs, after which they are unassigned
+_STABLE_SECONDS = 0.2  # minimum time between two requests for the ends of committed records
 
 
 class KafkaInputs:
@@ -30,8 +30,8 @@ class KafkaInputs:
     Parameters
     ----------
     consumer
-        A `column_consumer` for these alone. Partitions are assigned to it, never subscribed to:
-        a member that lost its group without noticing could still commit offsets.
+        A `column_consumer` for these only. Partitions are assigned to it, never subscribed,
+        because a member that lost its group without noticing could still commit offsets.
     inputs
         The partitions.
     """
@@ -40,14 +40,14 @@ class KafkaInputs:
         self._consumer = consumer
         self._inputs = {TopicPartition(*partition): partition for partition in inputs}
         self._assigned: set[TopicPartition] = set()
-        self._next: dict[TopicPartition, int] = {}  # after the last record the caller was given
-        self._polled: dict[TopicPartition, int] = {}  # after the last record the client gave
-        self._ends: dict[TopicPartition, int] = {}  # the newest known, of aborted records too
-        self._stable: dict[TopicPartition, int] = {}  # where committed records ended, when asked
+        self._next: dict[TopicPartition, int] = {}  # after the last record the caller received
+        self._polled: dict[TopicPartition, int] = {}  # after the last record the client returned
+        self._ends: dict[TopicPartition, int] = {}  # the newest known, including aborted records
+        self._stable: dict[TopicPartition, int] = {}  # ends of committed records, when requested
         self._asked = 0.0
-        # Inputs read up to an open transaction: its first offset, and since when.
+        # Inputs read up to an open transaction: its first offset, and the time of that.
         self._stuck: dict[TopicPartition, tuple[int, float]] = {}
-        self._silent: set[TopicPartition] = set()  # of which the last poll brought nothing
+        self._silent: set[TopicPartition] = set()  # without records in the last poll
         self._held: dict[TopicPartition, deque[Fetched]] = {p: deque() for p in self._inputs}
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -60,9 +60,9 @@ class KafkaInputs:
             position = positions[partition]
             if not first[part] <= position <= self._stable[part]:
                 raise TransportError(
-                    f"expected {partition} to hold offset {position}, it holds {first[part]} to "
-                    f"{self._stable[part]}: its retention is too short or the topic was made "
-                    "anew; restore it, or start under a new name"
+                    f"expected {partition} to hold offset {position}, but it holds {first[part]} "
+                    f"to {self._stable[part]}: its retention is too short or the topic was "
+                    "recreated; restore it, or start under a new name"
                 )
             self._next[part] = self._polled[part] = position
         self._assign(set(parts))
@@ -70,10 +70,10 @@ class KafkaInputs:
     def poll(
         self, *, max_records: int, timeout: float, skip: Collection[Partition], max_bytes: int
     ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`.
+        """Records from the inputs except `skip`; empty if none arrived within `timeout`.
 
-        What a poll of the client brings beyond `max_bytes`, or of skipped inputs, is held for
-        later: at most what one fetch brought and `_HELD_BYTES`.
+        Records of a poll beyond `max_bytes`, or of skipped inputs, are kept for later: at most one
+        fetch and `_HELD_BYTES`.
         """
         skipped = {TopicPartition(*partition) for partition in skip}
         deadline = time.monotonic() + timeout
@@ -94,7 +94,7 @@ class KafkaInputs:
     def _serve(
         self, max_records: int, max_bytes: int, skipped: Collection[TopicPartition]
     ) -> list[Fetched]:
-        """What is held of the inputs that are wanted."""
+        """Kept records of the inputs that are not skipped."""
         served = []
         wanted = [part for part, held in self._held.items() if held and part not in skipped]
         for part in wanted:
@@ -106,11 +106,11 @@ class KafkaInputs:
                 max_records -= count
                 max_bytes -= chunk.nbytes
                 served.append(chunk)
-            self._held[part] = self._held.pop(part)  # last next time: none is served last for ever
+            self._held[part] = self._held.pop(part)  # last next time, so that none is always last
         return served
 
     def _assign(self, parts: set[TopicPartition]) -> None:
-        """Let the client fetch these only; those that come back go on where they were."""
+        """Let the client fetch only these. Added ones continue at their positions."""
         if parts == self._assigned:
             return
         self._learn_ends()
@@ -121,16 +121,16 @@ class KafkaInputs:
 
     def _learn_ends(self) -> None:
         for part in self._assigned:
-            end = self._consumer.highwater(part)  # told by each fetch, nothing is asked
+            end = self._consumer.highwater(part)  # included in each fetch, so it is no request
             if end is not None:
                 self._ends[part] = end
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input; of one that has no more to give, where the caller is.
+        """The newest known end of each input, or the caller's position if no more records exist.
 
-        Offsets have gaps, and the last one of a transaction is a marker nobody is given: once the
-        client has passed all there is, the caller's own next offset is the end. What an unfinished
-        transaction has written is not there yet: the end of that is asked for now and then.
+        Offsets have gaps, and the last one of a transaction is a marker that is not returned. When
+        the client has passed everything, the caller's own next offset is the end. Records of an
+        unfinished transaction do not exist yet, so the end before them is requested periodically.
         """
         self._learn_ends()
         lagging = self._consumer.positions([p for p in self._assigned if not self._held[p]])
@@ -139,7 +139,7 @@ class KafkaInputs:
         if doubtful and time.monotonic() - self._asked >= _STABLE_SECONDS:
             self._stable |= self._consumer.end_offsets(list(doubtful))
             self._asked = time.monotonic()
-        # Equal, not beyond: where the position has moved on, the answer is too old.
+        # Equal, not greater: if the position has moved on, the answer is too old.
         stuck = {part for part in doubtful if self._stable[part] == lagging[part]}
         passed |= stuck
         self._note_stuck(stuck, lagging)
@@ -149,7 +149,7 @@ class KafkaInputs:
         }
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """What open transactions keep from each input that is read up to them; as of `ends`."""
+        """The records that open transactions hide in inputs read up to them; as of `ends`."""
         now = time.monotonic()
         return {
             self._inputs[part]: Uncommitted(at, self._ends[part] - at, now - since)
@@ -159,7 +159,7 @@ class KafkaInputs:
     def _note_stuck(
         self, parts: Collection[TopicPartition], read: Mapping[TopicPartition, int]
     ) -> None:
-        """These stand at their last stable offset, before their high watermark."""
+        """These inputs are at their last stable offset, before their high watermark."""
         now = time.monotonic()
         for part in parts:
             if part not in self._stuck or self._stuck[part][0] != self._stable[part]:

@@ -1,4 +1,4 @@
-"""Apache Kafka as the log, by kafka-python. What an owner does, and why, is in `owner.py`."""
+"""Apache Kafka as the log, with kafka-python. `owner.py` explains the owner."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["KafkaLog"]
 
-_CHUNK = 5_000  # records a poll of `follow`
-# All that was fetched: then the client asks for the next records of all partitions, while these are
-# worked on, and never for those of one alone that is at its end and keeps the broker waiting.
+_CHUNK = 5_000  # records per poll of `follow`
+# Everything that was fetched. Then the client requests the next records of all partitions while
+# these are processed, and never only those of one partition that is at its end, for which the
+# broker would wait.
 _ALL = 1 << 30
 _NAMED = 4  # partitions by name in a message
-_APPENDED = 2_000  # records in flight in `append`: more only burden the garbage collector
-_LARGEST_RECORD = 8 * 2**20  # bytes, in topics made here: a dead letter holds a whole record
+_APPENDED = 2_000  # records in flight in `append`; more only load the garbage collector
+_LARGEST_RECORD = 8 * 2**20  # bytes, in created topics: a dead letter holds a whole record
 
 
 class KafkaLog:
-    """The topics of a Kafka cluster. Nothing is connected before it is needed.
+    """The topics of a Kafka cluster. It connects at the first use.
 
     Parameters
     ----------
@@ -61,32 +62,32 @@ class KafkaLog:
         self._partitions: dict[str, int] = {}  # of the topics seen so far
         self._admin_client: Any = None
         self._producer: Any = None
-        self._idle: list[Any] = []  # consumers between two reads: a new one costs 0.1 s
+        self._idle: list[Any] = []  # consumers for the next read: a new one costs 0.1 s
         self._owners: list[KafkaOwner] = []
         hear_client()
 
     def topics(self) -> dict[str, int]:
-        """Topic to its number of partitions; Kafka's own (`__…`) are left out."""
+        """Topic to its number of partitions, without Kafka's own topics (`__…`)."""
         with self._explained("list the topics"):
-            told = self._bounded("list its topics", self._admin().describe_topics)
+            listed = self._bounded("list its topics", self._admin().describe_topics)
         self._partitions = {
             topic["name"]: len(topic["partitions"])
-            for topic in told
+            for topic in listed
             if topic["partitions"] and not topic["is_internal"] and topic["name"][:2] != "__"
         }
         return dict(self._partitions)
 
     def describe(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Partitions, id and elections of these topics; one that does not exist is left out."""
+        """Partitions, id and leader elections of these topics, of those that exist."""
         with self._explained("describe topics"):
             ask = self._admin().describe_topics
-            told = self._bounded("describe topics", lambda: ask(list(topics)))
-        found = {t["name"]: _topic(t) for t in told if not t["error_code"] and t["partitions"]}
+            answers = self._bounded("describe topics", lambda: ask(list(topics)))
+        found = {t["name"]: _topic(t) for t in answers if not t["error_code"] and t["partitions"]}
         self._partitions |= {topic: known.partitions for topic, known in found.items()}
         return found
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic that keeps its records; nothing happens where it exists already."""
+        """Create a topic that keeps its records. Nothing happens if it exists."""
         settings = {
             "num_partitions": partitions,
             "replication_factor": self._options["replication_factor"],
@@ -96,14 +97,14 @@ class KafkaLog:
                 "max.message.bytes": str(_LARGEST_RECORD),
             },
         }
-        with self._explained(f"make topic {topic!r}"):
+        with self._explained(f"create topic {topic!r}"):
             admin = self._admin()
             with suppress(TopicAlreadyExistsError):
-                self._bounded("make a topic", lambda: admin.create_topics({topic: settings}))
+                self._bounded("create a topic", lambda: admin.create_topics({topic: settings}))
             self._bounded("announce a new topic", lambda: admin.wait_for_topics([topic]))
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset still kept of each. TransportError for an unknown topic."""
+        """The first retained offset of each. TransportError for an unknown topic."""
         return self._offsets(partitions, lambda consumer, parts: consumer.beginning_offsets(parts))
 
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -131,7 +132,7 @@ class KafkaLog:
     ) -> Generator[Fetched, None, None]:
         """Committed records of each partition from its start up to its end, in chunks.
 
-        `demand` is asked before each fetch: all that one brings is given.
+        `demand` is called before each fetch. All records of a fetch are returned.
         """
         wanted = {TopicPartition(*p): p for p in starts if starts[p] < ends[p]}
         if not wanted:
@@ -148,7 +149,7 @@ class KafkaLog:
             assigned = set(positions)
             while positions:
                 full = {TopicPartition(*partition) for partition in demand.full()}
-                # Where what the caller waits for is not there, it gets the rest and finds that out.
+                # If the awaited records do not exist, the caller gets the others and notices it.
                 if (now := positions.keys() - full or set(positions)) != assigned:
                     _assign(consumer, positions, now - assigned, now)
                     assigned = now
@@ -157,7 +158,7 @@ class KafkaLog:
                         wished = chunk.shift(bisect_left(chunk.offsets, ends[wanted[part]]))
                         if wished.offsets:
                             yield wished
-                # By position, not by record: it also passes markers and aborted records.
+                # By position, not by record, because it also passes markers and aborted records.
                 reached = consumer.positions(assigned)
                 if any(at > positions[part] for part, at in reached.items()):
                     moved = time.monotonic()
@@ -167,16 +168,16 @@ class KafkaLog:
                     part, position = next(iter(positions.items()))
                     raise TransportError(
                         f"expected records of {wanted[part]} up to offset {ends[wanted[part]]} in "
-                        f"{self._url}, nothing came after {position} for {patience:g} s; see "
-                        "whether the broker is up"
+                        f"{self._url}, but nothing arrived after {position} for {patience:g} s; "
+                        "check that the broker runs"
                     )
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they come, for ever."""
+        """Committed records as they arrive, for ever."""
         self._expect(list(starts))
         with self._explained("follow " + ", ".join(map(str, starts))), ExitStack() as stack:
             with self._explained(CONNECT):
-                consumer = KafkaConsumer(**self._options.consumer())  # one that gives headers too
+                consumer = KafkaConsumer(**self._options.consumer())  # it also returns headers
             stack.callback(_close_consumer, consumer)
             consumer.assign([TopicPartition(*partition) for partition in starts])
             for partition, start in starts.items():
@@ -190,8 +191,8 @@ class KafkaLog:
                         )
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """Write records and return once every replica in sync has them."""
-        placed = [(record, self._place(record)) for record in records]  # all topics are there
+        """Write records. Returns when every in-sync replica has them."""
+        placed = [(record, self._place(record)) for record in records]  # all topics exist
         try:
             with self._explained("write records"):
                 if self._producer is None:
@@ -203,30 +204,30 @@ class KafkaLog:
                         self._producer, handed, self._options.seconds("delivery_timeout_ms")
                     )
         except BaseException:
-            # What a failed producer still has in hand must not be written by the next append.
+            # The unsent records of a failed producer must not be written by the next append.
             failed, self._producer = self._producer, None
             if failed is not None:
                 discard(failed)
             raise
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> KafkaOwner:
-        """Become the owner of a shard, fencing whoever was."""
-        self._expect(inputs)  # first: a start that must fail should fence nobody
+        """Become the owner of a shard, and fence the previous one."""
+        self._expect(inputs)  # first, because a start that fails must not fence anybody
         owner = KafkaOwner(self._options, name, shard, inputs, self._place)
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
     def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offsets that a service's group has committed, of those that have one."""
+        """The committed offsets of a service's group, for partitions that have one."""
         with self._explained("read the committed offsets"):
             return committed_offsets(self._options, name, partitions)
 
     def member(self, name: str, topic: str) -> KafkaMember:
-        """A member of the service's group, which says which shards are its own."""
+        """A member of the service's group, which knows the shards of this process."""
         return KafkaMember(self._options, name, topic)
 
     def close(self) -> None:
-        """Release everything, the owners this log gave too."""
+        """Release all resources, including the owners of this log."""
         for owner in self._owners:
             owner.close()
         idle, self._idle = self._idle, []
@@ -246,7 +247,7 @@ class KafkaLog:
 
     @contextmanager
     def _consumer(self) -> Iterator[Any]:
-        """A consumer to use; one that raised is not used again, its next poll might not return."""
+        """A consumer to use. One that raised is not used again, because its poll may not return."""
         if self._idle:
             consumer = self._idle.pop()
         else:
@@ -255,9 +256,9 @@ class KafkaLog:
         try:
             yield consumer
             consumer.unsubscribe()
-        except GeneratorExit:  # a reader that has seen enough; nothing is wrong
-            # Perhaps one that was forgotten and is found now, as the process ends: the client has
-            # no thread any more, and a call of it would never return.
+        except GeneratorExit:  # a reader that stops early: nothing is wrong
+            # The generator may also be closed when the process ends. Then the client has no thread
+            # any more, and a call of it would never return.
             self._idle.append(consumer)
             raise
         except BaseException:
@@ -284,7 +285,7 @@ class KafkaLog:
         return {partition: found[TopicPartition(*partition)] for partition in partitions}
 
     def _expect(self, partitions: Sequence[Partition]) -> None:
-        """TransportError unless each is there: the client would wait for it for a long time."""
+        """TransportError unless each exists, because the client would wait a long time for it."""
         for topic, number in partitions:
             count = self._count(topic)
             if not 0 <= number < count:
@@ -309,23 +310,24 @@ def _assign(
     back: Collection[TopicPartition],
     parts: Collection[TopicPartition],
 ) -> None:
-    """Let the client fetch `parts` only; those that come `back` go on where they were."""
-    consumer.assign([part for part in positions if part in parts])  # no pause: inputs.py
+    """Let the client fetch `parts` only. Those in `back` continue at their positions."""
+    consumer.assign([part for part in positions if part in parts])  # not pause: see inputs.py
     for part in back:
         consumer.seek(part, positions[part])
 
 
 def _reading(partitions: Sequence[Partition]) -> str:
-    """What a read is about, in one line."""
+    """A description of a read, in one line."""
     named = ", ".join(map(str, partitions[:_NAMED]))
     more = len(partitions) - _NAMED
     return f"read {named} and {more} more partitions" if more > 0 else f"read {named}"
 
 
-def _topic(told: Mapping[str, Any]) -> Topic:
-    """What the answer to a metadata request says of a topic; brokers before 2.8 give it no id."""
-    elected = {part["partition_index"]: part.get("leader_epoch", -1) for part in told["partitions"]}
-    made = str(told.get("topic_id") or "").replace("-", "")
+def _topic(answer: Mapping[str, Any]) -> Topic:
+    """The topic of a metadata answer. Brokers before 2.8 give it no id."""
+    partitions = answer["partitions"]
+    elected = {part["partition_index"]: part.get("leader_epoch", -1) for part in partitions}
+    made = str(answer.get("topic_id") or "").replace("-", "")
     return Topic(
         len(elected),
         made if made.strip("0") else "",

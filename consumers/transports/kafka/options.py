@@ -1,8 +1,8 @@
-"""Which options of the Kafka client a user may set, and what each client is made of.
+"""The options of the Kafka client that a user may set, and the settings of each client.
 
-An option that exactly once depends on is refused by name. Names and types are checked here,
-before the client sees them: its own errors repeat values, and a value may be a password. What
-would send a password in the clear, or to whoever answers, takes `insecure = true`.
+An option on which exactly once depends is refused by its name. Names and types are checked here,
+before the client gets them, because its errors repeat values, and a value may be a password. An
+option that would send a password unencrypted, or to an unverified host, needs `insecure = true`.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ _PRODUCER: dict[str, type] = {
 _MAY_BE_ZERO = frozenset(
     ["fetch_min_bytes", "linger_ms", "reconnect_backoff_ms", "retry_backoff_ms"]
 )
-# Ours, never passed on to a client.
+# Options of headwater, which are not passed to a client.
 _OURS: dict[str, type] = {"replication_factor": int, "retention_ms": int, "insecure": bool}
 _ALL = _EVERY_CLIENT | _CONSUMER | _PRODUCER | _OURS
 
-# Overriding any of these loses or doubles records, silently, or waits without a limit.
+# A change of any of these silently loses or doubles records, or removes a time limit.
 _FIXED = frozenset(
     [
         "acks",
@@ -107,28 +107,28 @@ _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")  # others ne
 
 _DEFAULTS: dict[str, Any] = {
     "client_id": "headwater",
-    "bootstrap_timeout_ms": 5_000,  # a wrong address is told soon
+    "bootstrap_timeout_ms": 5_000,  # a wrong address is reported soon
     "request_timeout_ms": 10_000,
     "retry_backoff_ms": 20,  # the client sleeps this long on its I/O thread, also between commits
-    # Of one broker's answer: three of them may be in memory, one raw, one as records, one coming.
+    # Per answer of a broker. Three may be in memory: one raw, one as records, one being received.
     "fetch_max_bytes": 16 * 2**20,
-    # Below the transaction's timeout, so that a record which cannot be delivered fails first.
+    # Less than the transaction's timeout, so that a record which cannot be delivered fails first.
     "delivery_timeout_ms": 20_000,
-    "transaction_timeout_ms": 30_000,  # how long a killed owner holds back readers at most
+    "transaction_timeout_ms": 30_000,  # maximum time for which a killed owner delays readers
     "max_block_ms": 20_000,
     "linger_ms": 5,
     "batch_size": 256 * 1024,  # a commit of 2,000 predictions in one or two requests
-    # No compression: predictions are few bytes, and compressing them costs more than it saves.
+    # No compression: predictions are small, and compression costs more than it saves.
     "compression_type": None,
     "max_request_size": 8 * 2**20,
     "replication_factor": -1,  # the broker's default
-    # Topics made here keep everything: a journal must never end, and the records of a data set
-    # are years old by their timestamps, so a broker's week of retention would drop them at once.
+    # Created topics keep everything. A journal must not lose records, and the records of a data
+    # set are years old by their timestamps, so a retention of a week would delete them at once.
     "retention_ms": -1,
 }
 
 
-SESSION_MS = 6_000  # a member silent for so long is dead: the least a broker allows by default
+SESSION_MS = 6_000  # a member that is silent for longer is dead: the minimum a broker allows
 
 
 class KafkaOptions:
@@ -166,7 +166,7 @@ class KafkaOptions:
         self._given: dict[str, Any] = dict(options)
 
     def __getitem__(self, name: str) -> Any:
-        """The option as given, else its default."""
+        """The given option, or its default."""
         return self._given.get(name, _DEFAULTS.get(name))
 
     def _of(self, names: Mapping[str, type]) -> dict[str, Any]:
@@ -178,14 +178,14 @@ class KafkaOptions:
         return {"bootstrap_servers": self.servers, **self._of(_EVERY_CLIENT)}
 
     def consumer(self) -> dict[str, Any]:
-        """The settings of every consumer; partitions are assigned to it, positions sought."""
+        """The settings of every consumer. Partitions are assigned to it, and positions set."""
         return {
             **self.admin(),
             **self._of(_CONSUMER),
-            "metrics_enabled": False,  # nobody reads the client's own, and they cost time
+            "metrics_enabled": False,  # nobody reads the client's own metrics, and they cost time
             "isolation_level": "read_committed",  # the default shows records of aborted commits
             "enable_auto_commit": False,  # positions are committed with the outputs, or not at all
-            "auto_offset_reset": "none",  # a lost position must raise, not jump
+            "auto_offset_reset": "none",  # a lost position must raise an error, not jump
             # No deserializers: after one raises, the client's poll never returns again.
         }
 
@@ -196,13 +196,13 @@ class KafkaOptions:
             "group_id": group,
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": SESSION_MS // 4,
-            # Who runs a shard keeps it when others come or go; the default shares all out anew.
+            # A member keeps its shards when others join or leave; the default reassigns all.
             "partition_assignment_strategy": [CooperativeStickyAssignor],
             "auto_offset_reset": "latest",  # it has no position, and needs none
         }
 
     def producer(self, transactional_id: str | None) -> dict[str, Any]:
-        """The settings of a producer: idempotent, acknowledged by all; transactional by id."""
+        """The settings of a producer: idempotent, acks from all, transactional with an id."""
         return {
             **self.admin(),
             **self._of(_PRODUCER),
@@ -245,7 +245,7 @@ def _among(name: str, value: object, known: Sequence[str]) -> None:
 
 
 def _check_protocol(options: Mapping[str, object]) -> str:
-    """What is spoken, and that nothing given for TLS or SASL would be left out of it silently."""
+    """The protocol. No option for TLS or SASL may be silently ignored by it."""
     protocol = str(options.get("security_protocol", "PLAINTEXT"))
     _among("security_protocol", options.get("security_protocol", protocol), _PROTOCOLS)
     for prefix, what, used in (
@@ -255,14 +255,15 @@ def _check_protocol(options: Mapping[str, object]) -> str:
         unused = [name for name in options if name.startswith(prefix)]
         if unused and not used:
             raise ConfigError(
-                f"[kafka] {unused[0]} is for {what}, security_protocol {protocol} has none; set "
+                f"[kafka] {unused[0]} is for {what}, but security_protocol is {protocol}; set "
                 f'security_protocol = "{"SASL_SSL" if what == "SASL" else "SSL"}", or remove it'
             )
     if options.get("insecure") is not True:
         if protocol == "SASL_PLAINTEXT":
             raise ConfigError(
-                "[kafka] security_protocol SASL_PLAINTEXT logs in without encryption: whoever "
-                "listens can read the records and try passwords; set SASL_SSL, or insecure = true"
+                "[kafka] security_protocol SASL_PLAINTEXT logs in without encryption: an "
+                "eavesdropper can read the records and try passwords; set SASL_SSL, or insecure = "
+                "true"
             )
         if options.get("ssl_check_hostname") is False:
             raise ConfigError(
@@ -273,11 +274,11 @@ def _check_protocol(options: Mapping[str, object]) -> str:
 
 
 def _check_credentials(options: Mapping[str, object]) -> None:
-    """What the client would say only in its log, or not at all."""
+    """Errors that the client would report only in its log, or not at all."""
     mechanism = options.get("sasl_mechanism")
     if mechanism is None:
         raise ConfigError(
-            "[kafka] security_protocol asks for SASL, sasl_mechanism is missing; add it, such as "
+            "[kafka] security_protocol needs SASL, but sasl_mechanism is missing; add it, such as "
             'sasl_mechanism = "SCRAM-SHA-512"'
         )
     _among("sasl_mechanism", mechanism, _MECHANISMS)
@@ -288,7 +289,7 @@ def _check_credentials(options: Mapping[str, object]) -> None:
 
 
 def _check_certificates(options: Mapping[str, object]) -> None:
-    """That the files for TLS are there and hold what they should."""
+    """Check that the files for TLS exist and have the right content."""
 
     def path(name: str) -> str:
         return str(options[name])
@@ -298,7 +299,7 @@ def _check_certificates(options: Mapping[str, object]) -> None:
         "ssl_cafile": lambda: trusted.load_verify_locations(path("ssl_cafile")),
         "ssl_crlfile": lambda: trusted.load_verify_locations(path("ssl_crlfile")),
         "ssl_keyfile": lambda: Path(path("ssl_keyfile")).open("rb").close(),
-        # A password of its own, however empty: without one OpenSSL would ask at the terminal.
+        # Always with a password, even an empty one: otherwise OpenSSL would prompt for it.
         "ssl_certfile": lambda: trusted.load_cert_chain(
             path("ssl_certfile"),
             path("ssl_keyfile") if "ssl_keyfile" in options else None,
@@ -306,7 +307,7 @@ def _check_certificates(options: Mapping[str, object]) -> None:
         ),
     }
     if "ssl_keyfile" in options and "ssl_certfile" not in options:
-        raise ConfigError("[kafka] ssl_keyfile is given, ssl_certfile is missing; add it")
+        raise ConfigError("[kafka] ssl_keyfile is given, but ssl_certfile is missing; add it")
     for name, load in loads.items():
         if name not in options:
             continue
@@ -317,8 +318,8 @@ def _check_certificates(options: Mapping[str, object]) -> None:
             if name == "ssl_certfile":
                 expected = "a certificate in PEM with its key, opened by ssl_password"
             raise ConfigError(
-                f"[kafka] {name}: expected {expected}, OpenSSL found none "
-                f"({error.reason or 'no more is known'}); correct it"
+                f"[kafka] {name}: expected {expected}, but OpenSSL found none "
+                f"({error.reason or 'no reason is known'}); correct it"
             ) from None
         except OSError as error:
             raise ConfigError(
@@ -326,7 +327,7 @@ def _check_certificates(options: Mapping[str, object]) -> None:
             ) from None
 
 
-# Sum of options, how it must compare, to which option, and why. The last two the client asks for.
+# Sum of options, comparison, other option, and reason. The client itself requires the last two.
 _TIMEOUT_RULES = (
     (
         ("delivery_timeout_ms",),
@@ -356,7 +357,7 @@ _TIMEOUT_RULES = (
 
 
 def _check_timeouts(options: Mapping[str, object]) -> None:
-    """How the timeouts must compare: as they take effect, given or by default."""
+    """Check how the effective timeouts compare, given or by default."""
     clients: dict[str, Any] = KafkaConsumer.DEFAULT_CONFIG | KafkaProducer.DEFAULT_CONFIG
     effective = clients | _DEFAULTS | dict(options)
     for summed, relation, other, why in _TIMEOUT_RULES:
@@ -373,7 +374,7 @@ def _check_timeouts(options: Mapping[str, object]) -> None:
 
 
 def _check_compression(codec: object) -> None:
-    """That a commit can be compressed as asked: the client notices when it is made."""
+    """Check that the codec is available. The client would notice only when it is created."""
     if codec is None:
         return
     _among("compression_type", codec, CODECS)

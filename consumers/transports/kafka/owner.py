@@ -1,9 +1,9 @@
-"""The owner of a shard on Kafka: the one call pattern with which kafka-python's commits are safe.
+"""The owner of a shard on Kafka: the one sequence of calls that makes kafka-python's commits safe.
 
-Fence first. Send, flush, see every record acknowledged, then the offsets, then the commit, within
-a limit. After any exception this owner is dead: its producer may carry offsets of the failed
-commit into the next one, or report a commit that the broker has aborted. It is never used again,
-recovery makes a new one.
+Fence first. Then for each commit: send, flush, check that every record is acknowledged, send the
+offsets, commit within a time limit. After any exception this owner is dead: its producer may carry
+offsets of the failed commit into the next one, or report a commit that the broker has aborted. It
+is never used again, and recovery creates a new one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from consumers.transports.kafka.reader import column_consumer
 __all__ = ["KafkaOwner", "committed_offsets"]
 
 _ABORTED = ("PrepareAbort", "CompleteAbort")
-# A broker before 3.0, no right to ask, or nothing known of this id any more.
+# A broker before 3.0, no permission to ask, or an id that the broker no longer knows.
 _CANNOT_TELL = (UnsupportedVersionError, AuthorizationError, TransactionalIdNotFoundError)
 
 
 def committed_offsets(
     options: KafkaOptions, name: str, partitions: Sequence[Partition]
 ) -> dict[Partition, int]:
-    """The offsets a group has committed, of those partitions that have one; without joining it."""
-    # A client of its own: in a group, the one that polls would mind the coordinator.
+    """The committed offsets of a group, for partitions that have one, without joining the group."""
+    # Its own client: in a group, the client that polls would follow the coordinator.
     consumer = KafkaConsumer(**options.consumer(), group_id=name)
     try:
         limit = options["request_timeout_ms"]
@@ -52,7 +52,7 @@ def committed_offsets(
 
 
 class KafkaOwner:
-    """The owner of a shard; made by `KafkaLog.owner`.
+    """The owner of a shard, created by `KafkaLog.owner`.
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ class KafkaOwner:
     inputs
         The partitions to consume.
     place
-        The partition a record goes to; TransportError where its topic is unknown.
+        The partition of a record; TransportError if its topic is unknown.
     """
 
-    fenced = ""  # a broker does not tell which process an older owner is
+    fenced = ""  # a broker does not report the process of an older owner
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class KafkaOwner:
         with self._guarded(CONNECT):
             self._producer = BatchProducer(**options.producer(self._transactional_id))
             reach("in_fence")
-            # Fence before anything is read: what the old owner has in hand is aborted by this.
+            # Fence before anything is read: this aborts the open transaction of the old owner.
             self._producer.init_transactions()
             self._identity = self._producer._transaction_manager.producer_id_and_epoch
             self._consumer = column_consumer(options.consumer(), together=True)
@@ -100,7 +100,7 @@ class KafkaOwner:
         Raises
         ------
         TransportError
-            A position is not within what the partition holds.
+            A position is not within the offsets of the partition.
         """
         with self._guarded("find the inputs' positions"):
             self._inputs.seek(positions)
@@ -113,9 +113,9 @@ class KafkaOwner:
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`.
+        """Records from the inputs except `skip`; empty if none arrived within `timeout`.
 
-        A record that cannot be read raises once; asking this client again would never return,
+        A record that cannot be read raises once. Another poll of this client would never return,
         which is one more reason why the owner is dead then.
         """
         with self._guarded("poll the inputs"):
@@ -124,22 +124,22 @@ class KafkaOwner:
             )
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input; of one that has no more to give, where the caller is.
+        """The newest known end of each input, or the caller's position if no more records exist.
 
-        So an input is caught up when its end is not beyond the caller's next offset, whatever
-        markers of transactions lie behind its last record.
+        So an input is read completely when its end is not greater than the caller's next offset,
+        whatever transaction markers follow its last record.
         """
         with self._guarded("find the inputs' ends"):
             return self._inputs.ends()
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """What open transactions of others keep from each input, as of the last `ends`."""
+        """The records of each input hidden by open transactions, as of the last `ends`."""
         return self._inputs.uncommitted()
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal record and offsets in one transaction; the entry's offset."""
+        """Write everything in one transaction. Returns the offset of the journal record."""
         with self._guarded("commit"):
             producer = self._producer
             placed = [(record, self._place(record)) for record in (*records, journal)]
@@ -147,7 +147,7 @@ class KafkaOwner:
             producer.begin_transaction()
             handed = send(producer, placed)
             reach("mid_send")
-            # Before the offsets and the commit: neither of them would tell.
+            # Before the offsets and the commit, because neither of them reports a failure.
             acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))
             reach("after_check")
             self._finish(producer, positions)
@@ -155,7 +155,7 @@ class KafkaOwner:
             return handed[-1].last_offset
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
-        """A transaction of nothing but the offsets as they are: only an owner can make it."""
+        """Commit a transaction with only the present offsets, which only an owner can do."""
         with self._guarded("confirm the ownership"):
             self._producer.begin_transaction()
             self._finish(self._producer, positions)
@@ -167,14 +167,14 @@ class KafkaOwner:
         }
 
         def finish() -> None:
-            # Also without an offset: this asks the coordinator whether we still own the shard.
+            # Also without an offset: the coordinator then checks that we still own the shard.
             producer.send_offsets_to_transaction(offsets, self._name)
             reach("after_offsets")
             reach("in_commit")
             producer.commit_transaction()
 
-        # Both wait without a limit. One that took longer than a request may take was possibly
-        # sent twice, and the second could end a later transaction: unknown is the safe word.
+        # Both calls wait without a limit. A request that took longer than its limit may have been
+        # sent twice, and the second could end a later transaction: so the result is unknown.
         within(self._options.seconds("request_timeout_ms"), "commit", finish)
 
     def committed(self) -> dict[Partition, int]:
@@ -184,20 +184,20 @@ class KafkaOwner:
 
     @property
     def closed(self) -> bool:
-        """Whether it has let go of its clients: it was closed, or has failed."""
+        """Whether it has released its clients: it was closed, or has failed."""
         return self._dead is not None
 
     def close(self) -> None:
-        """Give up polling; ownership ends with the next owner."""
+        """Stop polling. The ownership ends with the next owner."""
         if self._dead is None:
             self._die("it was closed")
 
     @contextmanager
     def _guarded(self, doing: str) -> Iterator[None]:
-        """Whatever is raised inside ends this owner, also an interrupt in mid-commit."""
+        """Any exception inside ends this owner, also an interrupt during a commit."""
         if self._dead is not None:
             raise TransportError(
-                f"expected an owner in use to {doing}, {self._dead}; take ownership again"
+                f"expected a usable owner to {doing}, but {self._dead}; take ownership again"
             )
         try:
             yield
@@ -205,8 +205,8 @@ class KafkaOwner:
             self._die("it has failed before")
             if isinstance(error, FencedError) or not isinstance(error, Exception):
                 raise
-            # Also where our own limit was passed: a process that was stopped for as long wakes to
-            # that, and starting over would fence whoever has taken its place.
+            # Also after our own time limit: a process that was stopped for so long continues here,
+            # and starting over would fence its successor.
             if self._overtaken():
                 error = ProducerFencedError()
             if isinstance(error, HeadwaterError):
@@ -214,14 +214,14 @@ class KafkaOwner:
             raise explain(error, self._options.servers, doing) from error
 
     def overtaken(self) -> bool:
-        """Whether another owner has taken over since, as the coordinator knows it."""
-        doing = "ask whose the shard is"
+        """Whether another owner has taken over, as the coordinator knows."""
+        doing = "ask for the owner of the shard"
         limit = self._options.seconds("request_timeout_ms")
         with explained(self._options.servers, doing):
             return bool(within(limit, doing, self._ask_owner))
 
     def _overtaken(self) -> bool:
-        """The same within a moment, or False: then the first error is the better answer."""
+        """The same within 4 s, or False. Then the first error is the better answer."""
         with suppress(Exception):
             return within(4, "name the owner", self._ask_owner) is True
         return False
@@ -229,9 +229,9 @@ class KafkaOwner:
     def _ask_owner(self) -> bool:
         """Whether the coordinator knows a newer owner than this one.
 
-        While another one takes over, a broker answers the end of our transaction with whatever
-        its state machine met, "unknown server error" for one. Taken for a failure of the broker,
-        it would be followed by a fresh start, and that would fence the newer owner.
+        While another owner takes over, a broker answers the end of our transaction with whatever
+        state it is in, for example "unknown server error". If that counted as a failure of the
+        broker, this process would start over and fence the newer owner.
         """
         manager = getattr(self._producer, "_transaction_manager", None)
         ours = getattr(manager, "producer_id_and_epoch", None)
@@ -241,25 +241,25 @@ class KafkaOwner:
             return False
         admin = KafkaAdminClient(**self._options.admin())
         try:
-            told = admin.describe_transactions([self._transactional_id])
+            found = admin.describe_transactions([self._transactional_id])
         except _CANNOT_TELL:
             return False
         finally:
             admin.close()
-        now = told[self._transactional_id]
+        now = found[self._transactional_id]
         if (now.producer_id, now.producer_epoch) == (ours.producer_id, ours.epoch + 1):
-            # The broker counts one on when it aborts a transaction of ours that took too long.
+            # The broker increments the epoch when it aborts a timed-out transaction of ours.
             return str(now.state.value) not in _ABORTED
         return bool(now.producer_id != ours.producer_id or now.producer_epoch > ours.epoch)
 
     def _die(self, why: str) -> None:
-        """Refuse every further call and let go of the clients, at their best within a moment."""
+        """Refuse every further call, and release the clients within 4 s if possible."""
         self._dead = why
         producer, consumer = self._producer, self._consumer
 
         def close() -> None:
             if producer is not None:
-                # An open transaction is left open: the next owner aborts it by its fence.
+                # An open transaction stays open: fencing by the next owner aborts it.
                 discard(producer)
             if consumer is not None:
                 consumer.close(autocommit=False, timeout_ms=1000)

@@ -1,9 +1,8 @@
-"""Records into kafka-python's producer, and the proof that each of them was written.
+"""Write records with kafka-python's producer, and verify that each of them was written.
 
-`BatchProducer.send_many` is the client's `send` for many records of one partition: the same
-checks in the same order, but whole batches instead of records go to its accumulator, and one
-future is made a batch. From there on (sequence numbers, retries, transactions, acknowledgements)
-all is the client's own.
+`BatchProducer.send_many` is the client's `send` for many records of one partition. It makes the
+same checks in the same order, but passes whole batches to the accumulator and creates one future
+per batch. The client does the rest (sequence numbers, retries, transactions, acknowledgements).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["BatchProducer", "PendingSends", "acknowledged", "discard", "send"]
 
 
 class PendingSends:
-    """Records of one batch that were handed to the producer.
+    """Records of one batch that were passed to the producer.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class PendingSends:
 
     @property
     def is_done(self) -> bool:
-        """Whether the batch was answered, or given up."""
+        """Whether the batch was acknowledged or has failed."""
         return bool(self._future.is_done)
 
     @property
@@ -51,42 +50,42 @@ class PendingSends:
             return None
         if self._future.exception is not None:
             return self._future.exception  # type: ignore[no-any-return]
-        why = self._future.value[2]  # a function of the record's number, where the batch failed
+        why = self._future.value[2]  # a function of the record's number, if the batch failed
         if why is None:
             return None
-        # A batch fails whole for one bad record; the others only say that they were beside it.
+        # One bad record fails the whole batch. The others only report that they were in it.
         found: list[BaseException] = [why(number) for number in range(self.count)]
         return next((error for error in found if type(error) is not KafkaError), found[0])
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first of them, once they are written; negative where it is unknown."""
+        """The offset of the first record, once it is written; negative if it is unknown."""
         return int(self._future.value[0])
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last of them, once they are written."""
+        """The offset of the last record, once it is written."""
         return self.base_offset + self.count - 1
 
 
 class BatchProducer(KafkaProducer):  # type: ignore[misc]
-    """kafka-python's producer, to which records can be given by the batch."""
+    """kafka-python's producer, with a method to send whole batches."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # The client halves a batch that is too large for its topic, and gives the halves the
-        # futures of their records. Ours has one: half of it could be lost unseen.
+        # The client splits a batch that is too large for its topic, and moves the futures of the
+        # records to the halves. Our batch has one future, so half of it could be lost unnoticed.
         self._sender._can_split = lambda batch, error: False
 
     def send_many(
         self, topic: str, partition: int, records: Sequence[Outgoing]
     ) -> list[PendingSends]:
-        """Hand over records of one partition, in order.
+        """Send records of one partition, in order.
 
         Raises
         ------
         KafkaError
-            The topic's metadata cannot be had; a record is larger than a request may be; the
+            The topic's metadata is not available, a record is larger than a request may be, or the
             transaction is not open or has failed.
         """
         part = TopicPartition(topic, partition)
@@ -118,7 +117,7 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
 
 @contextmanager
 def _appending(accumulator: Any) -> Iterator[None]:
-    """As the client marks an append under way: a forced close waits for it."""
+    """Mark an append in progress, as the client does: a forced close waits for it."""
     accumulator._appends_in_progress.increment()
     try:
         yield
@@ -127,9 +126,9 @@ def _appending(accumulator: Any) -> Iterator[None]:
 
 
 def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> list[PendingSends]:
-    """Hand the records to the producer, each for its partition and in order there.
+    """Pass the records to the producer, in order within each partition.
 
-    The last one's batch is the last of those returned.
+    The last record is in the last of the returned batches.
     """
     parts: dict[tuple[str, int], list[Outgoing]] = {}
     for record, number in placed:
@@ -147,12 +146,12 @@ def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> lis
 
 
 def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
-    """Wait until every record is written; raise what befell the first that was not.
+    """Wait until every record is written. Raises the error of the first that was not.
 
-    A failed record does not fail its transaction in this client: the commit would succeed
-    without it. And the commit of a transaction that the broker has timed out returns normally:
-    only the future of a batch tells. Nor does success prove it: where the broker answers that it
-    holds the batch already (DUPLICATE_SEQUENCE_NUMBER), the client reports success at offset -1.
+    In this client a failed record does not fail its transaction: the commit would succeed without
+    it. The commit of a transaction that the broker has timed out also returns normally. Only the
+    future of a batch shows it. Even success is no proof: if the broker answers that it already has
+    the batch (DUPLICATE_SEQUENCE_NUMBER), the client reports success at offset -1.
     """
     producer.flush(seconds)
     reach("after_flush")
@@ -161,21 +160,21 @@ def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:
             raise future.exception
         if not future.is_done:
             raise TransportError(
-                "expected Kafka to acknowledge every record, one is still unanswered; see whether "
-                "the broker is up, then start again"
+                "expected Kafka to acknowledge every record, but one is unanswered; check that the "
+                "broker runs, then start again"
             )
         if future.base_offset < 0:
             raise TransportError(
-                "expected the offset of every record, Kafka answered that it holds one of them "
-                "already and not where: whether it was written once is unknown; start again"
+                "expected the offset of every record, but Kafka answered that it already has one "
+                "of them: whether it was written exactly once is unknown; start again"
             )
 
 
 def discard(producer: Any) -> None:
-    """Close a producer that is done with, whatever it still has in hand.
+    """Close a producer that is no longer used, with any records it still has.
 
-    The client's own `close` flushes first. Where that fails it raises and leaves everything
-    running: the records are written later after all, and the end of the process is a traceback.
+    The client's own `close` flushes first. If that fails, it raises and leaves everything running:
+    the records may be written later, and the process ends with a traceback.
     """
     with suppress(Exception):
         producer._sender.force_close()

@@ -1,12 +1,13 @@
-"""A consumer whose polls give columns: the client's own, but for the unpacking of a batch.
+"""A consumer whose polls return columns. It changes only how the client decodes a batch.
 
-Fetching, positions, sessions, checksums and which batches are committed are the client's. Of one
-partition's answer to a fetch it makes a `PartitionRecords`, whose `take` gives records one by one;
-`_Taken` stands in for the list of them: as long as the records are many, but one thing to hand on.
+Fetches, positions, sessions, checksums and the choice of committed batches are the client's. For
+the answer of one partition to a fetch the client creates a `PartitionRecords`, whose `take` returns
+single records. `_Taken` replaces their list: its length is the number of records, but it yields one
+chunk.
 
-Rule: what was read is collected by its bytes. Each wait of the client that runs out leaves a cycle
-of its error and the stack's frames, and these hold the records which that poll returned. Python
-counts objects, and large records are few: a gigabyte of them would lie there uncollected.
+Rule: garbage is collected by its bytes. Each wait of the client that times out leaves a reference
+cycle of its error and the frames of the stack, and these hold the records that the poll returned.
+Python counts objects, and large records are few objects: a gigabyte of them would stay uncollected.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from consumers.transports.kafka.batches import Columns, columns
 
 __all__ = ["column_consumer"]
 
-_CONSUMER = -1  # as a request names who asks: a replica by its broker's number, or a consumer
-_UNPACKED = 8  # times `fetch_max_bytes` a batch may unpack to
-_COLLECTED = 32 * 2**20  # bytes of records between two collections, of some milliseconds each
+_CONSUMER = -1  # the sender of a request: a replica by its broker's number, or a consumer
+_UNPACKED = 8  # times `fetch_max_bytes`: the size to which a batch may decompress
+_COLLECTED = 32 * 2**20  # bytes of records between two collections of some milliseconds each
 
 
 class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
-    """The client's consumer, which also answers for many partitions at once."""
+    """The client's consumer, with positions of many partitions at once."""
 
     def positions(self, parts: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset each assigned partition is read from next.
+        """The next offset to read of each assigned partition.
 
-        The client's `position` looks at every assigned partition to answer for one, so asking it
+        The client's `position` checks every assigned partition to answer for one, so calling it
         for all of them is quadratic. `poll` makes the same checks, once for all.
         """
         assigned = self._subscription.assignment
@@ -49,18 +50,18 @@ class _ColumnConsumer(KafkaConsumer):  # type: ignore[misc]
 
 
 def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> Any:
-    """A `KafkaConsumer` whose `poll` gives lists of `Fetched` by partition.
+    """A `KafkaConsumer` whose `poll` returns lists of `Fetched` by partition.
 
     It also has `positions`, the next offset of many partitions at once.
 
     Parameters
     ----------
     settings
-        The client's own.
+        The client's settings.
     together
-        Ask for all partitions at once, when no record waits to be polled. The client asks,
-        meanwhile, for those alone of which none waits; where these are at their end the broker
-        holds the answer back for `fetch_max_wait_ms`, and until then is asked for no other.
+        Fetch all partitions at once, when no record waits to be polled. Otherwise the client
+        fetches those partitions for which none waits. If these are at their end, the broker delays
+        its answer for `fetch_max_wait_ms`, and until then no other partition is fetched.
     """
     consumer = _ColumnConsumer(**settings)
     fetcher = consumer._fetcher
@@ -72,17 +73,17 @@ def column_consumer(settings: Mapping[str, Any], *, together: bool = False) -> A
     if together:
         every = fetcher._fetchable_partitions
         fetcher._fetchable_partitions = lambda: [] if _unpolled(fetcher) else every()
-    # This part of the client is not handed the option, and sleeps five times as long.
+    # The client does not pass the option to this part, which would sleep five times as long.
     consumer._cluster.config["retry_backoff_ms"] = consumer.config["retry_backoff_ms"]
     _ask_as_consumer(fetcher._manager)
     return consumer
 
 
 def _ask_as_consumer(manager: Any) -> None:
-    """Have this client ask for offsets as a consumer, whatever it takes for the default.
+    """Make this client request offsets as a consumer, whatever its default is.
 
-    kafka-python 3.1.0.dev leaves the replica's number out, which is 0: a broker answers replica 0
-    with the end of the log, of open transactions too, where a consumer gets the last stable offset.
+    kafka-python 3.1.0.dev omits the replica's number, so it is 0. A broker answers replica 0 with
+    the end of the log, including open transactions; a consumer gets the last stable offset.
     """
     send = manager.send
 
@@ -100,13 +101,13 @@ def _unpolled(fetcher: Any) -> bool:
 
 
 class _Garbage:
-    """Cycles of objects that hold records."""
+    """Garbage that holds records in reference cycles."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
     def grow(self, size: int) -> None:
-        """So many bytes more were read; with `_COLLECTED` of them the young cycles go."""
+        """Count bytes that were read. Every `_COLLECTED` bytes, young garbage is collected."""
         self._bytes += size
         if self._bytes >= _COLLECTED:
             self._bytes = 0
@@ -114,7 +115,7 @@ class _Garbage:
 
 
 class _Taken:
-    """A chunk as the fetcher counts what it hands on."""
+    """A chunk with the length that the fetcher expects."""
 
     def __init__(self, chunk: Fetched) -> None:
         self._chunk = chunk
@@ -127,17 +128,17 @@ class _Taken:
 
 
 class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """What a fetch brought of one partition."""
+    """The records of one partition in a fetch."""
 
-    most = 1 << 62  # bytes a batch may unpack to
+    most = 1 << 62  # bytes to which a batch may decompress
     garbage = _Garbage()  # of the process
-    _rest: tuple[list[Any], ...] = ([], [], [], [])  # unpacked and not taken yet
+    _rest: tuple[list[Any], ...] = ([], [], [], [])  # decoded and not taken yet
 
     def _maybe_skip_record(self, _: Columns) -> bool:
-        return False  # `_unpack_records` leaves out what lies before the position
+        return False  # `_unpack_records` omits records before the position
 
     def take(self, n: int | None = None) -> _Taken:
-        """The next `n` records, fewer at the end; with none left it is done and drained."""
+        """The next `n` records, fewer at the end. When none are left, it is drained."""
         self._maybe_raise_next_inline_exception()
         chunk = Fetched(Partition(*self.topic_partition), [], [], [], [])
         into: tuple[list[Any], ...] = (
@@ -191,15 +192,15 @@ class _PartitionColumns(Fetcher.PartitionRecords):  # type: ignore[misc]
             self.bytes_read += batch.size_in_bytes
             self.garbage.grow(sum(map(len, filter(None, found[3]))))
             before = bisect_left(found[0], self.fetch_offset)
-            if before:  # a fetch gives whole batches
+            if before:  # a fetch returns whole batches
                 for column in found:
                     del column[:before]
             yield found
         if last is not None and last.magic == 2:
-            self.next_fetch_offset = last.next_offset  # compaction may have taken its last records
+            self.next_fetch_offset = last.next_offset  # compaction may remove last records
 
     def _unwanted(self, batch: Any) -> bool:
-        """Whether it holds no records for us: markers, and what was aborted."""
+        """Whether it has no records to return: markers, and aborted batches."""
         aborted = False
         if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)

@@ -1,14 +1,14 @@
-"""A log in this process: the same promises as the others, gone when the process ends.
+"""A log in this process. It has the guarantees of the others, and ends with the process.
 
-For tests and notebooks: it keeps every record, so the memory of the process is its bound. All
-`MemoryLog` of one name share one store; every access holds the store's one lock.
+For tests and notebooks: it keeps every record, so it is bounded only by the memory of the process.
+All `MemoryLog` of one name share one store. Every access holds the lock of the store.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from threading import Condition, Lock
 from uuid import uuid4
 
@@ -27,12 +27,12 @@ from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["MemoryLog", "MemoryOwner"]
 
-_CHUNK = 1000  # records a chunk of `read`
-_CHUNK_BYTES = 4 * 2**20  # and bytes, but for one record that is larger
+_CHUNK = 1000  # records per chunk of `read`
+_CHUNK_BYTES = 4 * 2**20  # bytes per chunk, except for one larger record
 
 
 class _Store:
-    """Topics, offsets and epochs. Whoever calls a method holds `changed`."""
+    """Topics, offsets and epochs. The caller of each method holds `changed`."""
 
     def __init__(self, name: str) -> None:
         self.url = f"memory:{name}"
@@ -52,9 +52,9 @@ class _Store:
         return topic[partition.number]
 
     def write(self, records: Sequence[Outgoing], now: int) -> int:
-        """Write all or nothing; the offset of the last one."""
+        """Write all records or none. Returns the offset of the last one."""
         placed = []
-        for record in records:  # every topic is looked up before anything is written
+        for record in records:  # look up every topic before anything is written
             topic = self.topics.get(record.topic)
             if topic is None:
                 raise no_such_topic(record.topic, self.url)
@@ -81,14 +81,11 @@ class MemoryLog:
     ----------
     name
         Logs of the same name are the same log.
-    clock
-        Seconds since 1970, for records without a timestamp.
     """
 
-    def __init__(self, name: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, name: str) -> None:
         with _stores_lock:
             self._store = _stores.setdefault(name, _Store(name))
-        self._clock = clock
 
     def topics(self) -> dict[str, int]:
         """Topic to its number of partitions."""
@@ -96,20 +93,20 @@ class MemoryLog:
             return {topic: len(kept) for topic, kept in sorted(self._store.topics.items())}
 
     def describe(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Number of partitions and id of these topics; one that does not exist is left out."""
+        """Number of partitions and id of these topics, of those that exist."""
         with self._store.changed:
             kept, ids = self._store.topics, self._store.ids
             return {topic: Topic(len(kept[topic]), ids[topic]) for topic in topics if topic in kept}
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; nothing happens where it exists already."""
+        """Create a topic. Nothing happens if it exists."""
         with self._store.changed:
             if topic not in self._store.topics:
                 self._store.topics[topic] = [[] for _ in range(partitions)]
                 self._store.ids[topic] = uuid4().hex
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset of each: 0, nothing is ever dropped."""
+        """The first offset of each: 0, because nothing is deleted."""
         return dict.fromkeys(self.end_offsets(partitions), 0)
 
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -139,7 +136,7 @@ class MemoryLog:
         full = demand.full()
         while positions:
             if all(partition in full for partition in positions):
-                full = ()  # what the caller waits for is not there: it will find that out
+                full = ()  # the awaited records do not exist, and the caller will notice that
             for partition, position in list(positions.items()):
                 stop = min(position + _CHUNK, ends[partition])
                 if position >= stop:
@@ -152,7 +149,7 @@ class MemoryLog:
                 if not chunk:
                     raise TransportError(
                         f"expected records of {partition} up to offset {ends[partition]} in "
-                        f"{self._store.url}, it ends at {position}: give an end within the log"
+                        f"{self._store.url}, but it ends at {position}: use an end within the log"
                     )
                 found = _columns(partition, chunk, min(demand.room, _CHUNK_BYTES))
                 positions[partition] = found.offsets[-1] + 1
@@ -160,7 +157,7 @@ class MemoryLog:
                 full = demand.full()
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Records as they come, for ever."""
+        """Records as they arrive, for ever."""
         positions = dict(starts)
         while True:
             with self._store.changed:
@@ -178,19 +175,19 @@ class MemoryLog:
     def append(self, records: Sequence[Outgoing]) -> None:
         """Write all of the records or none."""
         with self._store.changed:
-            self._store.write(records, int(self._clock() * 1000))
+            self._store.write(records, _now())
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> MemoryOwner:
-        """Become the owner of a shard, fencing whoever was."""
+        """Become the owner of a shard, and fence the previous one."""
         with self._store.changed:
             for partition in inputs:
                 self._store.records(partition)
             epoch = self._store.epochs.get((name, shard), 0) + 1
             self._store.epochs[name, shard] = epoch
-        return MemoryOwner(self._store, name, shard, epoch, inputs, self._clock)
+        return MemoryOwner(self._store, name, shard, epoch, inputs)
 
     def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offsets that a service's group has committed, of those that have one."""
+        """The committed offsets of a service's group, for partitions that have one."""
         with self._store.changed:
             offsets = self._store.offsets
             return {p: offsets[name, p] for p in partitions if (name, p) in offsets}
@@ -203,9 +200,9 @@ class MemoryLog:
 
 
 class MemoryOwner:
-    """The owner of a shard; made by `MemoryLog.owner`."""
+    """The owner of a shard, created by `MemoryLog.owner`."""
 
-    fenced = ""  # it knows no other processes
+    fenced = ""  # there are no other processes
 
     def __init__(
         self,
@@ -214,14 +211,12 @@ class MemoryOwner:
         shard: int,
         epoch: int,
         inputs: Sequence[Partition],
-        clock: Callable[[], float],
     ) -> None:
         self._store = store
         self._name = name
         self._shard = shard
         self._epoch = epoch
-        self._inputs = deque(inputs)  # rotated each poll: no partition is always served last
-        self._clock = clock
+        self._inputs = deque(inputs)  # rotated in each poll, so that none is always served last
         self._positions: dict[Partition, int] = {}
 
     def seek(self, positions: Mapping[Partition, int]) -> None:
@@ -236,7 +231,7 @@ class MemoryOwner:
         skip: Collection[Partition] = (),
         max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
         wanted = [partition for partition in self._inputs if partition not in skip]
         with self._store.changed:
             self._store.changed.wait_for(lambda: self._behind(wanted), timeout)
@@ -269,16 +264,16 @@ class MemoryOwner:
             return {partition: len(self._store.records(partition)) for partition in self._inputs}
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """None: nobody's commit takes longer than a call."""
+        """Nothing: a commit takes only one call."""
         return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal record and offsets: all of it, or nothing; the entry's offset."""
+        """Write records, journal record and offsets, all or none. Returns the journal offset."""
         with self._store.changed:
             self.confirm(positions)
-            offset = self._store.write([*records, journal], int(self._clock() * 1000))
+            offset = self._store.write([*records, journal], _now())
             for partition, position in positions.items():
                 self._store.offsets[self._name, partition] = position
         return offset
@@ -287,7 +282,7 @@ class MemoryOwner:
         """Raise FencedError if another owner has taken over."""
         if self._store.epochs[self._name, self._shard] != self._epoch:
             raise FencedError(
-                f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                f"expected to own shard {self._shard} of {self._name!r}, but another owner has "
                 "taken it over: nothing was written, stop this one"
             )
 
@@ -297,7 +292,7 @@ class MemoryOwner:
             return self._store.epochs[self._name, self._shard] != self._epoch
 
     def committed(self) -> dict[Partition, int]:
-        """The group's committed offsets of the inputs that have one."""
+        """The group's committed offsets, for inputs that have one."""
         with self._store.changed:
             return {
                 partition: self._store.offsets[self._name, partition]
@@ -306,7 +301,11 @@ class MemoryOwner:
             }
 
     def close(self) -> None:
-        """Nothing to release: ownership ends with the next owner."""
+        """Nothing to release. The ownership ends with the next owner."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _columns(partition: Partition, chunk: Sequence[Record], max_bytes: int) -> Fetched:

@@ -1,9 +1,9 @@
-"""The file under the embedded log: one connection, its tables, and its faults in one line.
+"""The file of the embedded log: one connection, its tables, and its errors in one line.
 
-The only place that speaks SQL. No read stays open between two calls, and whoever writes does so
-inside `transaction`, with everything computed that can be computed before it. A record is one
-row whose integer key is `log << 40 | offset`, `log` being the number of its partition in the
-whole file, so that a range of offsets is one scan of neighbouring rows.
+Only this module uses SQL. No read stays open between two calls. Writes happen inside `transaction`,
+and everything that can be computed before is computed before. A record is one row whose integer key
+is `log << 40 | offset`. `log` is the number of its partition in the file, so that a range of
+offsets is one scan of neighbouring rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from consumers.transports.placement import Placement, no_such_partition, no_such
 
 __all__ = ["Database", "Row"]
 
-_OFFSET_BITS = 40  # 10¹² records a partition, eight million partitions a file
+_OFFSET_BITS = 40  # 10¹² records per partition, eight million partitions per file
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
-_APPLICATION_ID = 0x68647772  # "hdwr", in the file's header: a file of ours
+_APPLICATION_ID = 0x68647772  # "hdwr" in the file's header: a headwater log
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
 CREATE TABLE topics (
@@ -59,8 +59,8 @@ CREATE TABLE IF NOT EXISTS holders (
     PRIMARY KEY (name, shard)
 ) WITHOUT ROWID
 """
-# Beside the tables of layout 1, made with the first topic that gets one: an older headwater neither
-# reads nor writes it, and topics it made have no id.
+# An additional table of layout 1, created with the first topic that gets an id. An older headwater
+# neither reads nor writes it, and its topics have no id.
 _TOPIC_IDS = "CREATE TABLE IF NOT EXISTS topic_ids (name TEXT PRIMARY KEY, id TEXT NOT NULL)"
 
 _encode_headers = msgspec.json.Encoder().encode
@@ -75,7 +75,7 @@ class Database:
     Parameters
     ----------
     path
-        The file; made if it is not there, its directory is not.
+        The file. It is created when missing, but its directory is not.
     clock
         Seconds since 1970, for records without a timestamp.
     busy_seconds
@@ -88,17 +88,17 @@ class Database:
         self.clock = clock
         self.busy_seconds = busy_seconds
         self._placement = Placement()
-        self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log: never change
+        self._topics: dict[str, tuple[int, int]] = {}  # partitions and first log, which are fixed
         parent = Path(path).parent
-        if not os.path.isdir(parent):  # False also of a name that is too long
+        if not os.path.isdir(parent):  # also False for a name that is too long
             raise TransportError(
-                f"expected a directory for {self.url}, {str(parent)!r} is none: "
-                "make it or give another path"
+                f"expected a directory for {self.url}, but {str(parent)!r} is not one: "
+                "create it or use another path"
             )
         self._files: dict[str, tuple[int, int]] = {}  # name to device and inode, once it is open
         _make_private(path)
         with self._faults():
-            # Used by one thread at a time, not always by the one that opened it.
+            # Used by one thread at a time, which need not be the one that opened it.
             self._connection = sqlite3.connect(
                 path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
             )
@@ -111,18 +111,18 @@ class Database:
         self._files = {name: found for name in names if (found := _inode(name)) is not None}
 
     def _prepare(self) -> None:
-        """Check whose file it is, make it ours if it is new."""
+        """Check that it is a headwater log, and initialize a new file."""
         self._refuse_foreign()
         self._switch_to_wal()
         self._connection.execute("PRAGMA synchronous = FULL")
         if self._version() == 0:
             with self.transaction():
-                if self._version() == 0:  # nobody was faster
+                if self._version() == 0:  # no other process was faster
                     for statement in _SCHEMA.split(";"):
                         self._connection.execute(statement)
 
     def _switch_to_wal(self) -> None:
-        """Ask until nobody else is opening the file: this switch does not wait by itself."""
+        """Retry until no other process opens the file: SQLite does not wait for this switch."""
         deadline = time.monotonic() + self.busy_seconds
         while True:
             try:
@@ -138,16 +138,16 @@ class Database:
 
     def _refuse_foreign(self) -> None:
         tables = self._value("SELECT count(*) FROM sqlite_master")
-        owner = self._value("PRAGMA application_id")  # after the tables: they come with it
+        owner = self._value("PRAGMA application_id")  # after the tables: it is set with them
         version = self._version()
         if tables and owner != _APPLICATION_ID:
             raise TransportError(
-                f"expected a headwater log in {self.url}, it is the database of another program: "
-                "give another path"
+                f"expected a headwater log in {self.url}, but it is the database of another "
+                "program: use another path"
             )
         if version > _SCHEMA_VERSION:
             raise TransportError(
-                f"expected layout {_SCHEMA_VERSION} in {self.url}, it has {version}: "
+                f"expected layout {_SCHEMA_VERSION} in {self.url}, but it has {version}: "
                 "use the newer headwater that wrote it"
             )
 
@@ -157,7 +157,7 @@ class Database:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Say SQLite's errors in one line; SQLite itself does not notice that its file is gone."""
+        """Report errors of SQLite in one line. SQLite does not notice that its file was removed."""
         self.expect_files()
         try:
             yield
@@ -165,12 +165,12 @@ class Database:
             raise TransportError(self._explain(error)) from error
 
     def expect_files(self) -> None:
-        """TransportError where a file was removed or replaced: what is written goes nowhere."""
+        """TransportError if a file was removed or replaced, because writes would be lost."""
         for name, opened in self._files.items():
             if _inode(name) != opened:
                 raise TransportError(
-                    f"{self.url}: {name} was removed or replaced while it was in use, what is "
-                    "written now would be lost: put it back and start again"
+                    f"{self.url}: {name} was removed or replaced while it was in use, so writes "
+                    "would be lost: restore it and start again"
                 )
 
     def _explain(self, error: sqlite3.Error) -> str:
@@ -178,22 +178,22 @@ class Database:
         if _is_busy(error):
             return (
                 f"{self.url}: another process kept it locked for {self.busy_seconds:g} s: "
-                "stop that one or try again"
+                "stop that process or try again"
             )
         if code == sqlite3.SQLITE_FULL:
-            return f"{self.url}: the disk is full, nothing of this write was kept: make room"
+            return f"{self.url}: the disk is full, and nothing of this write was kept: free space"
         if code == sqlite3.SQLITE_NOTADB:
             return (
-                f"expected a headwater log in {self.url}, the file is not a database: "
-                "give another path"
+                f"expected a headwater log in {self.url}, but the file is not a database: "
+                "use another path"
             )
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            return f"{self.url}: {error}: check the path and who may write there"
+            return f"{self.url}: {error}: check the path and its permissions"
         return f"{self.url}: {error}"
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Hold the write lock: all of it happens, or nothing."""
+        """Hold the write lock: everything inside happens, or nothing."""
         with self._faults():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -201,7 +201,7 @@ class Database:
                 self.expect_files()
                 self._connection.execute("COMMIT")
             except BaseException:
-                if self._connection.in_transaction:  # SQLite rolls back by itself where it must
+                if self._connection.in_transaction:  # SQLite may have rolled back already
                     self._connection.execute("ROLLBACK")
                 raise
 
@@ -217,7 +217,7 @@ class Database:
         return {topic: partitions for topic, (partitions, _) in sorted(self._topics.items())}
 
     def topic_ids(self) -> dict[str, str]:
-        """Topic to its id, "" for one without."""
+        """Topic to its id; "" for a topic without one."""
         with self._faults():
             known = self._value("SELECT count(*) FROM sqlite_master WHERE name = 'topic_ids'")
             ids = "coalesce((SELECT id FROM topic_ids AS i WHERE i.name = t.name), '')"
@@ -264,7 +264,7 @@ class Database:
         return last + 1 - base
 
     def offset_at(self, log: int, timestamp: int) -> int:
-        """The first offset at or after a time: a scan from the start, times may go back."""
+        """The first offset at or after a time. It scans from the start, as times may decrease."""
         base = log << _OFFSET_BITS
         with self._faults():
             row = self._connection.execute(
@@ -275,11 +275,11 @@ class Database:
         return self.end(log) if row is None else int(row[0]) - base
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
-        """Records from `start` on, at most `limit` and `max_bytes` but one at least; None where
-        there are none."""
+        """Records from `start`, at most `limit` and `max_bytes` but at least one; None if there
+        are none."""
         first, last = self._range(partition, start)
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
-        # Row by row: a thousand at once could be a gigabyte.
+        # Row by row, because a thousand rows at once could be a gigabyte.
         with (
             self._faults(),
             closing(
@@ -303,7 +303,7 @@ class Database:
     def fetch_records(
         self, partition: Partition, start: int, limit: int, max_bytes: int
     ) -> list[Record]:
-        """The same, whole: with headers."""
+        """The same with headers."""
         first, last = self._range(partition, start)
         topic, number = partition
         records: list[Record] = []
@@ -321,8 +321,8 @@ class Database:
                 max_bytes -= record_bytes(key, value) + len(headers or b"")
                 if max_bytes < 0 and records:
                     break
-                told = _decode_headers(headers) if headers else ()
-                records.append(Record(topic, number, offset, timestamp, key, value, told))
+                pairs = _decode_headers(headers) if headers else ()
+                records.append(Record(topic, number, offset, timestamp, key, value, pairs))
         return records
 
     def _range(self, partition: Partition, start: int) -> tuple[int, int]:
@@ -330,7 +330,7 @@ class Database:
         return base + start, base | _OFFSET_MASK
 
     def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Row]], int]:
-        """The rows of each log in order, and the last record's log; nothing is written yet."""
+        """The rows of each log in order, and the log of the last record. Nothing is written."""
         now = int(self.clock() * 1000)
         choose = self._placement.choose
         rows: dict[int, list[Row]] = {}
@@ -344,7 +344,7 @@ class Database:
         return rows, log
 
     def insert(self, rows: Mapping[int, Sequence[Row]]) -> dict[int, int]:
-        """Write rows inside a transaction; the new end of each log."""
+        """Write rows inside a transaction. Returns the new end of each log."""
         ends = {}
         for log, fresh in rows.items():
             end = self.end(log)
@@ -357,9 +357,9 @@ class Database:
         return ends
 
     def next_epoch(self, name: str, shard: int, process: str) -> tuple[int, str]:
-        """Take a shard: its new epoch, and the process that held it and never closed it, or ""."""
+        """Take a shard. Returns its new epoch, and the process that did not release it, or ""."""
         with self.transaction():
-            self._connection.execute(_HOLDERS)  # a file of an earlier version has no such table
+            self._connection.execute(_HOLDERS)  # files of earlier versions have no such table
             self._connection.execute(
                 "INSERT INTO owners VALUES (?, ?, 1) "
                 "ON CONFLICT (name, shard) DO UPDATE SET epoch = epoch + 1",
@@ -374,7 +374,7 @@ class Database:
             return self.epoch(name, shard), "" if found is None else str(found[0])
 
     def release(self, name: str, shard: int, epoch: int) -> None:
-        """The holder of this epoch has closed the shard; a later one stays."""
+        """The holder of this epoch has closed the shard. A later holder is kept."""
         with self.transaction():
             if self.epoch(name, shard) == epoch:
                 self._connection.execute(
@@ -402,18 +402,18 @@ class Database:
     def close(self) -> None:
         try:
             self._connection.close()
-        except sqlite3.Error as error:  # not `_faults`: a log that is gone can be closed
+        except sqlite3.Error as error:  # not `_faults`: a removed log can be closed
             raise TransportError(self._explain(error)) from error
 
 
 def _make_private(path: str) -> None:
-    """Make a new file that its owner alone may read; SQLite gives its other files the same mode."""
-    with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+    """Create a file that only its owner can read. SQLite uses its mode for its other files."""
+    with suppress(OSError):  # it exists, or SQLite reports why it cannot be created
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _inode(path: str) -> tuple[int, int] | None:
-    """Device and inode; None where there is no file."""
+    """Device and inode; None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:

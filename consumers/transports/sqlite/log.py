@@ -1,8 +1,8 @@
-"""The embedded log: one SQLite file, shared by any number of processes of one machine.
+"""The embedded log: one SQLite file, shared by any number of processes on one machine.
 
-The write lock is held only inside `append`, `commit`, `create_topic` and `owner`: `produce`,
-`tail` and the page work beside a running service. Who owns a shard is an epoch in the file,
-raised by each new owner and checked inside the transaction of every commit.
+The write lock is held only inside `append`, `commit`, `create_topic` and `owner`, so `produce`,
+`tail` and the web pages work while a service runs. The owner of a shard is an epoch in the file. A
+new owner increments it, and every commit checks it inside its transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SqliteLog:
     Parameters
     ----------
     path
-        The file; made if it is not there, in a directory that is.
+        The file. It is created when missing, but its directory is not.
     clock
         Seconds since 1970, for records without a timestamp.
     busy_seconds
@@ -45,7 +45,7 @@ class SqliteLog:
     Raises
     ------
     TransportError
-        The file cannot be opened or is not a log of ours.
+        The file cannot be opened or is not a headwater log.
 
     Examples
     --------
@@ -73,16 +73,16 @@ class SqliteLog:
         return self._database.topics()
 
     def describe(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Number of partitions and id of these topics; one that does not exist is left out."""
+        """Number of partitions and id of these topics, of those that exist."""
         counts, ids = self._database.topics(), self._database.topic_ids()
         return {topic: Topic(counts[topic], ids[topic]) for topic in topics if topic in counts}
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; nothing happens where it exists already."""
+        """Create a topic. Nothing happens if it exists."""
         self._database.create_topic(topic, partitions)
 
     def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset of each: 0, nothing is ever dropped."""
+        """The first offset of each: 0, because nothing is deleted."""
         return dict.fromkeys(self.end_offsets(partitions), 0)
 
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
@@ -109,33 +109,33 @@ class SqliteLog:
         Raises
         ------
         TransportError
-            The log ends before the end that was asked for.
+            The log ends before the requested end.
         """
         return read_chunks(self._database.fetch, starts, ends, demand, self._database.url)
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they come, for ever."""
+        """Committed records as they arrive, for ever."""
         return follow_records(self._database.fetch_records, starts, poll_seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
-        """Write all of the records or none; on the disk when this returns."""
+        """Write all records or none. They are on disk when this returns."""
         rows, _ = self._database.place(records)
         with self._database.transaction():
             self._database.insert(rows)
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> SqliteOwner:
-        """Become the owner of a shard, fencing whoever was."""
-        self._database.expect_files()  # else an empty one would be made in its place
+        """Become the owner of a shard, and fence the previous one."""
+        self._database.expect_files()  # otherwise a new empty file would be created
         for partition in inputs:
             self._database.log(partition)
-        # A connection of its own: its waiting must see what this one appends.
+        # Its own connection, so that it notices what this one appends.
         database = Database(self._database.path, self._clock, self._database.busy_seconds)
         owner = SqliteOwner(database, name, shard, inputs)
         self._owners = [*(other for other in self._owners if not other.closed), owner]
         return owner
 
     def committed(self, name: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offsets that a service's group has committed, of those that have one."""
+        """The committed offsets of a service's group, for partitions that have one."""
         offsets = self._database.offsets(name)
         return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
@@ -143,20 +143,20 @@ class SqliteLog:
         """None: one process runs every shard of a service on this log."""
 
     def close(self) -> None:
-        """Close the file, and that of every owner this log gave."""
+        """Close the file, and all owners of this log."""
         for owner in self._owners:
             owner.close()
         self._database.close()
 
 
 class SqliteOwner:
-    """The owner of a shard; made by `SqliteLog.owner`.
+    """The owner of a shard, created by `SqliteLog.owner`.
 
     Attributes
     ----------
     fenced
-        The process that owned the shard and still runs, such as "4711"; "" if no such process
-        is known.
+        The process that owned the shard and still runs, such as "4711"; "" if no such process is
+        known.
     """
 
     fenced = ""
@@ -194,13 +194,13 @@ class SqliteOwner:
         return _ends(self._database, self._inputs)
 
     def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """None: nobody's commit takes longer than a call."""
+        """Nothing: a commit takes only one call."""
         return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
     ) -> int:
-        """Write records, journal record and offsets in one SQL transaction; the entry's offset."""
+        """Write everything in one SQL transaction. Returns the offset of the journal record."""
         database = self._database
         rows, journal_log = database.place([*records, journal])
         with database.transaction():
@@ -213,7 +213,7 @@ class SqliteOwner:
         """Raise FencedError if another owner has taken over."""
         if self._database.epoch(self._name, self._shard) != self._epoch:
             raise FencedError(
-                f"expected to own shard {self._shard} of {self._name!r}, another owner has "
+                f"expected to own shard {self._shard} of {self._name!r}, but another owner has "
                 "taken it over: nothing was written, stop this one"
             )
 
@@ -230,16 +230,16 @@ class SqliteOwner:
         return {partition: offsets[partition] for partition in self._inputs if partition in offsets}
 
     def close(self) -> None:
-        """Close the file; ownership ends with the next owner."""
+        """Close the file. The ownership ends with the next owner."""
         if not self.closed:
             self.closed = True
-            with suppress(TransportError):  # only a notice at the next start depends on it
+            with suppress(TransportError):  # only a warning at the next start depends on it
                 self._database.release(self._name, self._shard, self._epoch)
             self._database.close()
 
 
 def _process_name(number: int) -> str:
-    """A process by its number and, where the system tells, its start: numbers are used again."""
+    """A process by its number and, if available, its start time, because numbers are reused."""
     try:
         started = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -248,7 +248,7 @@ def _process_name(number: int) -> str:
 
 
 def _runs(process: str) -> bool:
-    """Whether it is another process, of this machine, that has not ended."""
+    """Whether it is another process on this machine that still runs."""
     number = int(process.split()[0])
     if number == os.getpid():
         return False
@@ -256,7 +256,7 @@ def _runs(process: str) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # it belongs to another user
         pass
     return _process_name(number) == process
 
