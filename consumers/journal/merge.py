@@ -109,7 +109,7 @@ class Merge:
         max_bytes: int = UNBOUNDED,
         before: Mapping[Partition, int] | None = None,
     ) -> Batch | None:
-        """Remove and return the next records in order. None if there are none.
+        """Remove and return the next records in order. None if no record may be taken.
 
         Parameters
         ----------

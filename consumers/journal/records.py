@@ -92,7 +92,7 @@ class Range(msgspec.Struct, array_like=True, frozen=True):
 
 
 class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, omit_defaults=True):
-    """One commit. It also holds what was decided besides the input, so that a replay repeats it.
+    """One commit. It also holds all other decisions, so that a replay repeats it.
 
     `now` is the wall clock in ms. `skips` are the records (topic, partition, offset, reason) that
     were not processed. `max_dead_letter_ratio` is the limit of the breaker. `chain` is the shard's

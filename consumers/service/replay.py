@@ -198,7 +198,7 @@ class _Reader:
         self._read = log.read(
             {p: starts[p] for p in moved}, {p: ends[p] for p in moved}, demand=self._merge
         )
-        self._over = False  # the log has no more records
+        self._over = False  # the log has no further records
 
     def pieces(self, entry: CommitRecord) -> Iterator[Batch]:
         """The input records of a commit, in its order. Call it once per commit, in order."""

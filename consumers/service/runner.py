@@ -1,12 +1,12 @@
-"""The loop and the lifecycle, read top to bottom: the life of a record.
+"""The processing loop and the lifecycle of a shard, from top to bottom.
 
     start      fence, locate, replay (recovery)
-    loop       poll, merge, process, commit, tell, snapshot when due
-    stop       finish the commit in hand, snapshot, close
+    loop       poll, merge, process, commit, report, snapshot when due
+    stop       finish the current commit, snapshot, close
 
-A `TransportError` drops the shard and the owner and starts over; partitions that were added begin
-another life of the same shard, which is kept; a `FencedError` ends the run.
-The clock, the signals and the threads live here and in `commands`; nothing above holds one.
+After a `TransportError` the shard and the owner are discarded, and it starts over. After partitions
+were added it starts over with the same shard. A `FencedError` ends the run. Only this module and
+`commands` use the clock, signals and threads.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ __all__ = ["Runner"]
 log = logging.getLogger("headwater")
 
 IDLE_SECONDS = 0.2
-CONFIRM_SECONDS = 5.0  # how long an idle owner may not know that it was fenced
-PAUSE_SECONDS = 0.2  # before the first of them; doubled for each in a row
-CUT_BYTES = 64 * 1024  # of a dead letter, once its topic has refused a whole one
+CONFIRM_SECONDS = 5.0  # time in which an idle owner may not notice that it was fenced
+PAUSE_SECONDS = 0.2  # before the first retry; doubled for each further one
+CUT_BYTES = 64 * 1024  # of a dead letter, after its topic has refused a complete one
 ATTEMPTS = 5  # recoveries in a row without a commit before giving up
 
 
@@ -71,9 +71,9 @@ class Runner:
     config
         The whole configuration.
     transport
-        The log; stays open.
+        The log. It stays open.
     stop
-        Set it to end after the commit in hand.
+        Set it to end after the current commit.
     shard
         Its number.
     drain
@@ -81,11 +81,12 @@ class Runner:
     subscribers
         Each receives every commit after metrics, status page and log have received it.
     warm
-        Gives the shard as a standby has followed it, once it has done so.
+        Returns the shard that a standby has followed, if it has.
     new_journal
-        Whether an empty journal may be begun, once, although the service has run before.
+        Whether the first recovery may start an empty journal although the service has run before.
     decision
-        What an operator says of inputs that are not what was consumed; for the first recovery.
+        The operator's decision about inputs that differ from the consumed ones, for the first
+        recovery.
     """
 
     def __init__(
@@ -103,10 +104,10 @@ class Runner:
     ) -> None:
         self._shard, self._warm = shard, warm
         self._new_journal, self._decision = new_journal, decision
-        self._owner: Owner | None = None  # the last one: asked before there is another
+        self._owner: Owner | None = None  # the last one, checked before a new one is created
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._view: ShardView | None = None
-        self._objection = ""  # why partitions that were added are not read
+        self._objection = ""  # why added partitions are not read
         self._health = Health("starting")
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
@@ -132,18 +133,18 @@ class Runner:
         )
 
     def health(self) -> Health:
-        """Where the service is in its life; for the web."""
+        """The status of the service, for the web pages."""
         now, idle = self._health, time.monotonic() - self._turned
         if now.looping and idle > self._max_idle:
             return Health(
                 "stalled",
-                f"the loop has not turned for {idle:.0f} s, longer than [http] max_idle = "
+                f"the loop has made no progress for {idle:.0f} s, longer than [http] max_idle = "
                 f"{self._config.http.max_idle}; the process should be restarted",
             )
         return now
 
     def status_feeds(self) -> Mapping[int, StatusFeed]:
-        """What the page shows; for the web."""
+        """The content of the web pages."""
         return {self._shard: self.status_feed}
 
     def run(self) -> ShardView | None:
@@ -154,16 +155,16 @@ class Runner:
         FencedError
             Another process owns the shard now.
         InputChangedError
-            An input is not what was consumed; an operator decides.
+            An input differs from what was consumed, and an operator must decide.
         TransportError
-            It failed before anything worked, or five times in a row.
+            The first start failed, or five starts in a row.
         """
         failures = 0
         while True:
             before = self._committed()
             try:
                 while self._life():
-                    pass  # again, with the partitions that were added
+                    pass  # again, with the added partitions
                 self._health = Health("stopped")
                 return self._view
             except (FencedError, InputChangedError) as error:
@@ -174,7 +175,7 @@ class Runner:
                 return self._view
             except TransportError as error:
                 cut = self._largest_dead_letter is None and isinstance(error, RecordTooLargeError)
-                if cut:  # only a dead letter can be too large: it is its input and headers besides
+                if cut:  # only a dead letter can be too large: its input plus headers
                     self._largest_dead_letter = CUT_BYTES
                 failures = 1 if self._committed() != before else failures + 1
                 if failures >= ATTEMPTS or self._stop.is_set() or (self._view is None and not cut):
@@ -186,15 +187,15 @@ class Runner:
                 self._stop.wait(pause)
 
     def _wait_for_a_restart(self, error: UnreadableCodecError) -> None:
-        """Not ready until stopped: what can read the records is loaded at a start only.
+        """Stay not ready until stopped, because codecs are loaded only at a start.
 
-        To end would have a supervisor start it again and again, each time to read up to the same
-        batch. A run with an end has nobody who would look.
+        If the process ended, a supervisor would restart it repeatedly, and each time it would read
+        up to the same batch. A run with `--drain` fails instead, because nobody watches its health.
         """
         if self._drain:
             self._health = Health("dead", str(error))
             raise error
-        log.error("%s; waiting, not ready, until it is restarted", error)
+        log.error("%s; waiting, not ready, for a restart", error)
         self._health = Health("starting", str(error))
         self._stop.wait()
         self._health = Health("stopped")
@@ -207,21 +208,21 @@ class Runner:
         )
 
     def _life(self) -> bool:
-        """From fencing to the clean stop of one owner; whether there are partitions to add."""
+        """From fencing to the clean stop of an owner. True if partitions were added."""
         found = replace(
             sources(self._config, self._log, self._shard),
             largest_dead_letter=self._largest_dead_letter,
         )
         if self._owner is not None and self._owner.overtaken():
             raise FencedError(
-                f"expected to own shard {self._shard} of {self._config.name} still, another "
-                "process has taken over while the log could not be reached; stop this one"
+                f"expected to own shard {self._shard} of {self._config.name}, but another process "
+                "has taken over while the log could not be reached; stop this one"
             )
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
         if owner.fenced:
             log.warning(
-                "shard %d of %s was run by process %s, which still runs: this process has taken it "
-                "over, and that one ends with exit code 3",
+                "shard %d of %s belonged to process %s, which still runs: this process has taken "
+                "it over, and that process ends with exit code 3",
                 self._shard,
                 self._config.name,
                 owner.fenced,
@@ -254,7 +255,7 @@ class Runner:
     def _recover(self, owner: Owner, found: Sources) -> LiveShard:
         self._health = Health("replaying")
         reach("in_locate")
-        follower, self._warm = self._warm, None  # the first time only: then the log has gone on
+        follower, self._warm = self._warm, None  # the first time only: later the log has moved on
         warm = None if follower is None else follower()
         live = recover(
             self._config,
@@ -270,20 +271,20 @@ class Runner:
         )
         self._new_journal, self._decision = False, None
         for objection in live.refused:
-            # After a rollback this is the expected course: nobody needs to do anything.
+            # After a rollback this is expected, and no action is needed.
             level = logging.INFO if CUT_OUT in objection else logging.WARNING
             log.log(level, "snapshot not used: %s", objection)
         if live.diverged is not None:
             log.warning(
-                "%s did not repeat entry %d of the journal: its parts draw random numbers; give "
-                "each a seed to get the same model after a restart",
+                "%s did not repeat journal record %d: its parts draw random numbers; give each a "
+                "seed to get the same model after a restart",
                 self._config.model.type,
                 live.diverged,
             )
         if live.differs is not None:
             log.warning(
-                "the snapshot was made by %s: it is exact, but what was replayed after it (%s) "
-                "may not come out bit for bit",
+                "the snapshot was made by %s: it is exact, but the replay after it (%s) may differ "
+                "in the last bits",
                 live.differs,
                 counted(live.replayed, "record"),
             )
@@ -293,7 +294,7 @@ class Runner:
         for line in live.news:
             log.info("%s", line)
         if unsaved := ", ".join(live.shard.unsaved):
-            log.info("%s is not kept in snapshots: rebuilt from the journal", unsaved)
+            log.info("%s is not saved in snapshots: rebuilt from the journal", unsaved)
         if (left := unused(self._config.model, live.shard.spec.schema)) is not None:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
@@ -334,7 +335,7 @@ class Runner:
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
         absent = AbsentFields(live.shard.spec.schema, self._event_logger.absent)
-        confirmed = time.monotonic()  # a commit confirms too, but here it costs nothing to ask
+        confirmed = time.monotonic()  # a commit confirms too, but this check costs nothing
         while not self._stop.is_set():
             most = live.shard.records_within(found.max_bytes)
             size = min(self._config.commit.max_records, most)
@@ -382,8 +383,10 @@ class Runner:
 
     @contextmanager
     def _keeping(self, due: _Due, live: LiveShard, writer: SnapshotWriter) -> Iterator[None]:
-        """While nothing is in hand: where the log fails, what was consumed may be gone from it, and
-        the model with it. So what came of it is kept."""
+        """Write a snapshot if the log fails here, while no batch is being processed.
+
+        The consumed records may no longer exist in the log, and the model would be lost with them.
+        """
         try:
             yield
         except (InputChangedError, TransportError):
@@ -392,14 +395,14 @@ class Runner:
             raise
 
     def _look(self, watch: InputWatch, live: LiveShard, batch: Batch | None) -> bool:
-        """Ask whether the inputs are what they were; whether there are partitions to begin with."""
+        """Check that the inputs are unchanged. True if partitions were added."""
         before = self._objection
         try:
             grown = watch.look(live)
         except TransportError:
             if batch is not None:
                 raise
-            return False  # the log does not answer: asked again before anything is committed
+            return False  # no answer: checked again before anything is committed
         if watch.objection and watch.objection != before:
             log.warning(
                 "%s and %d more partitions were added and are not read: %s",
@@ -414,7 +417,7 @@ class Runner:
         return grown
 
     def _trials(self, found: Sources, live: LiveShard) -> TrialProcesses:
-        """What suspects are tried by."""
+        """The processes that try suspected records."""
         return TrialProcesses(
             self._config,
             found,
@@ -440,9 +443,9 @@ class Runner:
     def _gather(
         self, owner: Owner, merge: Merge, live: LiveShard, size: int
     ) -> tuple[Batch | None, int]:
-        """Poll until a commit is full, its delay is over, or there is no more for now.
+        """Poll until a commit is full, its delay is over, or no records are left for now.
 
-        Also returns the clock the order was made by, which the entry will carry.
+        Also returns the clock that ordered the batch, for the journal record.
         """
         started = time.monotonic()
         deadline = started + self._config.commit.max_delay_ms / 1000
@@ -458,7 +461,7 @@ class Runner:
             self._turn()
             merge.add(fetched)
             now = time.monotonic()
-            if fetched:  # a backlog takes its time: only silence counts as waiting
+            if fetched:  # only polls without records count as waiting
                 held = now + self._config.input.max_wait_ms / 1000
             enough = len(merge) >= size or merge.nbytes >= self._config.commit.max_bytes
             if enough or now >= deadline or not fetched:
@@ -475,7 +478,7 @@ class Runner:
         return None, live.now
 
     def _turn(self) -> None:
-        """The loop has turned: it has asked its inputs."""
+        """Note that the loop has polled its inputs."""
         self._turned = time.monotonic()
         self._telemetry.polled()
 
@@ -495,16 +498,16 @@ class Runner:
         self._telemetry.snapshot_failed("copy" if copied else "local")
         self.status_feed.snapshot_not_written(str(error))
         what = "the next snapshot is copied again" if copied else "a restart will replay more"
-        log.error("%s; the service goes on, %s", error, what)
+        log.error("%s; the service continues, %s", error, what)
 
 
 class _Due:
-    """Whether a snapshot is due: after so many records, or so much time with any."""
+    """Whether a snapshot is due: after a number of records, or a time with at least one."""
 
     def __init__(self, config: Config, live: LiveShard) -> None:
         self._every = config.snapshots.every_records
         self._seconds = config.snapshots.every_seconds
-        # A shard that was handed over is in no snapshot as it is.
+        # A shard taken over from a standby is not in a snapshot yet.
         self._records = live.replayed if live.rebuilt else max(1, live.replayed)
         self._at = time.monotonic()
 
@@ -524,16 +527,16 @@ class _Due:
 def _reached(
     at: Mapping[Partition, int], until: Mapping[Partition, int], ends: Mapping[Partition, int]
 ) -> bool:
-    """Whether every input is at its end; a log may end in markers, which are no records.
+    """Whether every input is at its end. A log may end in markers, which are not records.
 
-    Where `ends` says that an input has no more to give, it is at its end too.
+    An input is also at its end if `ends` shows that it has no further records.
     """
     return all(at[p] >= end or at[p] >= ends.get(p, end) for p, end in until.items())
 
 
 def _health(view: ShardView, objection: str = "") -> Health:
     if objection:
-        return Health("degraded", f"partitions that were added are not read: {objection}")
+        return Health("degraded", f"added partitions are not read: {objection}")
     if not view.held_back:
         return Health("live")
     return Health(
@@ -544,7 +547,7 @@ def _health(view: ShardView, objection: str = "") -> Health:
 
 
 def _report(findings: list[str]) -> None:
-    """Log what came of trials, once."""
+    """Log the results of trials, once."""
     while findings:
         log.warning("%s", findings.pop(0))
 

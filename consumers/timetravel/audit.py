@@ -12,7 +12,7 @@ from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord
-from consumers.service.live import Sources
+from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
 from consumers.shard.shard import Outcome
@@ -134,7 +134,12 @@ def _all(log: Log, topic: str) -> Iterator[Record]:
 
 
 def audit(
-    config: Config, log: Log, found: Sources, store: SnapshotStore | None, what: str
+    config: Config,
+    log: Log,
+    found: Sources,
+    store: SnapshotStore | None,
+    what: str,
+    progress: Progress = lambda done, total: None,
 ) -> Audit:
     """Rebuild the shard as it was just before a prediction, and repeat the prediction.
 
@@ -154,7 +159,7 @@ def audit(
         )
     before, after = _around(log, found.journal, partition, offset)
     shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
-    live = rebuild_at(config, log, found, store, before)
+    live = rebuild_at(config, log, found, store, before, progress)
     ahead = course(log, found.journal, live.position, after)
     made = (
         (entry, outcome, again)  # of the piece that contains the record

@@ -177,7 +177,7 @@ class Owner(Protocol):
         """
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input. The merge waits for partitions that are behind it.
+        """The newest known end of each input. The merge waits for lagging partitions.
 
         A partition with an unknown end is missing from the result.
         """

@@ -61,7 +61,7 @@ def pair(tmp_path: Path, kafka_bootstrap: str, stream: Stream, name: str) -> Pai
 def stands_by(service: Service) -> bool:
     """Whether it says that it follows the shard."""
     try:
-        return service.get("/readyz").startswith("standby: shard 0 at entry")
+        return service.get("/readyz").startswith("standby: shard 0 at record")
     except HTTPError:  # not ready yet
         return False
 

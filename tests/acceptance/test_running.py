@@ -178,7 +178,7 @@ def test_second_owner_fences_the_first_which_exits_3(feed: Feed, running: Servic
         ended = second.terminate()
 
     (line,) = re.findall(r"^headwater: .*", running.output, re.MULTILINE)
-    assert f"shard 0 of svc was run by process {running.pid}, which still runs" in second.output
+    assert f"shard 0 of svc belonged to process {running.pid}, which still runs" in second.output
     assert code == 3
     assert "another owner has taken it over" in line
     assert ended == 0

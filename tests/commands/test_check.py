@@ -166,7 +166,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             '"GaussianNB"',
             '"KNNClassifier"\n[output]\nexplain = 5',
-            "wrong    model: [output] explain: KNNClassifier has no shares of features",
+            "wrong    model: [output] explain: KNNClassifier cannot explain predictions",
         ),
         (
             '"GaussianNB"',

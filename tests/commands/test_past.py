@@ -154,7 +154,7 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
     assert main(["replay", ran, "--journal", "--json"]) == 0
 
     assert "nothing was changed; add --yes" in asked
-    assert "the model is that of entry 3" in done
+    assert "the model is that of record 3" in done
     assert json.loads(capsys.readouterr().out)["learned"] == then
 
 

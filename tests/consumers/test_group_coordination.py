@@ -173,7 +173,7 @@ def test_a_rollback_behind_a_standby_costs_its_warmth_only(host, url, tmp_path) 
     live = rebuild_at(config, log, found, None, moment(log, found.journal, "4"))
     then = live.shard.view().learned
     reset = roll_back(log, log.owner("svc", 0, found.inputs), found, live, now=0, reason="")
-    until(lambda: f"at entry {reset.seq}" in two.shared.health().detail)
+    until(lambda: f"at record {reset.seq}" in two.shared.health().detail)
     two.group.given = frozenset({0})
     until(lambda: two.state == "live")
 
@@ -259,7 +259,7 @@ def test_what_is_asked_of_a_start_is_not_kept_for_a_later_takeover(
     option = "--new-journal" if "new_journal" in asked else "--accept-new-topic"
     named = [r.getMessage() for r in caplog.records if "no longer applies to" in r.getMessage()]
     assert len(named) == (steps[-1][0] >= 60)
-    assert all(line.startswith(f"{option} is no longer applies to shards ") for line in named)
+    assert all(line.startswith(f"{option} no longer applies to shards ") for line in named)
 
 
 def test_a_decision_is_for_each_shards_first_run_in_the_first_minute(monkeypatch) -> None:

@@ -150,7 +150,7 @@ def test_what_no_prediction_shows_is_told_by_the_journal(ran_thrice) -> None:
     path.write_bytes(embellished(path.read_bytes()))
     live = rebuilt(ran_thrice)
 
-    assert "was written with the state" in live.refused[0]
+    assert "was written with state" in live.refused[0]
     assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
 
@@ -166,7 +166,7 @@ def test_entry_that_a_rollback_cut_out_still_tells_of_a_snapshot(ran_thrice) -> 
     path.write_bytes(embellished(path.read_bytes()))
     live = rebuilt(ran_thrice)
 
-    assert "was written with the state" in live.refused[0]
+    assert "was written with state" in live.refused[0]
     assert live.shard.fingerprint() == ran_thrice.fingerprint()
 
 

@@ -35,7 +35,7 @@ def _number(data: Any, at: int) -> Any:
 
 @njit(cache=True)
 def _span(data: Any, at: int, end: int) -> Any:
-    """Start and end of the bytes whose length is at `at`; NOWHERE, NOWHERE if there are none.
+    """Start and end of the bytes whose length is at `at`; NOWHERE, NOWHERE for length -1.
 
     The third value is where they end; NOWHERE if that is after `end`.
     """
@@ -112,7 +112,7 @@ def _width(number: int) -> int:
 
 @njit(cache=True)
 def _sized(length: int) -> Any:
-    """Size of a key or value with its length; `length` -1: there is none."""
+    """Size of a key or value with its length; `length` -1: missing."""
     return _width(length) + max(length, 0)
 
 

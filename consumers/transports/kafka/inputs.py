@@ -126,7 +126,7 @@ class KafkaInputs:
                 self._ends[part] = end
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input, or the caller's position if no more records exist.
+        """The newest known end of each input, or the caller's position at the end of records.
 
         Offsets have gaps, and the last one of a transaction is a marker that is not returned. When
         the client has passed everything, the caller's own next offset is the end. Records of an

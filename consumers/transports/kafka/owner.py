@@ -124,7 +124,7 @@ class KafkaOwner:
             )
 
     def ends(self) -> dict[Partition, int]:
-        """The newest known end of each input, or the caller's position if no more records exist.
+        """The newest known end of each input, or the caller's position at the end of records.
 
         So an input is read completely when its end is not greater than the caller's next offset,
         whatever transaction markers follow its last record.
