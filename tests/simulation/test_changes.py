@@ -66,7 +66,7 @@ MUTANTS = {
     "shape": [patch.object(journal, "entry_of", shapeless)],
     "traces": [patch.object(recovery, "check_first_start", lambda *_: None)],
     "trial": [
-        patch.object(CrashGuard, "_condemned", condemned),
+        patch.object(CrashGuard, "_rejected", condemned),
         patch.object(crash_guard, "STARTS", 1),
     ],
 }
