@@ -100,7 +100,7 @@ def named(config: Config, live: LiveShard, name: str) -> str:
         raise ConfigError(f"{name} is the champion already{also}")
     if champion and champion not in shard.challenger_set.challengers:
         raise ConfigError(
-            f"no challenger {name}: expected {' or '.join(others) or 'no name'}; "
+            f"no challenger {name}: expected {' or '.join(others) or 'none'}; "
             "a new [[challenger]] exists from the next start of the service"
         )
     return champion

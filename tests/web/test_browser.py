@@ -330,12 +330,12 @@ def test_failing_snapshots_are_on_the_page(browser: Browser) -> None:
 
 def test_standby_has_a_page_that_says_so(browser: Browser) -> None:
     """A process that runs no shard is no empty page."""
-    waiting = Health("standby", "shard 0 at entry 812")
+    waiting = Health("standby", "shard 0 at record 812")
     server = Server(application(CollectorRegistry(), lambda: waiting), "127.0.0.1", 0)
     host, port = server.start()
     with opened(browser, f"http://{host}:{port}/") as page:
-        expect(page.locator("#empty")).to_contain_text("standby: shard 0 at entry 812")
-        expect(page.locator("#state")).to_have_text("standby: shard 0 at entry 812")
+        expect(page.locator("#empty")).to_contain_text("standby: shard 0 at record 812")
+        expect(page.locator("#state")).to_have_text("standby: shard 0 at record 812")
     server.stop()
 
 
