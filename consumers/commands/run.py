@@ -227,7 +227,8 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
         It belongs to another configuration, or is lost.
     """
     from consumers.service.first_start import check_first_start
-    from consumers.service.recovery import identity_in, sources
+    from consumers.service.recovery import sources
+    from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
 
     found, store = sources(config, transport, shard), open_store(config, shard)
@@ -235,7 +236,7 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
     if journal.number >= transport.topics()[journal.topic]:
         return
     end = transport.end_offsets([journal])[journal]
-    known = identity_in(config, transport, journal, end, store) is not None
+    known = locate(config, transport, journal, end, store) is not None
     if known and new_journal:
         log.warning("--new-journal has no effect, because %s already exists; remove it", journal)
     elif not known and not new_journal:

@@ -30,7 +30,7 @@ from consumers.service.replay import replay
 from consumers.shard.assembly import shard_of
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import SnapshotInfo
-from consumers.snapshots.locate import JournalOrigin, expired, identity_in, locate
+from consumers.snapshots.locate import JournalOrigin, expired, locate
 from consumers.snapshots.origin import cpu, difference, versions
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
@@ -42,7 +42,6 @@ __all__ = [
     "CUT_OUT",
     "DIVERGED",
     "about_of",
-    "identity_in",
     "inputs_of",
     "load",
     "rebuild",

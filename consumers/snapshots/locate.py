@@ -21,7 +21,7 @@ from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 from consumers.transports.registry import transport_of
 
-__all__ = ["JournalOrigin", "RemainingJournal", "expired", "identity_in", "locate"]
+__all__ = ["JournalOrigin", "RemainingJournal", "expired", "locate"]
 
 _NEAR = 64  # the last record is this near before a snapshot's position, unless commits aborted
 
@@ -141,18 +141,6 @@ def locate(
     identity = entry if isinstance(entry, IdentityRecord) else _remembered(config, left, store)
     _same(config, identity, partition)
     return JournalOrigin(identity, left, whole)
-
-
-def identity_in(
-    config: Config,
-    log: Log,
-    partition: Partition,
-    end: int,
-    store: SnapshotStore | None = None,
-) -> IdentityRecord | None:
-    """The identity that `locate` finds, with the same errors."""
-    origin = locate(config, log, partition, end, store)
-    return None if origin is None else origin.identity
 
 
 def expired(

@@ -12,8 +12,9 @@ from consumers.base.records import Outgoing, Partition
 from consumers.journal import records as journal
 from consumers.journal.records import IdentityRecord, mark_of
 from consumers.service.first_start import traces
-from consumers.service.recovery import identity_in, inputs_of
+from consumers.service.recovery import inputs_of
 from consumers.service.runner import Runner
+from consumers.snapshots.locate import locate
 from consumers.snapshots.store import open_store
 from tests.consumers.feeds import fill, phishing
 
@@ -175,7 +176,7 @@ def test_identity_of_an_old_journal_has_the_same_mark() -> None:
     assert mark_of(entry) == ("e3744f1d7fe09f6f2649f796b9d85a9350ba1ce0576667a233bf68910bab6d2d")
 
 
-def test_identity_in_of_another_name_is_still_refused(make_service) -> None:
+def test_journal_of_another_name_is_still_refused(make_service) -> None:
     """A journal that is there is not lost."""
     service = begun(make_service)
     config = service.config().model_copy(update={"name": "else"})
@@ -184,4 +185,4 @@ def test_identity_in_of_another_name_is_still_refused(make_service) -> None:
     )
     end = service.ends("svc-journal")[0]
     with pytest.raises(ConfigError, match="another configuration"):
-        identity_in(config, service.log, Partition("svc-journal", 0), end)
+        locate(config, service.log, Partition("svc-journal", 0), end)

@@ -17,7 +17,7 @@ from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
 from consumers.snapshots import origin
 from consumers.snapshots.format import from_bytes, to_bytes
-from consumers.snapshots.locate import identity_in
+from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.feeds import NOW, feed, fill, phishing
 from tests.stores import the_store
@@ -189,11 +189,11 @@ def test_service_runs_on_behind_a_cut_and_its_snapshots_cover_it_again(ran_thric
 def test_check_knows_a_trimmed_journal_by_its_snapshots(ran_thrice) -> None:
     """And refuses it without them."""
     log, end = Trimmed(ran_thrice.log, {JOURNAL: 3}), ran_thrice.ends("svc-journal")[0]
-    found = identity_in(ran_thrice.config(), log, JOURNAL, end, base_of(ran_thrice))
-    assert found == identity_in(ran_thrice.config(), ran_thrice.log, JOURNAL, end)
+    found = locate(ran_thrice.config(), log, JOURNAL, end, base_of(ran_thrice))
+    assert found.identity == locate(ran_thrice.config(), ran_thrice.log, JOURNAL, end).identity
 
     with pytest.raises(TransportError, match="no snapshot reaches"):
-        identity_in(ran_thrice.config(), log, JOURNAL, end)
+        locate(ran_thrice.config(), log, JOURNAL, end)
 
 
 def test_expired_inputs_that_a_snapshot_covers_are_not_missed(ran_thrice) -> None:
