@@ -261,8 +261,8 @@ class Shard:
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
         shape, explain, check
-            The journaled shape of outputs, None: as configured; the minimum number of features to
-            explain; how many observations, from the first, to check for declared fields.
+            The journaled shape of outputs, None: as configured; fewest features to explain; how
+            many observations, from the first, to check for declared fields.
         """
         spec = self.spec.shaped(shape)
         if drift is not None:
