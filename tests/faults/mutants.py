@@ -36,7 +36,7 @@ INPUTS = "consumers/service/inputs.py"
 POISON = "consumers/service/crash_guard.py"
 OUTCOME = "consumers/shard/outcome.py"
 INPUTS_TESTS = "tests/consumers/test_inputs.py"
-POISON_TESTS = "tests/consumers/test_poison.py"
+POISON_TESTS = "tests/consumers/test_crash_guard.py"
 FUTURE = "tests/consumers/test_future_timestamps.py"
 ROLLBACK = "tests/consumers/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
@@ -206,7 +206,7 @@ MUTANTS = (
         REPLAY,
         "            if cut or not isinstance(entry, CommitRecord):\n",
         "            if not isinstance(entry, CommitRecord):\n",
-        ("tests/consumers/test_travel.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
+        ("tests/consumers/test_point_in_time.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
     ),
     Mutant(
         "a journal has no hole",
