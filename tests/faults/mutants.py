@@ -206,7 +206,9 @@ MUTANTS = (
         REPLAY,
         "            if cut or not isinstance(entry, CommitRecord):\n",
         "            if not isinstance(entry, CommitRecord):\n",
-        ("tests/consumers/test_point_in_time.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",),
+        (
+            "tests/consumers/test_point_in_time.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",
+        ),
     ),
     Mutant(
         "a journal has no hole",
