@@ -90,8 +90,6 @@ PAGES = [
     if page.name not in NOT_YET and not (page.parent.name == "decisions" and page.name[0] == "0")
 ]
 CODE = sorted((ROOT / "stream").rglob("*.py"))
-# Kernels are left out, because each change of a comment there compiles them again.
-CODE = sorted(p for p in (ROOT / "stream").rglob("*.py") if "_kernels" not in str(p))
 # Their docstrings, comments and messages are finished. Add a package when it is done.
 PACKAGES = [
     f"consumers/{name}"

@@ -16,10 +16,10 @@ from consumers.transports.protocol import Demand
 __all__ = ["Fetch", "FetchRecords", "Poller", "follow_records", "read_chunks"]
 
 _CHUNK = 1000  # records a chunk of `read` and `follow`
-_CHUNK_BYTES = 4 * 2**20  # and bytes, but for one record that is larger
+_CHUNK_BYTES = 4 * 2**20  # and bytes, except for one larger record
 _LONGEST_PAUSE = 0.05  # seconds between two looks for news
 
-# Records from an offset on: at most so many, and so many bytes, but one at least; None: no record.
+# Records from an offset, at most this number and these bytes, but at least one. None: no record.
 Fetch = Callable[[Partition, int, int, int], Fetched | None]
 # The same with headers.
 FetchRecords = Callable[[Partition, int, int, int], Sequence[Record]]

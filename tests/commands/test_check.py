@@ -171,7 +171,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             '"GaussianNB"',
             '"river:tree.HoeffdingTreeClassifier"\n[output]\nexplain = 5',
-            "wrong    model: [output] explain: river:tree.HoeffdingTreeClassifier has no shares",
+            "wrong    model: [output] explain: river:tree.HoeffdingTreeClassifier cannot explain",
         ),
         (
             "[model]",
@@ -182,7 +182,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             "sqlite:log.db",
             "sqlite:gone/log.db",
-            "wrong    transport: expected a directory for sqlite:gone/log.db, 'gone' is none",
+            "wrong    transport: expected a directory for sqlite:gone/log.db, but 'gone' is not one",
         ),
     ],
 )

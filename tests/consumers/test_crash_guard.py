@@ -81,7 +81,7 @@ class Trials:
 @pytest.fixture
 def tried(monkeypatch) -> None:
     """Records are tried in this process."""
-    monkeypatch.setattr(runner, "Trials", Trials)
+    monkeypatch.setattr(runner, "TrialProcesses", Trials)
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ class ChangingWorld(World):
 
         with ExitStack() as stack:
             stack.enter_context(patch.object(Shard, "process", processed))
-            stack.enter_context(patch.object(runner, "Trials", trials))
+            stack.enter_context(patch.object(runner, "TrialProcesses", trials))
             yield
 
     def _happens(self, fault: str) -> bool:

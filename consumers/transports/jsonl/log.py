@@ -106,7 +106,7 @@ def encode(offset: int, row: Row) -> bytes:
 def decode(line: bytes) -> Row:
     """The record of a line, which any program may have written.
 
-    An object with a `value` that is a text, an object or null, and besides it only members that
+    An object with a `value` that is a text, an object or null, and otherwise only members that
     `encode` writes, is a record. Every other line is a value alone, at time 0 (1970).
 
     Examples
@@ -298,7 +298,7 @@ class _Directory:
                 for number in range(partitions):
                     (fresh / f"{number}.jsonl").touch(0o600)
                 _sync(fresh)
-                # All at once, also for whoever makes it at the same time.
+                # A rename is atomic, so two processes may create the topic at the same time.
                 os.rename(fresh, self.root / topic)
                 _sync(self.root)
             except OSError:
@@ -307,7 +307,7 @@ class _Directory:
                     raise
 
     def file(self, partition: Partition) -> PartitionFile:
-        """The file of a partition; TransportError if there is none."""
+        """The file of a partition; TransportError if it does not exist."""
         if partition not in self._files:
             count = self.count(partition.topic)
             if not count:
@@ -460,7 +460,7 @@ class JsonLinesLog:
         return read_chunks(self._directory.fetch, starts, ends, demand, self._directory.url)
 
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Records as they come, for ever."""
+        """Committed records as they arrive, for ever."""
         return follow_records(self._directory.fetch_records, starts, poll_seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
