@@ -182,7 +182,7 @@ def test_own_topics_of_the_embedded_log_may_be_missing(
         (
             "sqlite:log.db",
             "sqlite:gone/log.db",
-            "wrong    transport: expected a directory for sqlite:gone/log.db, but 'gone' is not one",
+            "wrong    transport: expected a directory for sqlite:gone/log.db, but 'gone' is not",
         ),
     ],
 )
