@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from math import exp, fsum, inf, log, log1p
+from sys import float_info
 from typing import Any, Self, cast
 
 import numpy as np
@@ -41,6 +42,7 @@ LEAST_ROOM = 4096  # bytes: the least that a part with values gets
 SLACK = 1e-12  # rounding error of a sum, as a share of the largest weight it ever had
 FADED_SLACK = 1e-9  # of a sum with a half-life, as a share of what is unlearned
 LOWEST = -1e300  # stands for -inf if terms are subtracted
+LARGEST = float_info.max
 
 
 class BayesClassifier(Learner, abc.ABC):
@@ -276,6 +278,11 @@ class BayesClassifier(Learner, abc.ABC):
         NotLearnedError
             The record cannot have been learned. The model did not change. (The check compares sums,
             so a record that was not learned, but could have been, is unlearned without an error.)
+
+        Notes
+        -----
+        A class is dropped if less than 1e-12 of the largest weight it ever had is left. So is one
+        with 4,000 records of weight 1, after a record of weight 2**52 is unlearned.
         """
         # Texts are not encoded, so that an error names a token and not its bucket.
         self.unlearn_rows(Learner.prepare(self, self.columns([x])), y, w, age=age)
@@ -315,7 +322,8 @@ class BayesClassifier(Learner, abc.ABC):
         if self.half_life is not None:
             return FADED_SLACK, FADED_SLACK
         peaks = self._peaks_now()
-        return SLACK * peaks[c] / w, SLACK * peaks[-1] / w
+        # The share of a tiny weight is bounded: an infinite one would make every sum rounding.
+        return min(SLACK * peaks[c] / w, LARGEST), min(SLACK * peaks[-1] / w, LARGEST)
 
     def _peaks_now(self) -> list[float]:
         """The largest weight so far of each class and, last, of all classes together."""

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stream import GaussianNB
+from stream.bayes.classifier import BayesClassifier
 from stream.checks import yield_laws
 from stream.checks.__main__ import shipped
-from stream.checks.streams import Records, Step, run_blocks, run_one_by_one, takeable
+from stream.checks.streams import (
+    CLASSES,
+    WORDS,
+    Records,
+    Step,
+    run_blocks,
+    run_one_by_one,
+    takeable,
+)
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Label
 
@@ -84,6 +94,36 @@ def test_any_split_of_any_stream_gives_the_same_bits(learner, drawn) -> None:
     assert run_blocks(cut, data, steps, cuts) == said
     assert run_one_by_one(single, data, steps) == said
     assert whole.fingerprint() == cut.fingerprint() == single.fingerprint()
+
+
+BAYES = [found for found in shipped() if isinstance(found, BayesClassifier)]
+
+
+@pytest.mark.parametrize("learner", BAYES, ids=lambda found: type(found).__name__)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(
+    power=st.sampled_from([-1074.0, -1063.0, -1022.0, 40.0]) | st.floats(-1074, 40),
+    row=st.integers(0, 23),
+)
+def test_unlearning_a_record_of_any_weight_leaves_the_others(learner, power, row) -> None:
+    """From the least weight up to where the others are below 1e-12 of it; see decision 0027."""
+    w, rng, taken = 2.0**power, np.random.default_rng(24), takeable(learner)
+    xs = [
+        taken({"a": float(rng.normal(i % 2)), "b": float(rng.integers(3)), "words": WORDS[i % 3]})
+        for i in range(24)
+    ]
+    ys = [CLASSES[i % 2] for i in range(24)]
+    never, undone = learner.clone(), learner.clone()
+    never.learn_many(xs, ys)
+
+    undone.learn_many(xs, ys)
+    undone.learn_one(xs[row], ys[row], w)
+    undone.unlearn_one(xs[row], ys[row], w)
+
+    assert undone.classes == never.classes
+    for x in xs:
+        expected, got = never.predict_proba_one(x), undone.predict_proba_one(x)
+        assert got == pytest.approx(expected, rel=0, abs=1e-9 * max(w, 1.0))
 
 
 class _Blocky(GaussianNB):
