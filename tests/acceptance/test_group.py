@@ -90,6 +90,6 @@ def test_standby_takes_over_warm_and_nothing_is_lost_or_doubled(
 
     ids = pair.predicted()
     assert len(ids) == len(set(ids)) == FIRST + 400
-    assert "taken over after journal record" in said
+    assert "assigned to this process; it continues after journal record" in said
     assert " 0 records replayed" in said
     assert took.seconds < (DEAD_SECONDS if how == "kill" else LEFT_SECONDS)

@@ -70,6 +70,7 @@ def test_killed_and_restarted_learner_is_that_of_its_journal(name, tmp_path, sha
         max_records=50,
         every_records=300,
         max_bytes=2**24,
+        guarantee="exactly_once",
         model=f'type = "{name}"\n{parameters}',
         more="",
     )

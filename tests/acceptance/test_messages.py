@@ -80,7 +80,7 @@ WRONG_USE = [
     (["produce", "t", "pages.jsonl", *URL, "--time-field", "at"], ["'at'", "got None"]),
     (
         ["produce", "t", "pages.jsonl", "--transport", "redis:x"],
-        ["expected a transport as sqlite:PATH", "'redis:x'"],
+        ["expected a transport as ", "sqlite:FILE.db", "'redis:x'"],
     ),
     (["tail", "nope", *URL], ["no topic 'nope'", "topics are"]),
     (["tail", "pages", "--transport", "sqlite:nope.db"], ["sqlite:nope.db: no such file"]),
@@ -118,7 +118,7 @@ def one_line(said: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["run", "nowhere.toml"], ["expected a directory for sqlite:no", "make it"]),
+        (["run", "nowhere.toml"], ["expected a directory for sqlite:no", "create it"]),
         (["run", "foreign.toml"], ["expected a headwater log in sqlite:foreign.db"]),
     ],
     ids=["no directory", "no log"],
