@@ -48,7 +48,7 @@ def by_deaths_alone(guard: CrashGuard, court: object) -> bool:
 
 
 MUTANTS = {
-    "deaths of the service condemn": {"_condemned": by_deaths_alone},
+    "deaths of the service condemn": {"_rejected": by_deaths_alone},
     "one child that dies condemns": {"TRIALS": 1, "TRIALS_OUTSIDE": 1},
     "nothing is tried": {"STARTS": 10**9},
 }
@@ -58,6 +58,6 @@ MUTANTS = {
 def test_guard_without_its_rules_is_found_out(mutant) -> None:
     """The same lives show it."""
     changes = MUTANTS[mutant]
-    target = CrashGuard if "_condemned" in changes else crash_guard
+    target = CrashGuard if "_rejected" in changes else crash_guard
     with patch.multiple(target, **changes):
         assert found(500)

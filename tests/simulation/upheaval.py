@@ -204,14 +204,14 @@ class Upheaval(World):
 
     def _is_lost(self, error: TransportError) -> bool:
         """Whether records of before a change are needed: a process died before its snapshot."""
-        self.lost = bool(Reading(self._broker).follow().stale()) or "began again" in str(error)
+        self.lost = bool(Reading(self._broker).follow().stale()) or "restarted at" in str(error)
         words = (
             "rebuilt",
             "restarted at journal record",
             "nothing arrived",
             "changed or expired",
             "gone from",
-            "kept",
+            "no longer exist",
         )
         self.lost = self.lost and any(word in str(error) for word in words)
         self.told.faults["model lost, and said"] += self.lost
