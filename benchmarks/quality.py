@@ -1,8 +1,9 @@
 """What scores cost: python -m benchmarks.quality [--rounds 9] [--write].
 
 GaussianNB, 8 features, 2 classes, blocks of 1,000 records: learning alone, with all scores, and
-with the scores there were before (accuracy and log loss in three windows, confusion, accuracy of
-two baselines), which stand below as they were. In turn in one run; CPU time of one thread; medians.
+with the scores of an earlier version (accuracy and log loss in three windows, confusion, accuracy
+of two baselines), of which this file has a copy. They take turns in one run. Times are medians of
+the CPU time of one thread.
 `--write` puts the table, with its date, into docs/performance.md.
 """
 

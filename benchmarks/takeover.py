@@ -3,10 +3,10 @@
     python -m benchmarks.takeover [--takeovers 20] [--rate 200] [--write]
 
 Two processes of one configuration share the shard by the group, with the group's default session of
-six seconds; observations and labels flow all the while. Every second owner is killed (-9) at a
-random moment, the others are told to stop (SIGTERM); the standby takes over, and a new one is
-started in its stead. Timed until a reader of committed records has a prediction of an observation
-written after the kill: from the kill, and from the moment the standby says the shard is its own.
+six seconds. Observations and labels arrive all the time. Every second owner is killed (-9) at a
+random moment; the others are stopped by SIGTERM. The standby takes over, and a new standby starts.
+The time ends when a reader of committed records has a prediction of an observation written after
+the end of the owner. It starts at that end, and when the standby logs that it owns the shard.
 `--write` puts the table, with its date, into docs/performance.md.
 """
 

@@ -1,13 +1,14 @@
 """The documentation is spelled correctly, and free of the idiom in which it was once written.
 
 Rule: one pattern of `IDIOM` is one phrase that a reader has to decode, with what to write instead.
-Pages are searched, the docstrings and comments of `CODE`, and of `PACKAGES` the messages too.
-Code, links, names of parameters and outputs of commands are not prose and are not searched.
+The test searches `PAGES`, and the docstrings, comments and messages of `PROGRAMS`. Code, links,
+names of parameters and outputs of commands are not prose.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 import subprocess
@@ -89,14 +90,11 @@ PAGES = [
     ]
     if page.name not in NOT_YET and not (page.parent.name == "decisions" and page.name[0] == "0")
 ]
-CODE = sorted((ROOT / "stream").rglob("*.py"))
-# Their docstrings, comments and messages are finished. Add a package when it is done.
-PACKAGES = [
-    f"consumers/{name}"
-    for name in (
-        *("base", "cluster", "journal", "service", "shard", "snapshots", "timetravel"),
-        "transports",
-    )
+PROGRAMS = [
+    folder
+    for package in ("stream", "consumers", "benchmarks", "docker")
+    for folder in (ROOT / package, *sorted((ROOT / package).rglob("*/")))
+    if any(folder.glob("*.py"))
 ]
 
 
@@ -109,27 +107,45 @@ def prose(text: str) -> str:
     'It is [here], in .'
     """
     text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r"`[^`]*`", "", text)
+    return plain(re.sub(r"^    .*$", "", text, flags=re.MULTILINE))
+
+
+def plain(text: str) -> str:
+    """The text without spans of code, links and markup, on one line. `None` is a value.
+
+    Examples
+    --------
+    >>> plain("None is\\n[not](x.md) `a`.")
+    'is [not] .'
+    """
+    text = re.sub(r"`[^`]*`|\bNone\b", "", text)
     text = re.sub(r"\]\([^)]*\)", "]", text)
     return " ".join(text.replace("*", "").split())
 
 
-def prose_of_code(source: str) -> Iterator[str]:
-    """Docstrings up to their examples, and comments.
+def words(source: str) -> Iterator[str]:
+    """Docstrings up to their examples, messages without their values, and comments.
+
+    A line of names only is no prose: parameters in a docstring, the keys of a table.
 
     Examples
     --------
-    >>> list(prose_of_code("'What it is.'\\nx = 1  # and why\\n"))
-    ['What it is.', 'and why']
+    >>> list(words("def f(x):\\n    raise E(f'no {x} here')  # and\\n    # why\\n"))
+    ['no … here', 'and why']
     """
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            text = (ast.get_docstring(node) or "").split("Examples\n---")[0]
-            yield re.sub(r"^[\w*]+(, [\w*]+)*( : .*)?$\n?", "", text, flags=re.MULTILINE)
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string.removeprefix("# ")
+    tree = ast.parse(source)
+    inside = {id(part) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for part in n.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = [p.value if isinstance(p, ast.Constant) else "…" for p in node.values]
+            yield plain("".join(map(str, parts)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = inspect.cleandoc(node.value).split("Examples\n---")[0]
+            if id(node) not in inside:
+                yield plain(re.sub(r"^ *[\w*]+(, [\w*]+)*( : .*)?$", "", text, flags=re.MULTILINE))
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = (token.string for token in tokens if token.type == tokenize.COMMENT)
+    yield plain(" ".join(comments).replace("#", ""))
 
 
 def idioms(text: str) -> Iterator[str]:
@@ -140,52 +156,22 @@ def idioms(text: str) -> Iterator[str]:
             yield f"…{around}…: instead of {found[0]!r} write: {instead}"
 
 
-def words(source: str) -> Iterator[str]:
-    """Each comment and each text of a program: docstrings, and messages without their values.
-
-    Examples
-    --------
-    >>> list(words('raise E(f"no {x} here")  # why'))
-    ['why', 'no … here']
-    """
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.string.lstrip("# ")
-    tree = ast.parse(source)
-    inside = {id(part) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for part in n.values}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(
-                str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values
-            )
-        elif id(node) not in inside and isinstance(node, ast.Constant):
-            yield node.value if isinstance(node.value, str) else ""
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_code_is_free_of_private_idiom(package: str) -> None:
-    """Nor do its docstrings, comments and messages need a second reading."""
-    found = [
-        f"{path.relative_to(ROOT)}: {idiom}"
-        for path in sorted((ROOT / package).rglob("*.py"))
-        for text in words(path.read_text())
-        for idiom in idioms(prose(re.sub(r"^ *>>>.*$|^    ", "", text, flags=re.MULTILINE)))
-    ]
-    assert found == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_documentation_is_free_of_private_idiom(page: Path) -> None:
     """A newcomer reads each sentence once."""
     assert list(idioms(prose(page.read_text()))) == []
 
 
-@pytest.mark.parametrize("file", CODE, ids=lambda file: str(file.relative_to(ROOT)))
-def test_docstrings_and_comments_are_free_of_private_idiom(file: Path) -> None:
-    """A maintainer reads each sentence once, too. (None is a value, not a riddle.)"""
-    texts = [re.sub(r"`[^`]*`|None", "", text) for text in prose_of_code(file.read_text())]
-
-    assert [found for text in texts for found in idioms(" ".join(text.split()))] == []
+@pytest.mark.parametrize("folder", PROGRAMS, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_code_is_free_of_private_idiom(folder: Path) -> None:
+    """A maintainer reads each sentence once, too."""
+    found = [
+        f"{path.name}: {idiom}"
+        for path in sorted(folder.glob("*.py"))
+        for text in words(path.read_text())
+        for idiom in idioms(text)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(

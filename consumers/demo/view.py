@@ -273,7 +273,8 @@ def _folded(quality: QualityView, most: int) -> tuple[list[str], list[list[int]]
     else:
         groups = [[c] for c in order]
     folded = [
-        [sum(int(counts[t, p]) for t in true for p in said) for said in groups] for true in groups
+        [sum(int(counts[t, p]) for t in true for p in predicted) for predicted in groups]
+        for true in groups
     ]
     return [names[g[0]] if len(g) == 1 else "rest" for g in groups], folded
 
@@ -285,8 +286,8 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     else:
         inside = width - 4
         lines = [
-            _said("wrong", BAD, turn.wrong, turn.truth, inside),
-            _said("right", GOOD, turn.right, turn.truth, inside),
+            _record("wrong", BAD, turn.wrong, turn.truth, inside),
+            _record("right", GOOD, turn.right, turn.truth, inside),
             Text(_likeness(turn, label, inside)),
         ]
         body = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
@@ -301,17 +302,19 @@ def _turn(turn: Turn | None, label: str, width: int) -> RenderableType:
     )
 
 
-def _said(word: str, style: str, said: PredictedRecord, truth: Label, width: int) -> Text:
+def _record(word: str, style: str, prediction: PredictedRecord, truth: Label, width: int) -> Text:
     """One record: the probability of its true label, and its prediction."""
-    p = said.probability(truth)
-    line = Text(f"#{said.number:<7,} ")
+    p = prediction.probability(truth)
+    line = Text(f"#{prediction.number:<7,} ")
     line.append(f"{word}  ", style)
     if width >= 60:
         line.append(f"P({_cut(label_text(truth), 12)}) ")
         line.append(_bar(p, 10), GOOD)
         line.append(f" {likely(p):>5}   ")
-    named = ", ".join(f"{label_text(label)} {likely(q)}" for label, q in said.probabilities[:3])
-    return line.append(f"said {label_text(said.label)} ({named})")
+    named = ", ".join(
+        f"{label_text(label)} {likely(q)}" for label, q in prediction.probabilities[:3]
+    )
+    return line.append(f"predicted {label_text(prediction.label)} ({named})")
 
 
 def _bar(share: float, width: int) -> str:

@@ -26,7 +26,7 @@ __all__ = [
     "share_axis",
 ]
 
-POINTS = 400  # of a curve: a chart has room for no more
+POINTS = 400  # of a curve at most: a chart has no room for others
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 GRID = "#DDDDDD"
 

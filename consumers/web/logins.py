@@ -24,7 +24,7 @@ from consumers.web.limits import refuse
 __all__ = ["Logins"]
 
 REMEMBERED = 100  # wrong logins that are remembered; a bcrypt hash of cost 12 takes 0.2 s
-LONGEST_PASSWORD = 72  # bytes; bcrypt uses no more, and its library rejects more
+LONGEST_PASSWORD = 72  # bytes; bcrypt rejects longer passwords
 WAITING = 128  # logins in the queue; above it the oldest of the fullest address is dropped
 WAIT_SECONDS = 10.0  # at most in the queue
 ADDRESSES = 1024  # with a count of wrong logins

@@ -18,7 +18,7 @@ from stream.evaluate.quality import QualityView
 
 __all__ = ["POINTS", "SECONDS", "AccuracyPoint", "SecondOfLoad", "StatusFeed"]
 
-POINTS = 400  # of the curve at most: a screen shows no more
+POINTS = 400  # of the curve at most: a screen has no room for others
 SECONDS = 300  # of throughput and lag: five minutes; Prometheus keeps longer
 LARGEST_KEPT = 8 * 1024  # bytes of a kept record; a larger one cannot be explained
 LARGEST_SHOWN = 32 * 1024  # bytes of a prediction and its key; a larger one is not shown

@@ -350,7 +350,7 @@ QUALITY: dict[str, list[Panel]] = {
             "Evidence that a challenger is right more often",
             "none",
             (f"headwater_challenger_e_value{{{SHARD}}}", NAMED),
-            about="1 is none; at 20 it may be believed, however often one has looked.",
+            about="1 is no evidence; 20 is strong evidence, at whatever record it is read.",
             defaults={"custom": {"scaleDistribution": {"type": "log", "log": 10}}},
         ),
         lines(

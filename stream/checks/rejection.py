@@ -101,7 +101,7 @@ def a_class_beyond_the_bound_is_refused_whole(learner: Learner) -> None:
     model._classes.bound = len(model.classes)
     refuses(
         InvalidRecordError,
-        partial(model.learn_one, {**data.xs[0], "new": 1.0}, "one too many"),
+        partial(model.learn_one, {**data.xs[0], "new": 1.0}, "beyond the bound"),
         "expected one class more than the bound to be refused",
     )
     claim(model.fingerprint() == before, "the refused class changed the state")

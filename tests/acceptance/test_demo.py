@@ -246,7 +246,14 @@ def test_on_a_terminal_it_draws_for_about_20_seconds_and_ends(tmp_path: Path) ->
     assert "Traceback" not in shown
     assert "headwater_accuracy_ratio" in metrics
     assert shown.count("wrong, then right") > 60, "it was drawn a few times a second"
-    for word in ("records/s", "majority", "no-change", "confusion", "said true", "said false"):
+    for word in (
+        "records/s",
+        "majority",
+        "no-change",
+        "confusion",
+        "predicted true",
+        "predicted false",
+    ):
         assert word in shown
     assert len(re.findall("[\u2801-\u28ff]", shown)) > 1000, "the curve, in braille"
     assert curve[-1] > 85

@@ -78,7 +78,7 @@ def test_the_view_at_80_by_24_has_everything_that_was_promised() -> None:
         "confusion",
         "log loss",
         "#12      wrong  P(a) █····",
-        "said b (a 10 %, b 90 %)",
+        "predicted b (a 10 %, b 90 %)",
         "#1,100   right  P(a) █████████▊  97 %",
         "both bought = a; the same 2 fields, 1,088 records later",
     ):

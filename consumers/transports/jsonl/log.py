@@ -394,12 +394,12 @@ class JsonLinesLog:
     Parameters
     ----------
     path
-        The directory; made if it is not there, in a directory that is.
+        The directory. It is created if it is missing; its parent has to exist.
 
     Raises
     ------
     TransportError
-        The directory cannot be made or is none.
+        The path is not a directory, or it cannot be created.
 
     Examples
     --------

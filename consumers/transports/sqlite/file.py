@@ -275,8 +275,8 @@ class Database:
         return self.end(log) if row is None else int(row[0]) - base
 
     def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
-        """Records from `start`, at most `limit` and `max_bytes` but at least one; None if there
-        are none."""
+        """Records from `start`: at least one, at most `limit` and `max_bytes`. None at the end
+        of the partition."""
         first, last = self._range(partition, start)
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         # Row by row, because a thousand rows at once could be a gigabyte.
