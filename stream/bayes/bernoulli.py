@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from math import inf
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,46 +16,43 @@ from stream.bayes.classifier import (
     BayesClassifier,
     check_half_life,
     check_priors,
+    finite,
     left_after,
 )
-from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
-from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import rows_for
+from stream.bayes.columns import admit
+from stream.bayes.part import Line, Part, Steps, UnlearnAmount
+from stream.bayes.sums import SumsPart, given
 from stream.bayes.token_sets import TokenSetPart
 from stream.data.block import Block, Floats, Rows
 from stream.data.parameters import number
 from stream.data.rows import conflicts
-from stream.data.schema import Dictionary, Kind, Label, Schema
-from stream.data.state import State
-from stream.errors import InvalidRecordError, NotSupportedError, StateError
+from stream.data.schema import Dictionary, Kind, Label
+from stream.errors import InvalidRecordError, NotSupportedError
 from stream.learner.explain import LinearView
 from stream.learner.registry import Facts, registered
 
 __all__ = ["BernoulliNB", "BernoulliPart"]
 
 
-class BernoulliPart(Part):
+class BernoulliPart(SumsPart):
     """Numeric columns as attributes that are present or absent. See `BernoulliNB`."""
 
     name: ClassVar[str] = "attributes"
+    sum_names: ClassVar[tuple[str, str]] = ("given", "present")
 
     def __init__(self, alpha: float, binarize: float = 0.0) -> None:
+        super().__init__()
         self._alpha, self._binarize = alpha, binarize
-        self._features = Dictionary(MAX_FEATURES)
-        self.trials = BernoulliTrials(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
 
     @property
-    def features(self) -> list[str]:
-        return list(self._features)
+    def trials(self) -> BernoulliTrials:
+        """The sums as the kernels take them."""
+        return BernoulliTrials(*self._sums, self._unit)
 
     @property
     def known(self) -> Dictionary:
         """The features, for look-ups."""
         return self._features
-
-    @property
-    def overflows(self) -> dict[str, int]:
-        return {"features": self._features.overflow}
 
     @property
     def probabilities(self) -> list[list[float]]:
@@ -66,24 +63,13 @@ class BernoulliPart(Part):
         np.divide(s.present + alpha, s.given + 2.0 * alpha, out=p, where=s.given > 0)
         return list(p.tolist())
 
-    def tables(self, schema: Schema, classes: int) -> int:
-        """Bytes of trials and successes."""
-        return 2 * 8 * classes * len(schema.numeric)
-
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
-        self.trials = _resized(self.trials, classes, len(self._features), self.most_classes)
+        self._make_room(classes)
         x = block.rows.numeric
         kernels.progressive(
             steps, x, source, column, self._alpha, self._binarize, self.trials, joint
         )
-
-    def terms(self, rows: Rows, classes: int) -> list[Term]:
-        source, column = find(self._features, rows)
-        x = rows.numeric[0]
-        out = self._scores(x, source, column, classes)
-        names = [rows.numeric_names[j] for j in source.tolist()]
-        return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
 
     def _scores(
         self, x: Floats, source: NDArray[np.int64], column: NDArray[np.int64], classes: int
@@ -92,9 +78,8 @@ class BernoulliPart(Part):
         kernels.terms(x, source, column, classes, self._alpha, self._binarize, self.trials, out)
         return out
 
-    def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """The log likelihood if all attributes are absent, float64 (C,), and what the presence of
-        each adds."""
+    def line(self, classes: int) -> Line:
+        """The log likelihood if all attributes are absent, and what the presence of each adds."""
         column = np.arange(len(self._features))
         there, gone = (
             self._scores(np.full(column.size, v), column, column, classes) for v in (inf, -inf)
@@ -107,67 +92,26 @@ class BernoulliPart(Part):
 
     def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         w = amount.w * amount.fade * float(self.trials.unit[0])
-        for name, value in _given(rows):
+        for name, value in given(rows):
             j = self._features.codes.get(name)
             if j is None:
                 return f"attribute {name!r} was never learned"
-            given, present = self.trials.given[c, j], self.trials.present[c, j]
-            if (
-                left_after(present if value > self._binarize else given - present, w, amount.slack)
-                is None
-            ):
+            present = self.trials.present[c, j]
+            had = present if value > self._binarize else self.trials.given[c, j] - present
+            if left_after(had, w, amount.slack) is None:
                 return f"attribute {name!r} has less weight in its class"
         return None
 
     def unlearn(self, rows: Rows, c: int, amount: UnlearnAmount) -> None:
         w = amount.w * amount.fade * float(self.trials.unit[0])
-        given, present = self.trials.given, self.trials.present
-        for name, value in _given(rows):
-            j = self._features.codes[name]
-            given[c, j] = left_after(given[c, j], w, amount.slack) or 0.0
-            if value > self._binarize:
-                present[c, j] = left_after(present[c, j], w, amount.slack) or 0.0
-            present[c, j] = min(present[c, j], given[c, j])
-        for j in np.flatnonzero(~given.any(axis=0))[::-1].tolist():
-            self._features.remove(self._features.values[j])
-            s = self.trials
-            self.trials = s._replace(
-                given=np.delete(s.given, j, 1), present=np.delete(s.present, j, 1)
-            )
-
-    def drop_class(self, c: int) -> None:
         s = self.trials
-        self.trials = s._replace(given=np.delete(s.given, c, 0), present=np.delete(s.present, c, 0))
-
-    def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
-        column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
-        s, theirs = (
-            _resized(self.trials, size, len(self._features), self.most_classes),
-            other.trials,
-        )
-        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
-        at = np.ix_(classes, column[kept])
-        for mine, more in ((s.given, theirs.given), (s.present, theirs.present)):
-            mine *= fade
-            mine[at] += more[:, kept]
-        self.trials = s._replace(unit=theirs.unit.copy())
-
-    def n_parameters(self, classes: int) -> int:
-        return classes * len(self._features)
-
-    def export(self) -> State:
-        return State(named(self._features), self.trials._asdict())
-
-    def restore(self, state: State, classes: int) -> None:
-        features = restored(self._features, state)
-        given, present = (state.array(k, np.float64, 2) for k in ("given", "present"))
-        unit = state.array("unit", np.float64, 1)
-        shape = (classes, len(features))
-        if (given.shape, present.shape, unit.shape) != (shape, shape, (1,)):
-            raise StateError(
-                f"expected trials of {shape} classes and attributes, got another shape"
-            )
-        self._features, self.trials = features, BernoulliTrials(given, present, unit)
+        for name, value in given(rows):
+            j = self._features.codes[name]
+            s.given[c, j] = left_after(s.given[c, j], w, amount.slack) or 0.0
+            if value > self._binarize:
+                s.present[c, j] = left_after(s.present[c, j], w, amount.slack) or 0.0
+            s.present[c, j] = min(s.present[c, j], s.given[c, j])
+        self._forget_columns()
 
 
 @registered(
@@ -331,30 +275,8 @@ class BernoulliNB(BayesClassifier):
             With alpha = 0, if one of the classes never had an attribute or always had it.
         """
         a, b = self._pair(label, against, None)
-        (_, prior), *_ = self._terms(self.columns([{}]))
-        bias = max(float(prior[a]), LOWEST) - max(float(prior[b]), LOWEST)
-        weights: dict[str, float] = {}
-        for part in (self._attributes, self._tokens):
-            base, changes = part.line(len(self.classes))
-            if any(np.isinf(term[[a, b]]).any() for _, term in [("", base), *changes]):
-                raise NotSupportedError(
-                    "a linear view needs probabilities above 0; set alpha above 0"
-                )
-            bias += float(base[a]) - float(base[b])
-            weights |= {name: float(term[a]) - float(term[b]) for name, term in changes}
-        return LinearView(self.classes[a], self.classes[b], bias, weights)
-
-
-def _given(rows: Rows) -> list[tuple[str, float]]:
-    """Names and values of the numeric columns that are present in row 0."""
-    pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
-    return [(name, value) for name, value in pairs if value == value]
-
-
-def _resized(s: BernoulliTrials, c: int, d: int, most: int) -> BernoulliTrials:
-    """`s` with zeros for new classes, at most `most`, and for new attributes."""
-    if s.given.shape == (c, d):
-        return s
-    return BernoulliTrials(
-        rows_for(s.given, (c, d), most), rows_for(s.present, (c, d), most), s.unit
-    )
+        parts = self._attributes, self._tokens
+        lines = [part.line(len(self.classes)) for part in parts]
+        if not finite(lines, a, b):
+            raise NotSupportedError("a linear view needs probabilities above 0; set alpha above 0")
+        return self._linear(a, b, lines)

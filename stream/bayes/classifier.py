@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
 from stream.bayes.bags import named_buckets
-from stream.bayes.part import Part, Steps, Term, UnlearnAmount
+from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.parameters import mapping, number
 from stream.data.schema import Field, Kind, Label, Schema, plain_label
@@ -34,9 +34,9 @@ from stream.errors import (
     StateError,
 )
 from stream.learner.base import Learner, Predictions
-from stream.learner.explain import PRIOR, Explanation
+from stream.learner.explain import PRIOR, Explanation, LinearView
 
-__all__ = ["BayesClassifier", "check_half_life", "check_priors"]
+__all__ = ["BayesClassifier", "check_half_life", "check_priors", "finite", "left_after"]
 
 LEAST_ROOM = 4096  # bytes: the least that a part with values gets
 SLACK = 1e-12  # rounding error of a sum, as a share of the largest weight it ever had
@@ -217,7 +217,7 @@ class BayesClassifier(Learner, abc.ABC):
         a, b = self._pair(label, against, rows)
         contributions: dict[str, float] = {}
         for name, term in self._terms(rows):
-            share = float(max(term[a], LOWEST)) - float(max(term[b], LOWEST))
+            share = _apart(term, a, b)
             contributions[name] = contributions.get(name, 0.0) + share
         classes = self.classes
         return Explanation(classes[a], classes[b], sum(contributions.values()), contributions)
@@ -239,6 +239,16 @@ class BayesClassifier(Learner, abc.ABC):
         first = label if label is not None else next(c for c in ranked if c != against)
         second = against if against is not None else next(c for c in ranked if c != first)
         return self._classes.codes[first], self._classes.codes[second]
+
+    def _linear(self, a: int, b: int, lines: Iterable[Line]) -> LinearView:
+        """The log-odds of classes a and b: the prior and the lines of the parts."""
+        (_, prior), *_ = self._terms(self.columns([{}]))
+        bias = _apart(prior, a, b)
+        weights: dict[str, float] = {}
+        for base, changes in lines:
+            bias += _apart(base, a, b)
+            weights |= {name: _apart(term, a, b) for name, term in changes}
+        return LinearView(self.classes[a], self.classes[b], bias, weights)
 
     @property
     def n_parameters(self) -> int:
@@ -466,6 +476,17 @@ def left_after(have: float, take: float, slack: float) -> float | None:
     if have > 0.0 and abs(left) <= slack * take:
         return 0.0
     return left if left > 0 else None
+
+
+def finite(lines: Iterable[Line], a: int, b: int) -> bool:
+    """Whether neither of the classes a and b is impossible in the lines."""
+    terms = [term for base, changes in lines for term in (base, *(t for _, t in changes))]
+    return not any(np.isinf(term[[a, b]]).any() for term in terms)
+
+
+def _apart(term: Floats, a: int, b: int) -> float:
+    """What a term adds to the log-odds of classes a and b."""
+    return max(float(term[a]), LOWEST) - max(float(term[b]), LOWEST)
 
 
 def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] | None:

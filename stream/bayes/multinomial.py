@@ -6,10 +6,11 @@ import abc
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, get_args
 
+import numpy as np
 from river.base import tags
 
 from stream.bayes._kernels import multinomial as kernels
-from stream.bayes.classifier import LOWEST, BayesClassifier, check_half_life, check_priors
+from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
 from stream.bayes.part import Part
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
 from stream.data.block import Rows
@@ -93,13 +94,8 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         -1e300 for it.
         """
         a, b = self._pair(label, against, None)
-        (_, prior), *_ = self._terms(self.columns([{}]))
-        line = {
-            name: max(float(term[a]), LOWEST) - max(float(term[b]), LOWEST)
-            for name, term in self._tokens.weights(len(self.classes))
-        }
-        bias = max(float(prior[a]), LOWEST) - max(float(prior[b]), LOWEST)
-        return LinearView(self.classes[a], self.classes[b], bias, line)
+        classes = len(self.classes)
+        return self._linear(a, b, [(np.zeros(classes), self._tokens.weights(classes))])
 
 
 @registered(

@@ -20,7 +20,7 @@ from stream.data.state import State
 from stream.errors import InvalidRecordError
 from stream.learner.base import MAX_CLASSES
 
-__all__ = ["Part", "Steps", "Term", "UnlearnAmount"]
+__all__ = ["Line", "Part", "Steps", "Term", "UnlearnAmount"]
 
 
 class Steps(NamedTuple):
@@ -55,6 +55,7 @@ class UnlearnAmount(NamedTuple):
 
 
 Term = tuple[str, Floats]  # a feature or token, and its log likelihood in each class, float64 (C,)
+Line = tuple[Floats, list[Term]]  # log likelihoods of a basic record, and what each feature changes
 
 
 class Part(abc.ABC):

@@ -12,18 +12,18 @@ from river.base import tags
 from stream.bayes._kernels import poisson as kernels
 from stream.bayes._kernels.poisson import CountTotals
 from stream.bayes.classifier import (
-    LOWEST,
     BayesClassifier,
     check_half_life,
     check_priors,
+    finite,
     left_after,
 )
-from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
-from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import rows_for
+from stream.bayes.columns import admit
+from stream.bayes.part import Line, Part, Steps, UnlearnAmount
+from stream.bayes.sums import SumsPart, given
 from stream.data.block import Block, Floats, Rows
 from stream.data.parameters import number
-from stream.data.schema import Dictionary, Kind, Label, Schema
+from stream.data.schema import Kind, Label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
 from stream.learner.explain import LinearView
@@ -36,24 +36,20 @@ ROUNDING = 1e-9  # rounding error, as a share of the largest total
 WHOLE = 2.0**53  # totals of whole numbers are exact up to it
 
 
-class PoissonPart(Part):
+class PoissonPart(SumsPart):
     """Numeric columns as counts with a Poisson distribution; see `PoissonNB`."""
 
     name: ClassVar[str] = "counts"
+    sum_names: ClassVar[tuple[str, str]] = ("weight", "total")
 
     def __init__(self, a: float = SHAPE, b: float = RATE) -> None:
+        super().__init__()
         self._a, self._b = a, b
-        self._features = Dictionary(MAX_FEATURES)
-        self._totals = CountTotals(np.zeros((0, 0)), np.zeros((0, 0)), np.ones(1))
         self._taken: dict[str, float] = {}  # the largest total from which a count was unlearned
 
     @property
-    def features(self) -> list[str]:
-        return list(self._features)
-
-    @property
-    def overflows(self) -> dict[str, int]:
-        return {"features": self._features.overflow}
+    def _totals(self) -> CountTotals:
+        return CountTotals(*self._sums, self._unit)
 
     @property
     def rates(self) -> list[list[float]]:
@@ -72,30 +68,11 @@ class PoissonPart(Part):
         bad = (x < 0) | ((np.floor(x) != x) & ~np.isnan(x))
         return {i: _no_count(rows, i, bad[i]) for i in np.flatnonzero(bad.any(axis=1)).tolist()}
 
-    def tables(self, schema: Schema, classes: int) -> int:
-        """Bytes of weights and totals."""
-        return 2 * 8 * classes * len(schema.numeric)
-
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         source, column = admit(self._features, block)
-        self._totals = self._resized(classes)
+        self._make_room(classes)
         x = block.rows.numeric
         kernels.progressive(steps, x, source, column, self._a, self._b, self._totals, joint)
-
-    def _resized(self, classes: int) -> CountTotals:
-        """The totals with zeros for new classes and counts."""
-        s, shape = self._totals, (classes, len(self._features))
-        if s.weight.shape == shape:
-            return s
-        weight, total = (rows_for(a, shape, self.most_classes) for a in (s.weight, s.total))
-        return CountTotals(weight, total, s.unit)
-
-    def terms(self, rows: Rows, classes: int) -> list[Term]:
-        source, column = find(self._features, rows)
-        x = rows.numeric[0]
-        out = self._scores(x, source, column, classes)
-        names = [rows.numeric_names[j] for j in source.tolist()]
-        return [(n, out[k]) for k, n in enumerate(names) if not np.isnan(x[source[k]])]
 
     def _scores(
         self, x: Floats, source: NDArray[np.int64], column: NDArray[np.int64], classes: int
@@ -104,9 +81,8 @@ class PoissonPart(Part):
         kernels.terms(x, source, column, classes, self._a, self._b, self._totals, out)
         return out
 
-    def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """The log likelihood if all counts are 0, float64 (C,), and what one more event of each
-        adds."""
+    def line(self, classes: int) -> Line:
+        """The log likelihood if all counts are 0, and what one more event of each adds."""
         column = np.arange(len(self._features))
         none, one = (
             self._scores(np.full(column.size, v), column, column, classes) for v in (0.0, 1.0)
@@ -120,7 +96,7 @@ class PoissonPart(Part):
     def lacks(self, rows: Rows, c: int, amount: UnlearnAmount) -> str | None:
         s = self._totals
         w = amount.w * amount.fade * float(s.unit[0])
-        for name, value in _given(rows):
+        for name, value in given(rows):
             j = self._features.codes.get(name)
             if j is None:
                 return f"count {name!r} was never learned"
@@ -138,7 +114,7 @@ class PoissonPart(Part):
         s = self._totals
         unit = float(s.unit[0])
         w = amount.w * amount.fade * unit
-        for name, value in _given(rows):
+        for name, value in given(rows):
             j = self._features.codes[name]
             before = float(s.total[c, j])
             s.weight[c, j] = left_after(s.weight[c, j], w, amount.slack) or 0.0
@@ -146,51 +122,29 @@ class PoissonPart(Part):
             exact = before <= WHOLE and before.is_integer() and (w * value).is_integer()
             if unit == 1.0 and not exact:
                 self._taken[name] = max(before, self._taken.get(name, 0.0))
-        for j in np.flatnonzero(~s.weight.any(axis=0))[::-1].tolist():
-            name = self._features.values[j]
-            self._features.remove(name)
-            self._taken.pop(name, None)
-            s = s._replace(weight=np.delete(s.weight, j, 1), total=np.delete(s.total, j, 1))
-        self._totals = s
-
-    def drop_class(self, c: int) -> None:
-        s = self._totals
-        self._totals = s._replace(weight=np.delete(s.weight, c, 0), total=np.delete(s.total, c, 0))
+        self._forget_columns()
+        self._taken = {k: v for k, v in self._taken.items() if k in self._features}
 
     def merge(self, other: Self, classes: NDArray[np.int64], size: int, fade: float) -> None:
-        column = np.array([self._features.add(f) for f in other.features], dtype=np.int64)
-        s, theirs = self._resized(size), other._totals
-        kept = np.flatnonzero(column >= 0)  # features beyond the bound are counted as overflows
-        at = np.ix_(classes, column[kept])
-        for mine, more in ((s.weight, theirs.weight), (s.total, theirs.total)):
-            mine *= fade
-            mine[at] += more[:, kept]
-        self._totals = s._replace(unit=theirs.unit.copy())
+        super().merge(other, classes, size, fade)
         for name, taken in other._taken.items():
             if name in self._features:
                 self._taken[name] = max(taken, self._taken.get(name, 0.0))
 
-    def n_parameters(self, classes: int) -> int:
-        return classes * len(self._features)
-
     def export(self) -> State:
+        state = super().export()
         taken = {"taken": self._taken} if self._taken else {}
-        return State({**named(self._features), **taken}, self._totals._asdict())
+        return State({**state.header, **taken}, state.arrays)
 
     def restore(self, state: State, classes: int) -> None:
-        features = restored(self._features, state)
-        weight, total = (state.array(k, np.float64, 2) for k in ("weight", "total"))
-        unit = state.array("unit", np.float64, 1)
-        shape = (classes, len(features))
-        if (weight.shape, total.shape, unit.shape) != (shape, shape, (1,)):
-            raise StateError(f"expected totals of {shape} classes and counts, got other shapes")
-        if (weight < 0).any() or (total < 0).any() or unit[0] <= 0:
+        super().restore(state, classes)
+        s = self._totals
+        if (s.weight < 0).any() or (s.total < 0).any() or s.unit[0] <= 0:
             raise StateError("expected weights and totals from 0 and a unit above 0, got others")
         taken = state.header.get("taken", {})
-        if not isinstance(taken, dict) or not {*taken} <= {*features}:
+        if not isinstance(taken, dict) or not {*taken} <= {*self._features}:
             raise StateError(f"expected the totals of learned counts, got {taken!r}")
         self._taken = {name: float(total) for name, total in taken.items()}
-        self._features, self._totals = features, CountTotals(weight, total, unit)
 
 
 @registered(
@@ -324,20 +278,10 @@ class PoissonNB(BayesClassifier):
             With a = 0: a count that one of them has always had as 0.
         """
         a, b = self._pair(label, against, None)
-        (_, prior), *_ = self._terms(self.columns([{}]))
-        bias = max(float(prior[a]), LOWEST) - max(float(prior[b]), LOWEST)
-        base, changes = self._counts.line(len(self.classes))
-        if any(np.isinf(term[[a, b]]).any() for _, term in changes):
+        line = self._counts.line(len(self.classes))
+        if not finite([line], a, b):
             raise NotSupportedError("a linear view needs rates above 0; give a a value above 0")
-        bias += float(base[a]) - float(base[b])
-        weights = {name: float(term[a]) - float(term[b]) for name, term in changes}
-        return LinearView(self.classes[a], self.classes[b], bias, weights)
-
-
-def _given(rows: Rows) -> list[tuple[str, float]]:
-    """Names and values of the numeric columns that row 0 has."""
-    pairs = zip(rows.numeric_names, rows.numeric[0].tolist(), strict=True)
-    return [(name, value) for name, value in pairs if value == value]
+        return self._linear(a, b, [line])
 
 
 def _no_count(rows: Rows, i: int, bad: NDArray[np.bool_]) -> InvalidRecordError:

@@ -13,7 +13,7 @@ from stream.bayes._kernels.token_sets import TokenSets
 from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
-from stream.bayes.part import Part, Steps, Term, UnlearnAmount
+from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.bayes.room import columns_for, grown, rows_for
 from stream.data.block import Block, Floats, Rows, learning
 from stream.data.schema import Schema
@@ -110,9 +110,8 @@ class TokenSetPart(Part):
         named = [(f"bucket {b}", present[k]) for k, b in enumerate(found.tolist())]
         return [(ABSENT, base), *named]
 
-    def line(self, classes: int) -> tuple[Floats, list[Term]]:
-        """The log likelihood if all known tokens are absent, float64 (C,), and what the presence of
-        each adds."""
+    def line(self, classes: int) -> Line:
+        """The log likelihood if all known tokens are absent, and what the presence of each adds."""
         learned = np.flatnonzero(self.sets.slot).astype(np.int64)
         present, absent, base, certain = self._shares(learned, classes)
         base[certain > 0] = -inf
