@@ -1,19 +1,21 @@
-"""Reading and polling by fetches, for logs that are asked for records and push none.
+"""What logs share that have no transactions and no groups of processes: reading and polling.
 
-A log of this kind gives a `Fetch`: records of one partition from an offset on.
+Such a log keeps all records. Its `FetchSource` gives records of one partition from an offset on.
 """
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from consumers.base.errors import TransportError
-from consumers.base.records import Fetched, Partition, Record
-from consumers.transports.protocol import Demand
+from consumers.base.records import UNBOUNDED, Fetched, Partition, Record, Uncommitted
+from consumers.transports.protocol import ANY, Demand
 
-__all__ = ["Fetch", "FetchRecords", "Poller", "follow_records", "read_chunks"]
+__all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller"]
 
 _CHUNK = 1000  # records a chunk of `read` and `follow`
 _CHUNK_BYTES = 4 * 2**20  # and bytes, except for one larger record
@@ -21,23 +23,84 @@ _LONGEST_PAUSE = 0.05  # seconds between two looks for news
 
 # Records from an offset, at most this number and these bytes, but at least one. None: no record.
 Fetch = Callable[[Partition, int, int, int], Fetched | None]
-# The same with headers.
-FetchRecords = Callable[[Partition, int, int, int], Sequence[Record]]
 
 
-def read_chunks(
-    fetch: Fetch,
+class FetchSource(Protocol):
+    """Gives the records of a log."""
+
+    url: str
+
+    def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
+        """A `Fetch`."""
+
+    def fetch_records(
+        self, partition: Partition, start: int, limit: int, max_bytes: int
+    ) -> Sequence[Record]:
+        """The same with headers; empty if there is no record."""
+
+
+class FetchingLog(ABC):
+    """The methods of `Log` that need only a source."""
+
+    def __init__(self, source: FetchSource) -> None:
+        self._source = source
+
+    @abstractmethod
+    def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The offset after the last record of each."""
+
+    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """The first offset of each: 0, because nothing is deleted."""
+        return dict.fromkeys(self.end_offsets(partitions), 0)
+
+    def read(
+        self,
+        starts: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        demand: Demand = ANY,
+    ) -> Generator[Fetched, None, None]:
+        """Committed records of each partition from its start up to its end, in chunks.
+
+        Raises
+        ------
+        TransportError
+            The log ends before the requested end.
+        """
+        return _chunks(self._source, starts, ends, demand)
+
+    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+        """Committed records as they arrive, for ever."""
+        positions = dict(starts)
+        while True:
+            quiet = True
+            for partition, position in list(positions.items()):
+                for record in self._source.fetch_records(partition, position, _CHUNK, _CHUNK_BYTES):
+                    quiet = False
+                    positions[partition] = record.offset + 1
+                    yield record
+            if quiet:
+                self._rest(poll_seconds)
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for news, at most this long."""
+        time.sleep(seconds)
+
+    def member(self, name: str, topic: str) -> None:  # noqa: B027  there is nothing to do
+        """None: one process runs every shard of a service on this log."""
+
+
+def _chunks(
+    source: FetchSource,
     starts: Mapping[Partition, int],
     ends: Mapping[Partition, int],
     demand: Demand,
-    url: str,
 ) -> Generator[Fetched, None, None]:
-    """`Log.read` by fetches; TransportError if the log ends before the end that was asked for."""
     positions = {partition: starts[partition] for partition in ends}
     full = demand.full()
     while positions:
         if all(partition in full for partition in positions):
-            full = ()  # what the caller waits for is not there: it will find that out
+            full = ()  # the awaited records do not exist, and the caller will notice that
         for partition, position in list(positions.items()):
             left = ends[partition] - position
             if left <= 0:
@@ -45,31 +108,16 @@ def read_chunks(
                 continue
             if partition in full:
                 continue
-            chunk = fetch(partition, position, min(left, _CHUNK), min(demand.room, _CHUNK_BYTES))
+            room = min(demand.room, _CHUNK_BYTES)
+            chunk = source.fetch(partition, position, min(left, _CHUNK), room)
             if chunk is None:
                 raise TransportError(
                     f"expected records of {partition} up to offset {ends[partition]} in "
-                    f"{url}, it ends at {position}: give an end within the log"
+                    f"{source.url}, but it ends at {position}: use an end within the log"
                 )
             positions[partition] = chunk.offsets[-1] + 1
             yield chunk
             full = demand.full()
-
-
-def follow_records(
-    fetch: FetchRecords, starts: Mapping[Partition, int], poll_seconds: float
-) -> Iterator[Record]:
-    """`Log.follow` by fetches."""
-    positions = dict(starts)
-    while True:
-        quiet = True
-        for partition, position in list(positions.items()):
-            for record in fetch(partition, position, _CHUNK, _CHUNK_BYTES):
-                quiet = False
-                positions[partition] = record.offset + 1
-                yield record
-        if quiet:
-            time.sleep(poll_seconds)
 
 
 class Poller:
@@ -100,11 +148,11 @@ class Poller:
     def poll(
         self, max_records: int, timeout: float, skip: Collection[Partition], max_bytes: int
     ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
+        """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
         deadline = time.monotonic() + timeout
         pause = 0.002
         seen = self._news()
-        fetched = self._take(max_records, max_bytes, skip)
+        fetched = self.take(max_records, max_bytes, skip)
         while not fetched:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -114,11 +162,14 @@ class Poller:
             news = self._news()
             if news != seen:
                 seen = news
-                fetched = self._take(max_records, max_bytes, skip)
+                fetched = self.take(max_records, max_bytes, skip)
         return fetched
 
-    def _take(self, max_records: int, max_bytes: int, skip: Collection[Partition]) -> list[Fetched]:
-        """An even share from each input; the next ones may use what one does not have."""
+    def take(self, max_records: int, max_bytes: int, skip: Collection[Partition]) -> list[Fetched]:
+        """An even share of the records that exist from each input, without waiting.
+
+        The next inputs may use what one does not have.
+        """
         wanted = [partition for partition in self.inputs if partition not in skip]
         fetched = []
         for place, partition in enumerate(wanted):
@@ -133,3 +184,29 @@ class Poller:
                 fetched.append(chunk)
         self.inputs.rotate(-1)
         return fetched
+
+
+class FetchingOwner:
+    """The methods of `Owner` that need only a poller."""
+
+    def __init__(self, poller: Poller) -> None:
+        self._poller = poller
+
+    def seek(self, positions: Mapping[Partition, int]) -> None:
+        """Start polling each input at its position."""
+        self._poller.seek(positions)
+
+    def poll(
+        self,
+        *,
+        max_records: int,
+        timeout: float,
+        skip: Collection[Partition] = (),
+        max_bytes: int = UNBOUNDED,
+    ) -> list[Fetched]:
+        """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
+        return self._poller.poll(max_records, timeout, skip, max_bytes)
+
+    def uncommitted(self) -> dict[Partition, Uncommitted]:
+        """Nothing: there are no transactions."""
+        return {}

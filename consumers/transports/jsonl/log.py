@@ -17,7 +17,7 @@ import re
 import shutil
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
@@ -30,19 +30,16 @@ import numpy as np
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import (
-    UNBOUNDED,
     Fetched,
     Header,
     Outgoing,
     Partition,
     Record,
     Topic,
-    Uncommitted,
     record_bytes,
 )
-from consumers.transports.fetching import Poller, follow_records, read_chunks
+from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile", "Row", "decode", "encode"]
 
@@ -388,7 +385,7 @@ def _sync(directory: Path) -> None:
         os.close(file)
 
 
-class JsonLinesLog:
+class JsonLinesLog(FetchingLog):
     """The log in a directory.
 
     Parameters
@@ -417,6 +414,7 @@ class JsonLinesLog:
 
     def __init__(self, path: str) -> None:
         self._directory = _Directory(Path(path))
+        super().__init__(self._directory)
         self._owners: list[JsonLinesOwner] = []
 
     def topics(self) -> dict[str, int]:
@@ -432,10 +430,6 @@ class JsonLinesLog:
         """Make a topic; nothing happens where it exists already."""
         self._directory.create_topic(topic, partitions)
 
-    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset of each: 0, nothing is ever dropped."""
-        return dict.fromkeys(self.end_offsets(partitions), 0)
-
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offset after the last complete line of each."""
         return self._directory.ends(partitions)
@@ -448,20 +442,6 @@ class JsonLinesLog:
             times = enumerate(chain.from_iterable(chunk.timestamps for chunk in chunks))
             found[partition] = next((offset for offset, at in times if at >= timestamp), end)
         return found
-
-    def read(
-        self,
-        starts: Mapping[Partition, int],
-        ends: Mapping[Partition, int],
-        *,
-        demand: Demand = ANY,
-    ) -> Generator[Fetched, None, None]:
-        """Records of each partition from its start up to its end, in chunks."""
-        return read_chunks(self._directory.fetch, starts, ends, demand, self._directory.url)
-
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they arrive, for ever."""
-        return follow_records(self._directory.fetch_records, starts, poll_seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Write records, file by file; on the disk when this returns."""
@@ -480,16 +460,13 @@ class JsonLinesLog:
         found = self._directory.committed(name)
         return {partition: found[partition] for partition in partitions if partition in found}
 
-    def member(self, name: str, topic: str) -> None:
-        """None: one process runs every shard of a service on this log."""
-
     def close(self) -> None:
         """Close every owner this log gave; no file stays open between two calls."""
         for owner in self._owners:
             owner.close()
 
 
-class JsonLinesOwner:
+class JsonLinesOwner(FetchingOwner):
     """The owner of a shard, by a lock on a file, which a process loses when it ends."""
 
     fenced = ""  # nobody is: a second owner is refused
@@ -500,7 +477,7 @@ class JsonLinesOwner:
         self._directory = directory
         self._name, self._shard = name, shard
         self._inputs = inputs
-        self._poller = Poller(inputs, directory.fetch, partial(directory.signatures, inputs))
+        super().__init__(Poller(inputs, directory.fetch, partial(directory.signatures, inputs)))
         base = directory.root / _OWNERS
         self._lock = base / f"{name}.{shard}.lock"
         self._offsets = base / f"{name}.{shard}.offsets.json"
@@ -539,28 +516,9 @@ class JsonLinesOwner:
         except FileNotFoundError:
             return False
 
-    def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Start polling each input at its position."""
-        self._poller.seek(positions)
-
-    def poll(
-        self,
-        *,
-        max_records: int,
-        timeout: float,
-        skip: Collection[Partition] = (),
-        max_bytes: int = UNBOUNDED,
-    ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
-        return self._poller.poll(max_records, timeout, skip, max_bytes)
-
     def ends(self) -> dict[Partition, int]:
         """The end of each input."""
         return self._directory.ends(self._inputs)
-
-    def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """Empty: there are no transactions."""
-        return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]

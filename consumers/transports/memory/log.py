@@ -7,12 +7,11 @@ All `MemoryLog` of one name share one store. Every access holds the lock of the 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Condition, Lock
 from uuid import uuid4
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import FencedError
 from consumers.base.records import (
     UNBOUNDED,
     Fetched,
@@ -20,19 +19,15 @@ from consumers.base.records import (
     Partition,
     Record,
     Topic,
-    Uncommitted,
 )
+from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import ANY, Demand
 
 __all__ = ["MemoryLog", "MemoryOwner"]
 
-_CHUNK = 1000  # records per chunk of `read`
-_CHUNK_BYTES = 4 * 2**20  # bytes per chunk, except for one larger record
-
 
 class _Store:
-    """Topics, offsets and epochs. The caller of each method holds `changed`."""
+    """Topics, offsets and epochs. The caller of `records` and `write` holds `changed`."""
 
     def __init__(self, name: str) -> None:
         self.url = f"memory:{name}"
@@ -50,6 +45,27 @@ class _Store:
         if not 0 <= partition.number < len(topic):
             raise no_such_partition(partition.topic, partition.number, len(topic))
         return topic[partition.number]
+
+    def fetch(self, partition: Partition, start: int, limit: int, max_bytes: int) -> Fetched | None:
+        """See `fetching.Fetch`."""
+        chunk = self.fetch_records(partition, start, limit, max_bytes)
+        if not chunk:
+            return None
+        found = Fetched(
+            partition,
+            [record.offset for record in chunk],
+            [record.timestamp for record in chunk],
+            [record.key for record in chunk],
+            [record.value for record in chunk],
+        )
+        return found.head(found.within(max_bytes))
+
+    def fetch_records(
+        self, partition: Partition, start: int, limit: int, max_bytes: int
+    ) -> Sequence[Record]:
+        """At most `limit` records from `start` on, of any size."""
+        with self.changed:
+            return self.records(partition)[start : start + limit]
 
     def write(self, records: Sequence[Outgoing], now: int) -> int:
         """Write all records or none. Returns the offset of the last one."""
@@ -74,7 +90,7 @@ _stores: dict[str, _Store] = {}
 _stores_lock = Lock()
 
 
-class MemoryLog:
+class MemoryLog(FetchingLog):
     """The log of this name in this process.
 
     Parameters
@@ -86,6 +102,7 @@ class MemoryLog:
     def __init__(self, name: str) -> None:
         with _stores_lock:
             self._store = _stores.setdefault(name, _Store(name))
+        super().__init__(self._store)
 
     def topics(self) -> dict[str, int]:
         """Topic to its number of partitions."""
@@ -105,10 +122,6 @@ class MemoryLog:
                 self._store.topics[topic] = [[] for _ in range(partitions)]
                 self._store.ids[topic] = uuid4().hex
 
-    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset of each: 0, because nothing is deleted."""
-        return dict.fromkeys(self.end_offsets(partitions), 0)
-
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offset after the last record of each."""
         with self._store.changed:
@@ -124,53 +137,9 @@ class MemoryLog:
                 found[partition] = next(later, len(kept))
         return found
 
-    def read(
-        self,
-        starts: Mapping[Partition, int],
-        ends: Mapping[Partition, int],
-        *,
-        demand: Demand = ANY,
-    ) -> Generator[Fetched, None, None]:
-        """Records of each partition from its start up to its end, in chunks."""
-        positions = {partition: starts[partition] for partition in ends}
-        full = demand.full()
-        while positions:
-            if all(partition in full for partition in positions):
-                full = ()  # the awaited records do not exist, and the caller will notice that
-            for partition, position in list(positions.items()):
-                stop = min(position + _CHUNK, ends[partition])
-                if position >= stop:
-                    del positions[partition]
-                    continue
-                if partition in full:
-                    continue
-                with self._store.changed:
-                    chunk = self._store.records(partition)[position:stop]
-                if not chunk:
-                    raise TransportError(
-                        f"expected records of {partition} up to offset {ends[partition]} in "
-                        f"{self._store.url}, but it ends at {position}: use an end within the log"
-                    )
-                found = _columns(partition, chunk, min(demand.room, _CHUNK_BYTES))
-                positions[partition] = found.offsets[-1] + 1
-                yield found
-                full = demand.full()
-
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Records as they arrive, for ever."""
-        positions = dict(starts)
-        while True:
-            with self._store.changed:
-                chunk = [
-                    record
-                    for partition, position in positions.items()
-                    for record in self._store.records(partition)[position : position + _CHUNK]
-                ]
-                if not chunk:
-                    self._store.changed.wait(poll_seconds)
-            for record in chunk:
-                positions[Partition(record.topic, record.partition)] = record.offset + 1
-                yield record
+    def _rest(self, seconds: float) -> None:
+        with self._store.changed:
+            self._store.changed.wait(seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Write all of the records or none."""
@@ -192,14 +161,11 @@ class MemoryLog:
             offsets = self._store.offsets
             return {p: offsets[name, p] for p in partitions if (name, p) in offsets}
 
-    def member(self, name: str, topic: str) -> None:
-        """None: one process runs every shard of a service on this log."""
-
     def close(self) -> None:
         """Nothing to release: the records stay until the process ends."""
 
 
-class MemoryOwner:
+class MemoryOwner(FetchingOwner):
     """The owner of a shard, created by `MemoryLog.owner`."""
 
     fenced = ""  # there are no other processes
@@ -216,12 +182,8 @@ class MemoryOwner:
         self._name = name
         self._shard = shard
         self._epoch = epoch
-        self._inputs = deque(inputs)  # rotated in each poll, so that none is always served last
-        self._positions: dict[Partition, int] = {}
-
-    def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Start polling each input at its position."""
-        self._positions = {partition: positions[partition] for partition in self._inputs}
+        self._inputs = inputs
+        super().__init__(Poller(inputs, store.fetch, lambda: None))
 
     def poll(
         self,
@@ -232,40 +194,20 @@ class MemoryOwner:
         max_bytes: int = UNBOUNDED,
     ) -> list[Fetched]:
         """Records from the inputs except `skip`; empty if none arrived within `timeout`."""
-        wanted = [partition for partition in self._inputs if partition not in skip]
-        with self._store.changed:
-            self._store.changed.wait_for(lambda: self._behind(wanted), timeout)
-            fetched = []
-            for place, partition in enumerate(wanted):
-                if max_records <= 0 or max_bytes <= 0:
-                    break
-                shares = len(wanted) - place
-                share, some = (-(-left // shares) for left in (max_records, max_bytes))
-                position = self._positions[partition]
-                chunk = self._store.records(partition)[position : position + share]
-                if chunk:
-                    found = _columns(partition, chunk, some)
-                    self._positions[partition] = found.offsets[-1] + 1
-                    max_records -= len(found)
-                    max_bytes -= found.nbytes
-                    fetched.append(found)
-            self._inputs.rotate(-1)
-        return fetched
+        fetched: list[Fetched] = []
 
-    def _behind(self, partitions: Sequence[Partition]) -> bool:
-        return any(
-            self._positions[partition] < len(self._store.records(partition))
-            for partition in partitions
-        )
+        def took() -> bool:
+            fetched.extend(self._poller.take(max_records, max_bytes, skip))
+            return bool(fetched)
+
+        with self._store.changed:
+            self._store.changed.wait_for(took, timeout)
+        return fetched
 
     def ends(self) -> dict[Partition, int]:
         """The end of each input."""
         with self._store.changed:
             return {partition: len(self._store.records(partition)) for partition in self._inputs}
-
-    def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """Nothing: a commit takes only one call."""
-        return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
@@ -306,14 +248,3 @@ class MemoryOwner:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _columns(partition: Partition, chunk: Sequence[Record], max_bytes: int) -> Fetched:
-    found = Fetched(
-        partition,
-        [record.offset for record in chunk],
-        [record.timestamp for record in chunk],
-        [record.key for record in chunk],
-        [record.value for record in chunk],
-    )
-    return found.head(found.within(max_bytes))

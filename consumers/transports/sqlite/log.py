@@ -9,28 +9,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 from consumers.base.errors import FencedError, TransportError
 from consumers.base.records import (
-    UNBOUNDED,
-    Fetched,
     Outgoing,
     Partition,
-    Record,
     Topic,
-    Uncommitted,
 )
-from consumers.transports.fetching import Poller, follow_records, read_chunks
-from consumers.transports.protocol import ANY, Demand
+from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
 from consumers.transports.sqlite.file import Database
 
 __all__ = ["SqliteLog", "SqliteOwner"]
 
 
-class SqliteLog:
+class SqliteLog(FetchingLog):
     """The log in a file.
 
     Parameters
@@ -65,6 +60,7 @@ class SqliteLog:
         self, path: str, *, clock: Callable[[], float] = time.time, busy_seconds: float = 10.0
     ) -> None:
         self._database = Database(path, clock, busy_seconds)
+        super().__init__(self._database)
         self._clock = clock
         self._owners: list[SqliteOwner] = []
 
@@ -81,10 +77,6 @@ class SqliteLog:
         """Create a topic. Nothing happens if it exists."""
         self._database.create_topic(topic, partitions)
 
-    def beginning_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The first offset of each: 0, because nothing is deleted."""
-        return dict.fromkeys(self.end_offsets(partitions), 0)
-
     def end_offsets(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offset after the last committed record of each."""
         return _ends(self._database, partitions)
@@ -96,26 +88,6 @@ class SqliteLog:
             partition: database.offset_at(database.log(partition), timestamp)
             for partition in partitions
         }
-
-    def read(
-        self,
-        starts: Mapping[Partition, int],
-        ends: Mapping[Partition, int],
-        *,
-        demand: Demand = ANY,
-    ) -> Generator[Fetched, None, None]:
-        """Committed records of each partition from its start up to its end, in chunks.
-
-        Raises
-        ------
-        TransportError
-            The log ends before the requested end.
-        """
-        return read_chunks(self._database.fetch, starts, ends, demand, self._database.url)
-
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they arrive, for ever."""
-        return follow_records(self._database.fetch_records, starts, poll_seconds)
 
     def append(self, records: Sequence[Outgoing]) -> None:
         """Write all records or none. They are on disk when this returns."""
@@ -139,9 +111,6 @@ class SqliteLog:
         offsets = self._database.offsets(name)
         return {partition: offsets[partition] for partition in partitions if partition in offsets}
 
-    def member(self, name: str, topic: str) -> None:
-        """None: one process runs every shard of a service on this log."""
-
     def close(self) -> None:
         """Close the file, and all owners of this log."""
         for owner in self._owners:
@@ -149,7 +118,7 @@ class SqliteLog:
         self._database.close()
 
 
-class SqliteOwner:
+class SqliteOwner(FetchingOwner):
     """The owner of a shard, created by `SqliteLog.owner`.
 
     Attributes
@@ -168,34 +137,15 @@ class SqliteOwner:
         self._name = name
         self._shard = shard
         self._inputs = inputs
-        self._poller = Poller(inputs, database.fetch, database.news)
+        super().__init__(Poller(inputs, database.fetch, database.news))
         self._epoch, held = database.next_epoch(name, shard, _process_name(os.getpid()))
         self.closed = False
         if held and _runs(held):
             self.fenced = held.split()[0]
 
-    def seek(self, positions: Mapping[Partition, int]) -> None:
-        """Start polling each input at its position."""
-        self._poller.seek(positions)
-
-    def poll(
-        self,
-        *,
-        max_records: int,
-        timeout: float,
-        skip: Collection[Partition] = (),
-        max_bytes: int = UNBOUNDED,
-    ) -> list[Fetched]:
-        """Records from the inputs but those of `skip`; empty when none came within `timeout`."""
-        return self._poller.poll(max_records, timeout, skip, max_bytes)
-
     def ends(self) -> dict[Partition, int]:
         """The end of each input."""
         return _ends(self._database, self._inputs)
-
-    def uncommitted(self) -> dict[Partition, Uncommitted]:
-        """Nothing: a commit takes only one call."""
-        return {}
 
     def commit(
         self, records: Sequence[Outgoing], journal: Outgoing, positions: Mapping[Partition, int]
