@@ -145,9 +145,9 @@ class RiverClassifier(Learner):
         last = getattr(self.model, "_last_step", self.model)
         self._weighs = "w" in inspect.signature(type(last).learn_one).parameters
 
-    def anew(self, proven: bool) -> Self:
-        """See `Learner.anew`. If `proven`, a failure at the first record is not an error."""
-        fresh = super().anew(proven)
+    def restarted(self, proven: bool) -> Self:
+        """An empty learner. If `proven`, a failure at its first record is counted, not raised."""
+        fresh = super().restarted(proven)
         fresh._proven = self._proven or proven
         return fresh
 

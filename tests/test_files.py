@@ -86,7 +86,7 @@ def test_byte_order_mark_is_no_part_of_the_first_name(write: Write, name: str, b
 def test_column_is_numeric_only_if_every_cell_is_a_plain_number(
     write: Write, cells: list[str], expected: list[object]
 ) -> None:
-    """A leading zero or one cell that is none makes the whole column text."""
+    """A leading zero, or one cell that is not a number, makes the whole column text."""
     path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
 
     assert column(path) == expected

@@ -128,7 +128,7 @@ def test_labels_are_spelled_as_in_json_wherever_they_are_shown(
 def test_replay_without_a_score_shows_no_table_of_dashes(
     made, tmp_path: Path, capsys: Said
 ) -> None:
-    """One line says that there is none."""
+    """One line says that there is no score."""
     (tmp_path / "pages.jsonl").write_text('{"id": "1", "a": 1, "y": "x"}')
     replayed(tmp_path, made("one"))
     shown = capsys.readouterr().out

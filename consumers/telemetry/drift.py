@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from consumers.shard.views import MonitorView
 from consumers.telemetry.class_names import class_names
 from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
-from stream.drift.rule import ACTING
+from stream.drift.rule import CHANGES
 
 __all__ = ["DRIFT_METRICS"]
 
@@ -33,7 +33,7 @@ def _each(value: Callable[[MonitorView], int]) -> Read:
 def _actions(look: ScrapeView) -> Iterator[Sample]:
     drift = look.view.drift
     if drift is not None:
-        for action, times in (dict.fromkeys(ACTING, 0) | dict(drift.actions)).items():
+        for action, times in (dict.fromkeys(CHANGES, 0) | dict(drift.actions)).items():
             yield (*look.shard, drift.model, action), times
 
 

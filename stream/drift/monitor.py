@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream.data.block import Floats
 from stream.data.state import State
 from stream.drift.detectors import build
-from stream.drift.rule import ANEW, WORSE, DriftRule, MonitorRule
+from stream.drift.rule import RESTARTS, WORSE, DriftRule, MonitorRule
 from stream.errors import StateError
 
 __all__ = ["RECENTLY", "Alarm", "Monitor", "Monitors", "Series"]
@@ -204,7 +204,7 @@ class Monitors:
         return found
 
     def _acts(self, alarm: Alarm) -> bool:
-        return self.rule.monitors[alarm.monitor].action in ANEW
+        return self.rule.monitors[alarm.monitor].action in RESTARTS
 
     def to_state(self) -> State:
         """A copy of the monitors."""

@@ -14,11 +14,11 @@ from stream.data.parameters import one_of, shown, whole
 from stream.drift.detectors import DETECTORS, build
 from stream.errors import SchemaError
 
-__all__ = ["ACTING", "ANEW", "FEATURE", "MODEL", "Action", "DriftRule", "MonitorRule"]
+__all__ = ["CHANGES", "FEATURE", "MODEL", "RESTARTS", "Action", "DriftRule", "MonitorRule"]
 
 Action = Literal["alert", "forget", "reset", "challenger"]
-ANEW: tuple[Action, ...] = ("forget", "reset")  # after these a model restarts
-ACTING: tuple[Action, ...] = (*ANEW, "challenger")  # all except only reporting the alarm
+RESTARTS: tuple[Action, ...] = ("forget", "reset")  # the model restarts
+CHANGES: tuple[Action, ...] = (*RESTARTS, "challenger")  # "alert" changes no model
 MODEL = ("error", "log_loss", "score")  # quantities of the model, not of the records
 FEATURE = "feature:"
 WORSE = ("error", "log_loss")  # a decrease of these is an improvement

@@ -81,7 +81,7 @@ class DriftWatch:
         if self._recent is not None:
             self._recent.corrected(age, code, w)
 
-    def anew(
+    def replacement(
         self, learner: Learner, proven: bool, alarms: Collection[Alarm], labels: list[Label]
     ) -> Learner:
         """The learner that replaces `learner` after these alarms.
@@ -89,7 +89,8 @@ class DriftWatch:
         Parameters
         ----------
         proven
-            Whether it had learned before the alarms. It may also have learned later records.
+            Whether `learner` had learned a record before the alarms, see `Learner.restarted`.
+            It may also have learned later records.
         alarms
             The alarms of the step. A reset has priority over forgetting.
         labels
@@ -97,7 +98,7 @@ class DriftWatch:
         """
         due: set[Action] = {self.rule.monitors[alarm.monitor].action for alarm in alarms}
         self._since = 0
-        fresh = learner.anew(proven)
+        fresh = learner.restarted(proven)
         if self._recent is not None and "reset" in due:
             self._recent.clear()
         elif self._recent is not None:

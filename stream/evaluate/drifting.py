@@ -91,7 +91,7 @@ def executed(
             break
         acting = [alarm for alarm in more if alarm.at == stop]
         proven = proven or steps.size > 0
-        learner = drift.anew(learner, proven, acting, list(labels))
+        learner = drift.replacement(learner, proven, acting, list(labels))
         start = stop + 1
         if start <= last:
             whole = _joined(whole, said(learner, block.slice(start, last + 1), why, labels))

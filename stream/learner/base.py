@@ -355,10 +355,14 @@ class Learner(base.Classifier, abc.ABC):
         trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
-    def anew(self, proven: bool) -> Self:
-        """An empty learner with the same parameters, to replace this one.
+    def restarted(self, proven: bool) -> Self:
+        """An empty learner with the same parameters and limits, to replace this one.
 
-        `proven`: whether records of this stream were learned before, so that learning works.
+        Parameters
+        ----------
+        proven
+            Whether a record of this stream was learned before. If so, a model of river that fails
+            at its first record counts the failure. If not, it raises.
         """
         out = self.clone()
         if self._limited is not None:

@@ -147,7 +147,7 @@ def test_changed_challenger_starts_anew_and_a_removed_one_is_gone(make_service, 
 
 
 def test_unchanged_configuration_writes_nothing(make_service) -> None:
-    """The order of the blocks is none of its business, nor is that of their keys."""
+    """The order of the blocks, and of the keys in a block, does not matter."""
     service = filled(make_service, 60)
     service.run(more=BAYES + SLOW, stop_after=1)
     turned = '[[challenger]]\nwindow = 40\ntype = "KNNClassifier"\nname = "slow"\n'
@@ -315,7 +315,7 @@ def test_pickle_that_is_trusted_no_more_gives_its_challenger_up(make_service) ->
 
 
 def test_pickle_that_is_trusted_no_more_starts_its_challenger_anew(make_service, caplog) -> None:
-    """Where the block stays: the journal says that it was gone, so a replay starts it anew too."""
+    """The block stays. The journal records the removal, so a replay restarts the model too."""
     caplog.set_level(logging.INFO)
     service = filled(make_service)
     service.run(more=TREE + "trust_pickle = true\n", stop_after=4)

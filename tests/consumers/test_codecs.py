@@ -278,7 +278,7 @@ def test_weights_are_the_senders_and_1_without() -> None:
     "w", ["0", "-1", "NaN", "Infinity", "1e999", '"1"', "true", "null", "1e17"]
 )
 def test_weight_that_is_no_weight_is_rejected(w) -> None:
-    """Half an update is none."""
+    """A label with an invalid weight is not learned at all."""
     found = JsonLabels().decode([None], [f'{{"id":1,"label":"x","w":{w}}}'.encode()])
 
     assert found.rejected[0].reason == "bad_weight"

@@ -138,7 +138,7 @@ def test_without_drift_nothing_is_watched_or_told() -> None:
 
 
 def test_every_detector_lives_in_snapshots() -> None:
-    """And the records to begin anew with: the restored shard goes on alike."""
+    """So do the records for a restart: the restored shard continues with the same bits."""
     on = {True: "error", False: "score"}
     monitors = [MonitorRule(on[kind.binary], name) for name, kind in DETECTORS.items()]
     rule = DriftRule((*monitors, MonitorRule("log_loss", "ADWIN", {}, "forget")), 30, 10)

@@ -142,7 +142,7 @@ def test_a_shard_that_was_fenced_is_taken_again_if_it_still_is_ours(
 
 
 def test_a_shard_that_fails_ends_the_process(host, url, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An orchestrator starts it anew; the group gives its shards to the others."""
+    """An orchestrator starts it again; the group gives its shards to the others."""
 
     def failed(self) -> None:
         raise TransportError("the log is gone")

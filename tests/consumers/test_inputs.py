@@ -441,7 +441,7 @@ def test_start_with_partitions_that_shards_do_not_allow_is_refused(sharded) -> N
 
 
 class Elected:
-    """A log whose leader was elected anew."""
+    """A log after the election of another leader."""
 
     def __init__(self, log, epoch: int = 0) -> None:
         self._log, self.epoch = log, epoch

@@ -42,7 +42,7 @@ def forged(data: bytes, random: Random) -> bytes:
 
 
 def improbable(data: bytes, name: str, number: float) -> bytes:
-    """A probability of what waits that is none."""
+    """The snapshot with an invalid probability of a waiting prediction."""
     told, state = from_bytes(data)
     arrays = {key: a.copy() for key, a in state.arrays.items()}
     (path,) = (key for key in arrays if key.endswith(f"waiting/{name}"))

@@ -1,4 +1,4 @@
-"""Records in child processes: every way to die is seen, and what is no death is none."""
+"""Records in child processes: every way to die is recognized, and nothing else is."""
 
 from __future__ import annotations
 

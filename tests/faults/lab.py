@@ -237,7 +237,7 @@ class Lab:
         return sorted(found, key=lambda path: (path.parents[1].name, path.name))
 
     def damage(self, random: Random) -> bool:
-        """Cut the newest snapshot of the last shard short, or flip a bit; False: there is none."""
+        """Truncate the newest snapshot of the last shard or flip a bit. False: no snapshot yet."""
         found = self.snapshots()
         if not found:
             return False

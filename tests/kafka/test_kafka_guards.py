@@ -242,7 +242,7 @@ def test_unknown_input_is_named_and_nobody_is_fenced(make, topics, name):
 @pytest.mark.kafka
 @pytest.mark.parametrize("position", [5, 1])
 def test_position_the_partition_does_not_hold_is_refused(make, topics, name, position):
-    """Records that retention removed, or a topic made anew, are told before anything is learned."""
+    """Records removed by retention, or a recreated topic, are reported before any learning."""
     log = make()
     log.append([Outgoing(topics.source.topic, None, b"x")] * 3)
     if position == 1:

@@ -2,7 +2,7 @@
 
 Its steps run in an empty directory, with Python 3.11 and nothing else of this machine; then what it
 built runs as its user, predicts and learns a data set, compiles nothing more, is healthy by its own
-health check and stops cleanly. It takes minutes: everything is installed anew.
+health check and stops cleanly. It takes minutes: everything is installed again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def main() -> int:
     """Run rounds of both data sets side by side; 1 where one has a violation."""
     parser = options_of(__doc__, "kills", 500)
     parser.add_argument("--shards", type=int, default=1)
-    parser.add_argument("--corrections", action="store_true", help="labels may be told anew")
+    parser.add_argument("--corrections", action="store_true", help="labels may be corrected")
     parser.add_argument("--rollbacks", action="store_true", help="spans are cut out in between")
     options = parser.parse_args()
     rounds = -(-options.kills // PER_ROUND)

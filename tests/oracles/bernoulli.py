@@ -1,4 +1,4 @@
-"""The obvious twin of BernoulliNB: records kept, attributes counted anew when asked."""
+"""The obvious twin of BernoulliNB: records kept, attributes counted again for each question."""
 
 from __future__ import annotations
 

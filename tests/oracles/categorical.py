@@ -1,6 +1,6 @@
 """Obvious twins of the categorical learners: every record is kept, every share is a Fraction.
 
-Rule: written from the formulas, counting anew at each question; nothing of the learners is used.
+Rule: written from the formulas, counting again for each question; no code of the learners is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The obvious twin of KNNClassifier: a list of dicts, sorted anew for every question."""
+"""The obvious twin of KNNClassifier: a list of dicts, sorted again for each question."""
 
 from __future__ import annotations
 

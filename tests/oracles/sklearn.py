@@ -1,4 +1,4 @@
-"""scikit-learn as the oracle along a stream: fitted anew to all that was learned so far."""
+"""scikit-learn as the oracle along a stream: fitted again to all records learned so far."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ def _record(stream: Stream, row: int) -> tuple[Any, Any, float]:
 
 
 def _outcome(call: Callable[[], Any]) -> str:
-    """What a refusal says; nothing where there is none."""
+    """The message of the error, or an empty text if there is no error."""
     try:
         call()
     except StreamError as error:

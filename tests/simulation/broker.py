@@ -283,7 +283,7 @@ class Broker:
     ) -> None:
         """Offsets of a group that count once the transaction is committed.
 
-        The group's members are not asked: a client that says it is none is believed.
+        The members of the group are not checked: any client may commit offsets.
         """
         known = self._fenced(name, epoch)
         transaction = self._begun(known)

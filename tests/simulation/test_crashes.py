@@ -124,7 +124,7 @@ action = "reset"
 
 
 def test_alarms_in_a_failing_world_act_where_they_would_have(tmp_path) -> None:
-    """Four seeds: detectors and the records to begin anew with live through the same failures."""
+    """Four seeds: detectors and the records for a restart survive the same failures."""
     what = {"records": 240, "commits": 20}
     plain = World(0, tmp_path / "plain", **what, chances=CALM).run()
     expected = World(0, tmp_path / "undisturbed", **what, more=DRIFT, chances=CALM).run()

@@ -106,7 +106,7 @@ NESTED: list[Any] = [
 
 
 def strange(rng: Random) -> Any:
-    """Any of them; iterators and odd ones are made anew."""
+    """Any of them. Iterators and unusual objects are created for each call."""
     if rng.random() < 0.05:
         return Odd()
     found = rng.choice(SCALARS if rng.random() < 0.6 else NESTED)

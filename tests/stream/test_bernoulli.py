@@ -65,7 +65,7 @@ def learned(**parameters: Any) -> BernoulliNB:
 def test_posterior_is_that_of_the_obvious_twin(
     stream: list[tuple[dict[str, Any], str, float]], x: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
-    """Levels of counts and records counted anew agree, likelihood and posterior."""
+    """Likelihood and posterior from levels of counts equal those from counting all records."""
     fast, slow = BernoulliNB(**parameters), SlowBernoulliNB(**parameters)
     for learn, y, w in stream:
         fast.learn_one(learn, y, w)
@@ -282,7 +282,7 @@ def test_prediction_costs_the_distinct_counts_not_the_vocabulary() -> None:
 def test_levels_are_the_distinct_counts(
     stream: list[tuple[dict[str, Any], str, float]],
 ) -> None:
-    """Moved one token at a time, they are those found anew."""
+    """Levels that moved one token at a time equal levels built from the counts."""
     model = BernoulliNB()
     for x, y, w in stream:
         model.learn_one(x, y, w)

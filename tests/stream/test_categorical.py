@@ -117,7 +117,7 @@ def encoded(rows):
 def test_posteriors_are_scikit_learns_after_every_100th_record(
     shared_csv, file, label, alpha
 ) -> None:
-    """Real streams; scikit-learn is fitted anew each time, m_j = the values learned so far."""
+    """Real streams; scikit-learn is fitted again each time, m_j = the values learned so far."""
     numeric = {"age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"}
     rows = [row for row in shared_csv(file)[:1600] if all(row.values())]
     ys = [row[label] for row in rows]

@@ -370,7 +370,7 @@ def test_fingerprint_shows_learning_also_where_state_is_not_saved() -> None:
 
 
 def test_anything_but_a_river_classifier_is_refused() -> None:
-    """A regressor or a class is none; a pipeline is what it ends in."""
+    """Regressors, classes and other objects are rejected."""
     for wrong in (build_river, Stub, datasets.Phishing()):
         with pytest.raises(SchemaError, match="expected a river classifier"):
             RiverClassifier(wrong)  # type: ignore[arg-type]

@@ -121,7 +121,7 @@ def test_complement_of_a_giant_class_keeps_its_digits() -> None:
 
 
 def test_normalised_weights_do_not_depend_on_where_counts_lie() -> None:
-    """Sums over all tokens have the same bits after a restart, which orders tokens anew."""
+    """A restart changes the order of the tokens, but no bit of the sums over all tokens."""
     model = ComplementNB(0.1, norm=True)
     rng = np.random.default_rng(8)
     for i in range(60):

@@ -1,4 +1,4 @@
-"""Drift in the machine: alarms at their records, models that begin anew, the same bits anyhow."""
+"""Drift: alarms at their records, models that restart, and the same bits for any split."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def run(machine: Progressive, events: list[Event], cuts=()) -> Run:
 
 
 def known(said: list[dict]) -> list[dict]:
-    """Posteriors without the classes that a model which began anew does not know."""
+    """Posteriors without the classes that a restarted model does not know."""
     return [{k: p for k, p in posterior.items() if p} for posterior in said]
 
 

@@ -1,6 +1,6 @@
 """The accuracy of what is not labelled yet, estimated: against sums over everything, and restarts.
 
-The twin keeps every posterior by id and adds them up anew each time it is asked.
+The twin keeps every posterior by id and adds them up again for each question.
 """
 
 from __future__ import annotations

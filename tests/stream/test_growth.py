@@ -68,7 +68,7 @@ def test_what_is_refused_does_not_depend_on_blocks_or_restarts(name) -> None:
 def test_learner_that_begins_again_keeps_its_bound(grower) -> None:
     """After an alarm of drift."""
     learner, classes = limited(grower)
-    fresh = learner.anew(proven=True)
+    fresh = learner.restarted(proven=True)
     for x, y in program(grower, 4, 20, classes):
         learner.learn_one(x, y)
         fresh.learn_one(x, y)

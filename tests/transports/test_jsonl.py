@@ -103,7 +103,7 @@ def test_deep_value_is_the_same_wherever_it_is_read(depth: int) -> None:
 
 
 def test_lines_appended_by_echo_are_read(log: JsonLinesLog, file: Path) -> None:
-    """By a shell that knows nothing of this log, between our own writes."""
+    """A shell appends a line between two records of the log."""
     log.append([Outgoing("feed", b"k", b"ours")])
     subprocess.run(["sh", "-c", f"echo '{{\"x\": 1}}' >> {file}"], check=True)
     log.append([Outgoing("feed", b"k", b"ours again")])
@@ -117,7 +117,7 @@ def test_lines_appended_by_echo_are_read(log: JsonLinesLog, file: Path) -> None:
 
 
 def test_topic_made_by_hand_is_a_topic(log: JsonLinesLog, tmp_path: Path) -> None:
-    """A directory with 0.jsonl; without it, or by another name, it is none."""
+    """A directory with 0.jsonl is a topic, if its name is a valid name of a topic."""
     for path in ("mine/0.jsonl", "mine/1.jsonl", "gap/1.jsonl", "@owners/0.jsonl", "a b/0.jsonl"):
         (tmp_path / "log" / path).parent.mkdir(exist_ok=True)
         (tmp_path / "log" / path).touch()
@@ -128,7 +128,7 @@ def test_topic_made_by_hand_is_a_topic(log: JsonLinesLog, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("reader", ["open before", "opened after"])
 def test_torn_last_line_is_not_read_until_it_is_whole(log, file: Path, tmp_path, reader) -> None:
-    """Byte by byte: no half of a line is ever a record."""
+    """The line is written byte by byte: an incomplete line is never a record."""
     log.append([Outgoing("feed", None, b"first")])
     line = encode(1, Row(5, b"k", b"second"))
     for byte in range(len(line)):

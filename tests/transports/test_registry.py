@@ -49,7 +49,7 @@ def test_forms_name_every_transport_that_others_can_see() -> None:
     ],
 )
 def test_configuration_accepts_the_grammar_of_each_scheme(url: str, well: bool) -> None:
-    """And nothing of a scheme that no folder has."""
+    """A scheme without a folder in `transports` is rejected."""
     assert is_well_formed(url) is well
 
 

@@ -208,7 +208,7 @@ def test_directory_in_place_of_the_file_is_refused(tmp_path):
 
 
 def test_file_that_is_no_database_is_refused(tmp_path):
-    """And left as it was."""
+    """The file is not changed."""
     text = tmp_path / "data.csv"
     text.write_text("a,b\n" * 1000)
 
@@ -219,7 +219,7 @@ def test_file_that_is_no_database_is_refused(tmp_path):
 
 
 def test_database_of_another_program_is_refused(path):
-    """And nothing is added to it."""
+    """Nothing is added to it."""
     foreign = sqlite3.connect(path)
     foreign.execute("CREATE TABLE theirs (a)")
     foreign.commit()
@@ -243,7 +243,7 @@ def test_file_of_a_newer_layout_is_refused(log, path):
 
 
 def test_lock_held_too_long_is_an_error_that_wrote_nothing(log, path):
-    """And the log works again when the lock is gone."""
+    """The log works again when the lock is released."""
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
 

@@ -33,7 +33,7 @@ PHONE = {
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser, with a fresh profile; a test that asks for it skips where there is none."""
+    """The browser, with a fresh profile. Without a browser the test is skipped."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         pytest.skip("no Chromium: apt-get install chromium (as root tests/run does it)")

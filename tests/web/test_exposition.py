@@ -108,7 +108,7 @@ def test_accept_headers_choose_among_three_responses(accepts: list[str]) -> None
     ],
 )
 def test_first_supported_version_of_openmetrics_is_chosen(accept: str, kind: str) -> None:
-    """And text where there is none."""
+    """The text format is used if the header has no supported version."""
     assert Exposition(CollectorRegistry()).respond(accept)[0].startswith(f"{kind}; charset=utf-8")
 
 

@@ -88,7 +88,7 @@ def test_curve_asks_for_scores_only_now_and_then() -> None:
 
 
 def test_curve_begins_when_an_accuracy_is_more_than_chance() -> None:
-    """And not where there is none."""
+    """Without an accuracy there is no curve."""
     posted = status_feed()
     posted.recovered(after(0, None))
     posted.committed(commit(), after(status_feeds.FIRST - 1))
