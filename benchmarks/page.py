@@ -86,8 +86,8 @@ def records(n: int) -> Iterator[Outgoing]:
             value = {"id": str(i), **{f"f{j}": round(v, 3) for j, v in enumerate(x[i].tolist())}}
             yield Outgoing("obs", None, json.dumps(value).encode(), now + i, (), 0)
         if i >= 100:
-            told = {"id": str(i - 100), "label": f"class {label[i - 100]}"}
-            yield Outgoing("ans", None, json.dumps(told).encode(), now + i, (), 0)
+            label_record = {"id": str(i - 100), "label": f"class {label[i - 100]}"}
+            yield Outgoing("ans", None, json.dumps(label_record).encode(), now + i, (), 0)
 
 
 class Run(NamedTuple):
@@ -143,9 +143,9 @@ def looked_at(url: str) -> Iterator[None]:
             yield
         finally:
             looking.terminate()
-            said, _ = looking.communicate()
-    if said:
-        raise SystemExit(f"those who look were refused: {said}")
+            output, _ = looking.communicate()
+    if output:
+        raise SystemExit(f"those who look were refused: {output}")
 
 
 async def look(url: str) -> None:

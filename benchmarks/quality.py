@@ -82,13 +82,13 @@ class Before:
         self._ring, self._loss = np.full((1000, 4), -1, dtype=np.int32), np.zeros(1000)
         self._at = 0
 
-    def score_at_once(self, y, label, said: Predictions) -> None:
+    def score_at_once(self, y, label, predictions: Predictions) -> None:
         """Add a block."""
         place, _ = _before(
             y,
             label,
-            said.proba,
-            said.known,
+            predictions.proba,
+            predictions.known,
             self._counts,
             self._memory,
             self._confusion,
@@ -108,11 +108,11 @@ def run(stream: list[Block], make: Callable[[], Quality | Before] | None) -> flo
     def work() -> None:
         learner, scores = GaussianNB(), None if make is None else make()
         for block in stream:
-            said = learner.progressive_many(block)
+            predictions = learner.progressive_many(block)
             if scores is not None:
-                codes = {label: code for code, label in enumerate(said.classes)}
+                codes = {label: code for code, label in enumerate(predictions.classes)}
                 label = np.array([codes[value] for value in block.labels], dtype=np.int64)
-                scores.score_at_once(block.y, label, said)
+                scores.score_at_once(block.y, label, predictions)
 
     return clock(work, RECORDS)
 

@@ -126,10 +126,10 @@ def progressive(learner: Learner, stream: Sequence[Block]) -> Quality:
     return quality
 
 
-def _score(quality: Quality, block: Block, said: Predictions) -> None:
-    codes = {label: code for code, label in enumerate(said.classes)}
+def _score(quality: Quality, block: Block, predictions: Predictions) -> None:
+    codes = {label: code for code, label in enumerate(predictions.classes)}
     label = np.array([codes[value] for value in block.labels], dtype=np.int64)
-    quality.score_at_once(block.y, label, said)
+    quality.score_at_once(block.y, label, predictions)
 
 
 @njit(cache=True)

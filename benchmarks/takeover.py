@@ -47,11 +47,11 @@ class Takeover:
 
 def standing_by(service: Service) -> bool:
     """Whether it follows the shard."""
-    told = re.search(r"live page on (http://[^,]+),", service.output)
-    if told is None:
+    found = re.search(r"live page on (http://[^,]+),", service.output)
+    if found is None:
         return False
     try:
-        with urlopen(f"{told[1]}/readyz", timeout=5) as answer:  # noqa: S310
+        with urlopen(f"{found[1]}/readyz", timeout=5) as answer:  # noqa: S310
             return b"standby" in answer.read()
     except URLError:
         return False

@@ -15,7 +15,7 @@ __all__ = ["in_order"]
 def in_order(
     times: list[int],
     observed: tuple[list[int], DecodedObservations],
-    told: tuple[list[int], DecodedLabels],
+    labelled: tuple[list[int], DecodedLabels],
     rejected: Collection[int],
 ) -> tuple[Events, list[int]]:
     """Observations and labels, each with its places in the batch, in order; the places."""
@@ -25,7 +25,7 @@ def in_order(
     seen, x = observed
     for k, i in enumerate(seen):
         ids[i], row[i], labels[i] = x.ids[k], k, x.labels[k]
-    heard, y = told
+    heard, y = labelled
     for k, i in enumerate(heard):
         ids[i], labels[i], weights[i] = y.ids[k], y.labels[k], y.weights[k]
     if not rejected:

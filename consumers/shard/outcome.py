@@ -244,7 +244,7 @@ class Outcome:
         columns = zip(
             self._encoders(),
             self.ids,
-            self.result.said.tolist(),
+            self.result.predicted.tolist(),
             made.ranked(spec.top),
             (self.result.learned_before + self.learned_before).tolist(),
             batch.source[self.observed].tolist(),
@@ -254,9 +254,9 @@ class Outcome:
             (self.result.explanations if spec.explain else None) or [None] * n,
             strict=True,
         )
-        for encoder, id_, said, ranked, learned, source, offset, ts, decision, why in columns:
+        for encoder, id_, predicted, ranked, learned, source, offset, ts, decision, why in columns:
             topic, number = batch.partitions[source]
-            best = None if said < 0 else classes[said]
+            best = None if predicted < 0 else classes[predicted]
             place = (topic, number, offset)
             value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
             out = number % spec.predictions_partitions

@@ -346,7 +346,7 @@ class Shard:
         result = entry.parts[0] if one else joined(entry.parts, list(self._machine.join.labels))
         made = result.predictions
         digest = blake2b(digest_size=8)
-        for part in (made.proba, made.known, result.said, result.learned_before):
+        for part in (made.proba, made.known, result.predicted, result.learned_before):
             digest.update(part.tobytes())
         digest.update(self._machine.quality.bits())
         for c in self._contest.contestants():

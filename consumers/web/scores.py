@@ -70,7 +70,7 @@ def classes_of(
         ClassScore(
             name,
             round(found[c].support),
-            round(found[c].said),
+            round(found[c].predicted),
             round(found[c].precision, 4),
             round(found[c].recall, 4),
             round(found[c].f1, 4),

@@ -365,7 +365,7 @@ def _spoken(
     if explain and why is None:  # it cannot explain
         why = [None] * len(spoke.predictions)
     made, n = spoke.predictions, len(spoke.predictions)
-    proba, known, predicted, learned = made.proba, made.known, spoke.said, spoke.learned_before
+    proba, known, predicted, learned = made.proba, made.known, spoke.predicted, spoke.learned_before
     speakers, promotions = [(0, first)], []
     for step, name, e_value in turns:
         # The previous champion still made the prediction of the deciding step.
@@ -373,7 +373,7 @@ def _spoken(
         theirs, later = answers[name].result, np.arange(n) >= at
         proba = np.where(later[:, None], theirs.predictions.proba, proba)
         known = np.where(later, theirs.predictions.known, known)
-        predicted = np.where(later, theirs.said, predicted)
+        predicted = np.where(later, theirs.predicted, predicted)
         learned = np.where(later, theirs.learned_before, learned)
         speakers.append((at, name))
         promotions.append(Promotion(at, name, e_value, events[step]))

@@ -91,7 +91,7 @@ class EarlierPredictions:
         if standing is not None:
             held, self._refused = standing[slots] == HELD, standing[slots] == REFUSED
         self._predicted = np.full(slots.size, -1, dtype=np.int64)
-        self._predicted[held] = waiting.said[slots[held], 0]
+        self._predicted[held] = waiting.predicted[slots[held], 0]
         row = np.where(self._predicted >= 0, slots, -1)
         self._brier = brier(waiting.proba, row, asked.true[self._at])
 
@@ -109,7 +109,7 @@ class EarlierPredictions:
             self._brier,
             self._refused,
         )
-        predicted[fresh] = result.said[here]
+        predicted[fresh] = result.predicted[here]
         cost[fresh] = brier(
             result.predictions.proba, np.where(predicted[fresh] >= 0, here, -1), true
         )
@@ -176,9 +176,9 @@ class Shadow:
         result = self.machine.run(own, rows, why if explains else None)
         for slot, row in plan.kept.items():
             self._standing[slot] = REFUSED if row in refused else HELD
-        unsaid = ~taken[asked.steps]
-        self.refused += int(np.count_nonzero(unsaid))
-        return earlier.answers(self._whole(asked, taken, result), unsaid)
+        missing = ~taken[asked.steps]
+        self.refused += int(np.count_nonzero(missing))
+        return earlier.answers(self._whole(asked, taken, result), missing)
 
     def correct(self, due: Correction) -> None:
         """Make the correction that the model has made."""
@@ -222,7 +222,7 @@ class Shadow:
         made, n = result.predictions, asked.steps.size
         proba = np.zeros((n, made.proba.shape[1]))
         known, predicted = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-        proba[there], known[there], predicted[there] = made.proba, made.known, result.said
+        proba[there], known[there], predicted[there] = made.proba, made.known, result.predicted
         why: list[Explanation | None] | None = None
         if result.explanations is not None:
             why = [None] * n

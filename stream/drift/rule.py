@@ -154,13 +154,13 @@ class DriftRule:
         return {"monitors": monitors, "keep": self.keep, "warm_up": self.warm_up}
 
     @staticmethod
-    def from_json(told: Mapping[str, Any]) -> DriftRule:
+    def from_json(document: Mapping[str, Any]) -> DriftRule:
         """The inverse of `to_json`. SchemaError: it is not a result of `to_json`."""
-        if isinstance(told, Mapping) and not told:
+        if isinstance(document, Mapping) and not document:
             return DriftRule()
         try:
-            monitors = tuple(MonitorRule(**monitor) for monitor in told["monitors"])
-            return DriftRule(monitors, told["keep"], told["warm_up"])
+            monitors = tuple(MonitorRule(**monitor) for monitor in document["monitors"])
+            return DriftRule(monitors, document["keep"], document["warm_up"])
         except (TypeError, KeyError, IndexError):  # of another shape
             expected = "expected a rule made by DriftRule.to_json"
-            raise SchemaError(f"{expected}, got {shown(told)}") from None
+            raise SchemaError(f"{expected}, got {shown(document)}") from None

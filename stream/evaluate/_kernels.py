@@ -2,7 +2,7 @@
 
 A ring has the last N scored predictions. A prediction is a column of `codes` int32 (4, N): the true
 class and the classes predicted by the model, majority and no-change (-1: none). It is also a column
-of `told` float64 (5, N): log loss, confidence, Brier score, and log loss and Brier score of the
+of `measures` float64 (5, N): log loss, confidence, Brier score, and log loss and Brier score of the
 prior. And it is a row of `posterior` float64 (N, R): the model's probabilities of the first R
 classes. The next prediction is written at index `at`.
 
@@ -113,7 +113,7 @@ def score(
     squares: Any,
     at: int,
     codes: Any,
-    told: Any,
+    measures: Any,
     posterior: Any,
     confusion: Any,
     baselines: Any,
@@ -135,17 +135,17 @@ def score(
         total = 0.0
         for k in range(proba.shape[1]):
             total += proba[i, k] * proba[i, k]
-        told[0, at] = proba[i, t]
-        told[1, at] = proba[i, predicted[i, 0]]
-        told[2, at] = (1.0 - 2.0 * proba[i, t]) + total
-        told[3, at] = prior[i, t]
-        told[4, at] = (1.0 - 2.0 * prior[i, t]) + squares[i]
+        measures[0, at] = proba[i, t]
+        measures[1, at] = proba[i, predicted[i, 0]]
+        measures[2, at] = (1.0 - 2.0 * proba[i, t]) + total
+        measures[3, at] = prior[i, t]
+        measures[4, at] = (1.0 - 2.0 * prior[i, t]) + squares[i]
         for k in range(min(proba.shape[1], posterior.shape[1])):
             posterior[at, k] = proba[i, k]
         at += 1
         if at == posterior.shape[0] or i + 1 == true.shape[0]:
             begin = max(at - i - 1, 0)
-            _add(begin, at, codes, told, confusion, baselines, calibration, sums, factor)
+            _add(begin, at, codes, measures, confusion, baselines, calibration, sums, factor)
             at %= posterior.shape[0]
     return at
 
@@ -160,7 +160,7 @@ def score_at_once(
     memory: Any,
     at: int,
     codes: Any,
-    told: Any,
+    measures: Any,
     posterior: Any,
     confusion: Any,
     baselines: Any,
@@ -182,23 +182,23 @@ def score_at_once(
         n = min(y.shape[0] - begin, posterior.shape[0] - at)
         end = at + n
         mine = proba[begin : begin + n]
-        _write(y[begin : begin + n], label, mine, counts, memory, codes, told, at)
+        _write(y[begin : begin + n], label, mine, counts, memory, codes, measures, at)
         _keep(mine, posterior[at:end])
-        _add(at, end, codes, told, confusion, baselines, calibration, sums, factor)
+        _add(at, end, codes, measures, confusion, baselines, calibration, sums, factor)
         begin, at = begin + n, end % posterior.shape[0]
     return at
 
 
 @njit(cache=True)
 def _write(
-    y: Any, label: Any, proba: Any, counts: Any, memory: Any, codes: Any, told: Any, at: int
+    y: Any, label: Any, proba: Any, counts: Any, memory: Any, codes: Any, measures: Any, at: int
 ) -> None:
     """Write predictions to the ring and learn their labels, one by one."""
     end = at + y.shape[0]
     true, model = codes[0][at:end], codes[1][at:end]
     by_majority, by_last = codes[2][at:end], codes[3][at:end]
-    loss, sure, brier = told[0][at:end], told[1][at:end], told[2][at:end]
-    prior, prior_brier = told[3][at:end], told[4][at:end]
+    loss, sure, brier = measures[0][at:end], measures[1][at:end], measures[2][at:end]
+    prior, prior_brier = measures[3][at:end], measures[4][at:end]
     majority, last, squares = int64(memory[0]), int64(memory[1]), memory[3]
     most = counts[majority] if majority >= 0 else 0
     for i in range(uint64(y.shape[0])):
@@ -245,7 +245,7 @@ def _add(
     at: int,
     end: int,
     codes: Any,
-    told: Any,
+    measures: Any,
     confusion: Any,
     baselines: Any,
     calibration: Any,
@@ -254,20 +254,20 @@ def _add(
 ) -> None:
     """Add the predictions at … end - 1 to the sums. Their losses are still probabilities."""
     power, places = empty(end - at), empty(4 * (end - at), int32)
-    _lose(told[0][at:end], power)
-    _lose(told[3][at:end], power)
-    _place(codes, told[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
+    _lose(measures[0][at:end], power)
+    _lose(measures[3][at:end], power)
+    _place(codes, measures[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
     predicted, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
     bins = calibration.reshape(calibration.size)
     if sums[5, 1] * factor ** (end - at) < 0.5 * LARGEST:  # far from overflow, with any rounding
-        _count(at, 0, end - at, told, places, predicted, base, bins, sums, factor)
+        _count(at, 0, end - at, measures, places, predicted, base, bins, sums, factor)
         return
     for i in range(end - at):
         if sums[5, 1] * factor >= LARGEST:
             for pairs in (predicted, base, bins, sums.reshape(sums.size)):
                 for k in range(1, pairs.size, 2):
                     pairs[k] *= SCALE
-        _count(at, i, i + 1, told, places, predicted, base, bins, sums, factor)
+        _count(at, i, i + 1, measures, places, predicted, base, bins, sums, factor)
 
 
 @intrinsic
@@ -296,7 +296,7 @@ def _count(
     at: int,
     begin: int,
     end: int,
-    told: Any,
+    measures: Any,
     places: Any,
     predicted: Any,
     base: Any,
@@ -309,8 +309,8 @@ def _count(
     by_predicted, by_majority = places[begin:end], places[m + begin : m + end]
     by_last, by_sure = places[2 * m + begin : 2 * m + end], places[3 * m + begin : 3 * m + end]
     begin, end = at + begin, at + end
-    sure, loss, brier = told[1][begin:end], told[0][begin:end], told[2][begin:end]
-    prior_loss, prior_brier = told[3][begin:end], told[4][begin:end]
+    sure, loss, brier = measures[1][begin:end], measures[0][begin:end], measures[2][begin:end]
+    prior_loss, prior_brier = measures[3][begin:end], measures[4][begin:end]
     n, a, b, c, d = sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0], sums[4, 0]
     n_, a_, b_ = sums[0, 1], sums[1, 1], sums[2, 1]
     c_, d_, w = sums[3, 1], sums[4, 1], sums[5, 1]

@@ -39,6 +39,6 @@ def judge(
     steps = np.flatnonzero(block.op != PREDICT)
     here, slots = made.answered(steps)
     proba = either(here, slots, predictions.proba, waiting.proba, len(predictions.classes))
-    known = either(here, slots, predicted[:, None], waiting.said, 1)[:, 0] >= 0
+    known = either(here, slots, predicted[:, None], waiting.predicted, 1)[:, 0] >= 0
     decisions = risk.rule.decide(predictions.classes, proba, known)
     risk.update_many([block.labels[code] for code in block.y[steps].tolist()], decisions)

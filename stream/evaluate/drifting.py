@@ -21,7 +21,7 @@ from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import DriftWatch
 from stream.evaluate import _kernels as kernels
-from stream.evaluate.explained import ExplanationSettings, Said, said
+from stream.evaluate.explained import ExplainedPredictions, ExplanationSettings, run_explained
 from stream.evaluate.labelled import LabelledPredictions
 from stream.learner.base import Learner, Predictions
 
@@ -53,13 +53,13 @@ def executed(
     context: BlockContext,
     labels: Dictionary,
     features: Mapping[str, Floats],
-) -> tuple[Learner, Said, list[Alarm]]:
+) -> tuple[Learner, ExplainedPredictions, list[Alarm]]:
     """Execute the steps of a block. Returns the learner to continue with.
 
     Parameters
     ----------
     why, labels
-        See `said`.
+        See `run_explained`.
     features
         For each watched feature its value in each row; NaN if it is missing.
 
@@ -68,7 +68,7 @@ def executed(
     Learner
         The learner to continue with.
     Predictions, list of Explanation
-        See `said`.
+        See `run_explained`.
     list of Alarm
         In order, each at its event.
     """
@@ -77,7 +77,7 @@ def executed(
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
     proven = len(learner.classes) > 0
-    whole = said(learner, block, why, labels)
+    whole = run_explained(learner, block, why, labels)
     alarms: list[Alarm] = []
     start = 0
     while True:
@@ -94,15 +94,17 @@ def executed(
         learner = drift.replacement(learner, proven, acting, list(labels))
         start = stop + 1
         if start <= last:
-            whole = _joined(whole, said(learner, block.slice(start, last + 1), why, labels))
-    return learner, whole, _told(alarms, codes, whole[0], context) if alarms else []
+            whole = _joined(
+                whole, run_explained(learner, block.slice(start, last + 1), why, labels)
+            )
+    return learner, whole, _completed(alarms, codes, whole[0], context) if alarms else []
 
 
-def _told(
-    alarms: list[Alarm], codes: NDArray[np.int64], said: Predictions, context: BlockContext
+def _completed(
+    alarms: list[Alarm], codes: NDArray[np.int64], predictions: Predictions, context: BlockContext
 ) -> list[Alarm]:
     """The alarms with the event of each, and the number of predictions scored by then."""
-    steps = _series(context.made, codes, said, 0)["error"].step
+    steps = _series(context.made, codes, predictions, 0)["error"].step
     scored = np.searchsorted(steps, [alarm.at for alarm in alarms], side="right").tolist()
     return [
         alarm._replace(at=context.events[alarm.at], scored=context.scored + n)
@@ -110,7 +112,7 @@ def _told(
     ]
 
 
-def _joined(before: Said, after: Said) -> Said:
+def _joined(before: ExplainedPredictions, after: ExplainedPredictions) -> ExplainedPredictions:
     """Predictions with the last ones replaced by `after`."""
     (old, why), (new, more) = before, after
     keep = len(old) - len(new)
@@ -131,20 +133,20 @@ def _features(block: Block, features: Mapping[str, Floats]) -> dict[str, Series]
 
 
 def _series(
-    made: LabelledPredictions, codes: NDArray[np.int64], said: Predictions, start: int
+    made: LabelledPredictions, codes: NDArray[np.int64], predictions: Predictions, start: int
 ) -> dict[str, Series]:
     """The series error, log_loss and score of the steps from `start` on."""
     block, waiting, predicting = made.block, made.waiting, made.predicting
     first = int(np.searchsorted(predicting, start))
-    known = said.known[first:] > 0
-    top = np.maximum.reduce(said.proba[first:], axis=1, initial=0.0)
+    known = predictions.known[first:] > 0
+    top = np.maximum.reduce(predictions.proba[first:], axis=1, initial=0.0)
     out = {"score": Series(predicting[first:][known], top[known])}
 
     steps = start + np.flatnonzero(block.op[start:] != PREDICT)
     true, (here, slot) = codes[block.y[steps]], made.answered(steps)
     fresh = slot < 0
-    answer = np.where(fresh, _at(said.best(), here), _at(waiting.said[:, 0], slot))
-    p_true = np.where(fresh, _of(said.proba, here, true), _of(waiting.proba, slot, true))
+    answer = np.where(fresh, _at(predictions.best(), here), _at(waiting.predicted[:, 0], slot))
+    p_true = np.where(fresh, _of(predictions.proba, here, true), _of(waiting.proba, slot, true))
     named = answer >= 0  # predictions without a class are not scored either
     out["error"] = Series(steps[named], (answer != true)[named].astype(np.float64))
     out["log_loss"] = Series(steps[named], kernels.losses(p_true[named]))

@@ -112,7 +112,7 @@ class AccuracyEstimate:
             return
         ended = np.array(plan.ended, dtype=np.int64)
         began = made.of_row[np.array([plan.kept[slot] for slot in plan.began], dtype=np.int64)]
-        self.end(*_sure(waiting.said[ended, 0], waiting.proba[ended]))
+        self.end(*_sure(waiting.predicted[ended, 0], waiting.proba[ended]))
         self.begin(*_sure(predicted[began], predictions.proba[began]))
 
         codes = {label: code for code, label in enumerate(predictions.classes)}
@@ -122,7 +122,7 @@ class AccuracyEstimate:
         then, sure = np.empty(labelled.size, dtype=np.int64), np.empty(labelled.size)
         then[fresh], sure[fresh] = _sure(predicted[here[fresh]], predictions.proba[here[fresh]])
         before = slots[~fresh]
-        then[~fresh], sure[~fresh] = _sure(waiting.said[before, 0], waiting.proba[before])
+        then[~fresh], sure[~fresh] = _sure(waiting.predicted[before, 0], waiting.proba[before])
         self.judge(code[block.y[labelled]], then, sure)
 
     def begin(self, predicted: Codes, sure: Floats) -> None:

@@ -16,9 +16,9 @@ from stream.evaluate.result import by_code
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
-__all__ = ["ExplanationSettings", "Said", "explained_many", "said"]
+__all__ = ["ExplainedPredictions", "ExplanationSettings", "explained_many", "run_explained"]
 
-Said = tuple[Predictions, list[Explanation | None] | None]
+ExplainedPredictions = tuple[Predictions, list[Explanation | None] | None]
 
 
 class ExplanationSettings(NamedTuple):
@@ -37,9 +37,9 @@ class ExplanationSettings(NamedTuple):
     shares: int
 
 
-def said(
+def run_explained(
     learner: Learner, block: Block, why: ExplanationSettings | None, labels: Dictionary
-) -> Said:
+) -> ExplainedPredictions:
     """The predictions of a learner at the steps of a block, with explanations if `why` is given.
 
     Returns

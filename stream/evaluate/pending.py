@@ -28,7 +28,7 @@ class PendingRows:
     ----------
     rows : Rows
         Features as encoded at prediction.
-    said : ndarray
+    predicted : ndarray
         int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
     proba, prior : ndarray
         float64, (slots, C): the posterior, and the shares of the labels learned by then; 0 for
@@ -39,7 +39,7 @@ class PendingRows:
 
     def __init__(self, like: Rows) -> None:
         self.rows = like.take(np.empty(0, dtype=np.int64))
-        self.said = np.empty((0, 3), dtype=np.int64)
+        self.predicted = np.empty((0, 3), dtype=np.int64)
         self.proba: Floats = np.empty((0, 0))
         self.prior: Floats = np.empty((0, 0))
         self.squares: Floats = np.empty(0)
@@ -55,7 +55,7 @@ class PendingRows:
         slots: int,
         index: NDArray[np.int64],
         rows: Rows,
-        said: NDArray[np.int64],
+        predicted: NDArray[np.int64],
         proba: Floats,
         beside: BaselinePredictions,
     ) -> None:
@@ -69,7 +69,7 @@ class PendingRows:
         if not index.size:
             return
         self.rows.put(index, rows)
-        self.said[index, 0], self.said[index, 1:] = said, beside.said
+        self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
@@ -84,18 +84,18 @@ class PendingRows:
 
     def _resize(self, slots: int, classes: int) -> None:
         n, m = self.proba.shape
-        said, squares = np.full((slots, 3), -1, dtype=np.int64), np.zeros(slots)
+        predicted, squares = np.full((slots, 3), -1, dtype=np.int64), np.zeros(slots)
         proba, prior = np.zeros((slots, classes)), np.zeros((slots, classes))
-        said[:n], squares[:n] = self.said, self.squares
+        predicted[:n], squares[:n] = self.predicted, self.squares
         proba[:n, :m], prior[:n, :m] = self.proba, self.prior
-        self.said, self.squares, self.proba, self.prior = said, squares, proba, prior
+        self.predicted, self.squares, self.proba, self.prior = predicted, squares, proba, prior
         if slots > len(self.rows):
             self.rows = self.rows.grown(slots)
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
         arrays = {
-            "said": self.said[index],
+            "said": self.predicted[index],
             "proba": self.proba[index, : self._classes],
             "prior": self.prior[index, : self._classes],
             "squares": self.squares[index],
@@ -111,7 +111,7 @@ class PendingRows:
             A value is not a probability, so the state is damaged.
         """
         rows = loaded(state, index.size, self.rows)
-        said, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
+        predicted, proba = state.array("said", np.int64, 2), state.array("proba", np.float64, 2)
         prior, squares = state.array("prior", np.float64, 2), state.array("squares", np.float64, 1)
         for name, shares in (("proba", proba), ("prior", prior)):
             if not ((shares >= 0.0) & (shares <= 1.0 + SLACK)).all():
@@ -119,7 +119,12 @@ class PendingRows:
                     f"array {name!r}: expected probabilities from 0 to 1, got other values"
                 )
         self.put(
-            slots, index, rows, said[:, 0], proba, BaselinePredictions(said[:, 1:], prior, squares)
+            slots,
+            index,
+            rows,
+            predicted[:, 0],
+            proba,
+            BaselinePredictions(predicted[:, 1:], prior, squares),
         )
 
 

@@ -28,8 +28,7 @@ from stream.evaluate.breaker import Breaker
 from stream.evaluate.decided import judge
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
-from stream.evaluate.explained import ExplanationSettings
-from stream.evaluate.explained import said as told
+from stream.evaluate.explained import ExplanationSettings, run_explained
 from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
 from stream.evaluate.pending import PendingRows, either
@@ -154,23 +153,23 @@ class Progressive:
         made = LabelledPredictions(block, old, self.waiting)
         alarms: list[Alarm] = []
         if self.drift is None:
-            predictions, reasons = told(self.learner, block, why, self.join.labels)
+            predictions, reasons = run_explained(self.learner, block, why, self.join.labels)
         else:
             context = BlockContext(plan.events, self.quality.scored, made)
             self.learner, (predictions, reasons), alarms = executed(
                 self.learner, self.drift, why, context, self.join.labels, features or {}
             )
-        said = predictions.best()
-        self.estimate.follow(plan, made, predictions, said)
+        predicted = predictions.best()
+        self.estimate.follow(plan, made, predictions, predicted)
         if self.risk is not None:
-            judge(self.risk, made, predictions, said)
-        self._score(plan, made, predictions, said)
+            judge(self.risk, made, predictions, predicted)
+        self._score(plan, made, predictions, predicted)
         self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
         counts = (learned, before, plan.rejected, plan.refused)
-        return Result(predictions, said, *counts, reasons, alarms=alarms)
+        return Result(predictions, predicted, *counts, reasons, alarms=alarms)
 
     def plan(
         self,
@@ -269,7 +268,7 @@ class Progressive:
         plan: Plan,
         made: LabelledPredictions,
         predictions: Predictions,
-        said: NDArray[np.int64],
+        predicted: NDArray[np.int64],
     ) -> None:
         block = made.block
         codes = {label: code for code, label in enumerate(predictions.classes)}
@@ -283,7 +282,9 @@ class Progressive:
         answered, then = np.flatnonzero(block.op != PREDICT), self.waiting
         here, slots = made.answered(answered)
         proba = either(here, slots, predictions.proba, then.proba, n_classes)
-        every = either(here, slots, np.column_stack((said, beside.said)), then.said, 3)
+        every = either(
+            here, slots, np.column_stack((predicted, beside.predicted)), then.predicted, 3
+        )
         prior = either(here, slots, beside.prior, then.prior, n_classes)
         squares = either(here, slots, beside.squares[:, None], then.squares[:, None], 1)
         by_baselines = BaselinePredictions(every[:, 1:], prior, squares[:, 0])
@@ -293,7 +294,7 @@ class Progressive:
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
         which, rows = made.of_row[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
-        self.waiting.put(self.join.slots, keep, rows, said[which], proba, beside.take(which))
+        self.waiting.put(self.join.slots, keep, rows, predicted[which], proba, beside.take(which))
 
     def view(self) -> QualityView:
         """The present scores."""
@@ -402,7 +403,7 @@ def progressive(
 
 def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Iterator[Checkpoint]:
     machine: Progressive | None = None
-    said: list[Predictions] = []
+    made: list[Predictions] = []
     for part in parts:
         rows = learner.rows(part.xs)
         if machine is None:
@@ -413,9 +414,9 @@ def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Itera
         for event, reason in result.rejected.items():
             label = part.events.labels[event]
             raise InvalidRecordError(reason, f"label {label!r} was rejected")
-        said.append(result.predictions)
+        made.append(result.predictions)
         if part.checkpoint:
             view = machine.view()
             scores = (view.classes, view.confusion, view.scores, view.unscored)
-            yield Checkpoint(*scores, part.n, connected(said))
-            said = []
+            yield Checkpoint(*scores, part.n, connected(made))
+            made = []

@@ -73,7 +73,7 @@ class BaselinePredictions(NamedTuple):
 
     Parameters
     ----------
-    said
+    predicted
         int64, (n, 2): class codes of majority and no-change, -1 for none.
     prior
         float64, (n, C): the share of each class in the labels learned so far.
@@ -81,13 +81,13 @@ class BaselinePredictions(NamedTuple):
         float64, (n,): the sum of the squares of each row of `prior`.
     """
 
-    said: NDArray[np.int64]
+    predicted: NDArray[np.int64]
     prior: Floats
     squares: Floats
 
     def take(self, index: NDArray[np.int64]) -> BaselinePredictions:
         """The predictions of some steps."""
-        return BaselinePredictions(self.said[index], self.prior[index], self.squares[index])
+        return BaselinePredictions(self.predicted[index], self.prior[index], self.squares[index])
 
 
 class _Lazy(Mapping[str, Scores]):
@@ -179,7 +179,7 @@ class Quality:
         self._sums = np.zeros((6, 2))
         self._sums[5] = 1.0
         self._codes = np.empty((4, 0), dtype=np.int32)
-        self._told = np.empty((5, 0))
+        self._measures = np.empty((5, 0))
         self._posterior = np.empty((0, 0))
         self._at = self._filled = 0
         self._viewed = False
@@ -206,7 +206,7 @@ class Quality:
     def score(
         self,
         true: NDArray[np.int64],
-        said: NDArray[np.int64],
+        predicted: NDArray[np.int64],
         proba: Floats,
         beside: BaselinePredictions,
     ) -> None:
@@ -216,25 +216,25 @@ class Quality:
         ----------
         true
             int64, (k,): class codes.
-        said
+        predicted
             int64, (k,): class codes predicted by the model; -1 for none.
         proba
             float64, (k, C): its posteriors; 0 for a class that was not yet known.
         beside
             The baselines' predictions at the same time.
         """
-        named = said >= 0
+        named = predicted >= 0
         if (without := int(true.size - np.count_nonzero(named))) > 0:
             self.unscored += without
             at = np.flatnonzero(named)
-            true, said, proba, beside = true[at], said[at], proba[at], beside.take(at)
+            true, predicted, proba, beside = true[at], predicted[at], proba[at], beside.take(at)
         into = self._into()
-        codes = np.column_stack((said, beside.said))
+        codes = np.column_stack((predicted, beside.predicted))
         self._at = kernels.score(true, codes, proba, beside.prior, beside.squares, *into)
         self._filled = min(self.window, self._filled + true.size)
 
     def score_at_once(
-        self, y: NDArray[np.int32], label: NDArray[np.int64], said: Predictions
+        self, y: NDArray[np.int32], label: NDArray[np.int64], predictions: Predictions
     ) -> None:
         """`baselines` and `score` in one call, if every step predicts and then learns.
 
@@ -244,19 +244,21 @@ class Quality:
             int32, (n,): for each step an index into `label`.
         label
             int64: class codes.
-        said
+        predictions
             The predictions of the steps.
         """
-        self._count(len(said.classes))
+        self._count(len(predictions.classes))
         into = self._into()
-        proba = np.ascontiguousarray(said.proba)
-        at = kernels.score_at_once(y, label, proba, said.known, self._counts, self._memory, *into)
+        proba = np.ascontiguousarray(predictions.proba)
+        at = kernels.score_at_once(
+            y, label, proba, predictions.known, self._counts, self._memory, *into
+        )
         if at >= 0:
             self._at, self._filled = at, min(self.window, self._filled + y.size)
             return
         op = np.full(y.size, PREDICT_THEN_LEARN, dtype=np.int8)
-        beside = self.baselines(op, y, label, len(said.classes), y.size)
-        self.score(label[y], said.best(), proba, beside)
+        beside = self.baselines(op, y, label, len(predictions.classes), y.size)
+        self.score(label[y], predictions.best(), proba, beside)
 
     def _count(self, n_classes: int) -> None:
         """Make room for new labels."""
@@ -274,7 +276,7 @@ class Quality:
         if n > old or self._viewed or len(self._posterior) != self.window:
             self._renew(min(n, RANKED))
         return (
-            *(self._at, self._codes, self._told, self._posterior),
+            *(self._at, self._codes, self._measures, self._posterior),
             *(self._confusion, self._baselines, self._calibration, self._sums),
             1.0 / FADING_FACTOR,
         )
@@ -284,16 +286,16 @@ class Quality:
         n, m = self.window, self._filled
         posterior = np.zeros((n, ranked))
         if len(self._posterior) == n:
-            codes, told = self._codes.copy(), self._told.copy()
+            codes, measures = self._codes.copy(), self._measures.copy()
             posterior[:, : self._posterior.shape[1]] = self._posterior
         else:
             old = ((self._at + np.arange(m)) % max(m, 1))[-n:]  # oldest first
             m = old.size
-            codes, told = np.zeros((4, n), dtype=np.int32), np.zeros((5, n))
-            codes[:, :m], told[:, :m] = self._codes[:, old], self._told[:, old]
+            codes, measures = np.zeros((4, n), dtype=np.int32), np.zeros((5, n))
+            codes[:, :m], measures[:, :m] = self._codes[:, old], self._measures[:, old]
             posterior[:m, : self._posterior.shape[1]] = self._posterior[old]
             self._at, self._filled = m % n, m
-        self._codes, self._told, self._posterior = codes, told, posterior
+        self._codes, self._measures, self._posterior = codes, measures, posterior
         self._viewed = False
 
     @property
@@ -311,7 +313,7 @@ class Quality:
         confusion, baselines = self._confusion.copy(), self._baselines.copy()
         calibration, sums = self._calibration.copy(), self._sums.tolist()
         n, self._viewed = self._filled, True
-        ring = (self._codes[:, :n], self._told[:, :n], self._posterior[:n])
+        ring = (self._codes[:, :n], self._measures[:, :n], self._posterior[:n])
         rows = PredictionTable(*ring, len(confusion))
 
         def counted(which: int) -> Scores:
@@ -340,7 +342,7 @@ class Quality:
             "calibration": self._calibration,
             "sums": self._sums,
             "codes": self._codes[:, :n],
-            "told": self._told[:, :n],
+            "told": self._measures[:, :n],
             "posterior": self._posterior[:n],
         }
         return State({"at": self._at, "unscored": self.unscored}, arrays).copy()
@@ -363,7 +365,7 @@ class Quality:
         self._calibration = state.array("calibration", np.float64, 4)
         self._sums = state.array("sums", np.float64, 2)
         self._codes = state.array("codes", np.int32, 2)
-        self._told = state.array("told", np.float64, 2)
+        self._measures = state.array("told", np.float64, 2)
         self._posterior = state.array("posterior", np.float64, 2)
         self._filled, self._viewed = len(self._posterior), False
         n = len(self._confusion)
@@ -372,7 +374,7 @@ class Quality:
             "baselines": (self._baselines.shape, (2, n + 1, 2, 2)),
             "calibration": (self._calibration.shape, (BINS, 2, 2, 2)),
             "codes": (self._codes.shape, (4, self._filled)),
-            "told": (self._told.shape, (5, self._filled)),
+            "told": (self._measures.shape, (5, self._filled)),
             "posterior": (self._posterior.shape, (self._filled, min(n, RANKED))),
         }
         for name, (came, expected) in shapes.items():

@@ -42,7 +42,7 @@ class Result:
     ----------
     predictions
         One for each observation that was not rejected, in order.
-    said
+    predicted
         Class codes of the predictions; -1 for none.
     learned
         Number of steps that learned. Corrections are not counted, because they unlearn as much.
@@ -63,7 +63,7 @@ class Result:
     """
 
     predictions: Predictions
-    said: NDArray[np.int64]
+    predicted: NDArray[np.int64]
     learned: int
     learned_before: NDArray[np.int64]
     rejected: dict[int, Reason]
@@ -108,9 +108,9 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
         if part.explanations is not None:
             why = [*(why or []), *part.explanations]
     known = np.concatenate([part.predictions.known for part in parts])
-    said = np.concatenate([part.said for part in parts])
+    predicted = np.concatenate([part.predicted for part in parts])
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
     counts = (learned, learned_before, rejected, refused)
-    return Result(made, said, *counts, why, speakers, promotions, alarms)
+    return Result(made, predicted, *counts, why, speakers, promotions, alarms)

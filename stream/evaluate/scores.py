@@ -94,7 +94,7 @@ class ClassScores:
     ----------
     label
         The class.
-    support, said
+    support, predicted
         How often it was the true class, and how often it was predicted.
     precision, recall, f1
         0 if undefined, as in river and scikit-learn.
@@ -104,7 +104,7 @@ class ClassScores:
 
     label: Label
     support: float
-    said: float
+    predicted: float
     precision: float
     recall: float
     f1: float
@@ -158,8 +158,8 @@ class Scores:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Scores):
             return NotImplemented
-        told = ("scored", "accuracy", "log_loss", "baselines", "classes", "tally")
-        return all(getattr(self, name) == getattr(other, name) for name in told)
+        fields = ("scored", "accuracy", "log_loss", "baselines", "classes", "tally")
+        return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -199,9 +199,9 @@ class Scores:
         """Scores of the confusion matrix."""
         if self.tally is None:
             return None
-        said = self.tally.confusion
-        right = np.diagonal(said).tolist()
-        return agreement(right, _sums(said), _sums(said.T))
+        confusion = self.tally.confusion
+        right = np.diagonal(confusion).tolist()
+        return agreement(right, _sums(confusion), _sums(confusion.T))
 
     @cached_property
     def beside(self) -> Mapping[str, Agreement | None]:
@@ -281,13 +281,13 @@ class Scores:
         found = self.agreement
         if found is None or self.tally is None:
             return ()
-        said, true = _sums(self.tally.confusion.T), _sums(self.tally.confusion)
+        predicted, true = _sums(self.tally.confusion.T), _sums(self.tally.confusion)
         ranks = (*self.ranks, *[None] * len(true))
         return tuple(
             ClassScores(
                 label,
                 true[c],
-                said[c],
+                predicted[c],
                 found.precisions[c],
                 found.recalls[c],
                 found.f1s[c],
@@ -331,7 +331,7 @@ class PredictionTable:
     codes
         int32, (4, n): the true class, and the predictions of model, majority and no-change; -1 for
         none.
-    told
+    measures
         float64, (5, n): log loss, confidence, Brier score, log loss and Brier score of the prior.
     posterior
         float64, (n, R): of the first R classes.
@@ -340,38 +340,42 @@ class PredictionTable:
     """
 
     codes: NDArray[np.int32]
-    told: Floats
+    measures: Floats
     posterior: Floats
     n_classes: int
 
     def scores(self, classes: tuple[Label, ...]) -> Scores:
         """Their scores: the cheap ones at once, the others on first use."""
-        n, (true, *said) = self.codes.shape[1], self.codes
+        n, (true, *predicted) = self.codes.shape[1], self.codes
         if not n:
             return Scores(0, None, None, dict.fromkeys(BASELINES))
-        right, *others = (int(np.count_nonzero(one == true)) / n for one in said)
+        right, *others = (int(np.count_nonzero(one == true)) / n for one in predicted)
         baselines = dict(zip(BASELINES, others, strict=True))
-        loss = fsum(self.told[0].tolist()) / n
+        loss = fsum(self.measures[0].tolist()) / n
         return Scores(n, right, loss, baselines, classes, self.tally)
 
     def tally(self) -> Tally:
         """Their sums."""
-        codes, n, sure = self.codes, self.n_classes, self.told[1]
-        true, said = codes[0].astype(np.int64), codes[1]
-        confusion = np.bincount(true * n + said, minlength=n * n).reshape(n, n).astype(np.float64)
+        codes, n, sure = self.codes, self.n_classes, self.measures[1]
+        true, predicted = codes[0].astype(np.int64), codes[1]
+        confusion = (
+            np.bincount(true * n + predicted, minlength=n * n).reshape(n, n).astype(np.float64)
+        )
         baselines = np.zeros((2, n + 1, 2))
         for b in (0, 1):
             at = 2 * (codes[2 + b] + 1) + (codes[2 + b] == true)
             baselines[b] = np.bincount(at, minlength=2 * n + 2).reshape(n + 1, 2)
-        at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (said == true)
+        at = 2 * np.minimum((sure * BINS).astype(np.int64), BINS - 1) + (predicted == true)
         calibration = np.empty((BINS, 2, 2))
         calibration[:, :, 0] = np.bincount(at, minlength=2 * BINS).reshape(BINS, 2)
         # Added in order, unlike numpy's pairwise sums.
         calibration[:, :, 1] = np.bincount(at, sure, minlength=2 * BINS).reshape(BINS, 2)
-        loss, brier, prior_loss, prior_brier = (fsum(self.told[k].tolist()) for k in (0, 2, 3, 4))
+        loss, brier, prior_loss, prior_brier = (
+            fsum(self.measures[k].tolist()) for k in (0, 2, 3, 4)
+        )
         sums = (float(true.size), loss, brier, prior_loss, prior_brier)
         return Tally(
-            sums, confusion, baselines, calibration, true, self.posterior, self.told[[0, 3]]
+            sums, confusion, baselines, calibration, true, self.posterior, self.measures[[0, 3]]
         )
 
 

@@ -102,7 +102,7 @@ def said(pairs: Iterator[tuple[dict, Any]]) -> Values:
     code = np.array([made.classes.index(y) for y in labels])
     p_true = made.proba[np.arange(n), code]
     return {
-        "error": (result.said != code)[known].astype(float),
+        "error": (result.predicted != code)[known].astype(float),
         "log_loss": -np.log(np.maximum(p_true, 2.0**-52))[known],
         "score": made.proba.max(axis=1)[known],
     }

@@ -299,7 +299,7 @@ def other_calls(rng: Random) -> dict[str, Callable[[], Any]]:
             for k, column in enumerate(COLUMNS)
         },
         **_each("DriftRule", DriftRule, {"monitors": (MonitorRule("error", "ADWIN"),)}, odd),
-        **_each("from_json", DriftRule.from_json, {"told": RULE}, odd),
+        **_each("from_json", DriftRule.from_json, {"document": RULE}, odd),
         "from_json part": lambda: DriftRule.from_json({**RULE, part: odd[0]}),
         **_each("MonitorRule", MonitorRule, {"on": "error", "type": "ADWIN"}, odd),
         **_each("build", build, {"name": "ADWIN", "parameters": {"delta": odd[5]}}, odd),

@@ -161,7 +161,7 @@ def test_any_split_gives_the_same_bits_and_the_same_champions(cuts) -> None:
     assert whole_.promotions > 1
     assert got.promotions == expected.promotions
     assert np.array_equal(got.predictions.proba, expected.predictions.proba)
-    assert got.said.tolist() == expected.said.tolist()
+    assert got.predicted.tolist() == expected.predicted.tolist()
     assert got.learned_before.tolist() == expected.learned_before.tolist()
 
 

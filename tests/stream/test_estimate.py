@@ -21,7 +21,9 @@ def waiting_accuracy(going: Progressive) -> float | None:
     """The mean probability of the predicted class over what waits, read from the store."""
     slots = going.join.kept_slots()[: going.join.pending]
     store = going.waiting
-    sure = [store.proba[s, store.said[s, 0]] for s in slots.tolist() if store.said[s, 0] >= 0]
+    sure = [
+        store.proba[s, store.predicted[s, 0]] for s in slots.tolist() if store.predicted[s, 0] >= 0
+    ]
     return sum(sure) / len(sure) if sure else None
 
 

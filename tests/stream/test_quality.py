@@ -53,7 +53,7 @@ def test_counts_are_those_of_an_obvious_count(n, window) -> None:
     true, said, proba, beside = generated(n, seed=window)
     twin = Twin()
     for i in range(n):
-        codes = (said[i], *beside.said[i])
+        codes = (said[i], *beside.predicted[i])
         twin.score(true[i], codes, proba[i].tolist(), beside.prior[i].tolist())
     view = quality_of(true, said, proba, beside, window=window).view(CLASSES)
 
@@ -208,7 +208,7 @@ def test_baselines_say_what_was_known_before_each_step() -> None:
             asked = int(np.count_nonzero(op[part] != 1))
             got.append(quality.baselines(op[part], y[part], label, 4, asked))
 
-        assert np.concatenate([b.said for b in got]).tolist() == expected
+        assert np.concatenate([b.predicted for b in got]).tolist() == expected
         assert np.concatenate([b.prior for b in got]) == pytest.approx(np.array(shares), rel=1e-14)
         squares = (np.array(shares) ** 2).sum(axis=1)
         assert np.concatenate([b.squares for b in got]) == pytest.approx(squares, rel=1e-14)
