@@ -31,15 +31,15 @@ def damages(
     """
     random = Random(seed)
     for at in range(0, START + header_size(data), header_step):
-        yield "a byte of the header flipped", _flipped(data, [at], random)
+        yield "one byte of the header changed", _flipped(data, [at], random)
     for _ in range(flips):
         where = random.sample(range(len(data)), random.choice((1, 1, 1, 2, 10, 100)))
         yield "random bits flipped", _flipped(data, where, random)
     for size in range(0, len(data), page):
-        yield "cut short", data[:size]
+        yield "truncated", data[:size]
         yield "zeros from there on", data[:size] + bytes(len(data) - size)
     for size in (1, len(MAGIC), START, len(data) - 32, len(data) - 1):
-        yield "cut short", data[:size]
+        yield "truncated", data[:size]
     yield "longer than it was", data + b"\0"
     yield "empty", b""
     yield "noise", random.randbytes(len(data))

@@ -44,14 +44,14 @@ FORGED = "tests/consumers/test_snapshots_forged.py"
 
 MUTANTS = (
     Mutant(
-        "one transactional id a shard",
+        "each shard has one transactional id",
         OWNER,
         'self._transactional_id = f"{name}.{shard}"',
         'self._transactional_id = f"{name}.{shard}.{id(self)}"',
         (f"{CONTRACT}::test_owner_that_was_taken_over_commits_nothing_more[kafka]",),
     ),
     Mutant(
-        "fence first, before anything is read",
+        "the old owner is fenced before anything is read",
         OWNER,
         "            self._producer.init_transactions()\n",
         "            init, begin = self._producer.init_transactions, "
@@ -71,7 +71,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "a lost position raises",
+        "a lost position is an error",
         OPTIONS,
         '"auto_offset_reset": "none"',
         '"auto_offset_reset": "latest"',
@@ -81,7 +81,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "every record is seen acknowledged before offsets and commit",
+        "every record is acknowledged before offsets are sent and committed",
         OWNER,
         "            acknowledged(producer, handed, "
         'self._options.seconds("delivery_timeout_ms"))\n',
@@ -89,7 +89,7 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_record_only_its_future_tells_of_fails_the_commit",),
     ),
     Mutant(
-        "a transaction the broker has timed out is no commit",
+        "a transaction that the broker has timed out is not a commit",
         OWNER,
         '            acknowledged(producer, handed, self._options.seconds("delivery_timeout_ms"))\n'
         '            reach("after_check")\n'
@@ -103,7 +103,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "a record whose topic has no metadata is not left out",
+        "a record whose topic has no metadata is an error",
         "consumers/transports/kafka/producer.py",
         '        if partition not in self._wait_on_metadata(topic, self.config["max_block_ms"]):\n'
         '            raise ValueError(f"no partition {partition} of topic {topic}")\n',
@@ -114,7 +114,7 @@ MUTANTS = (
         ("tests/faults/test_guards.py::test_record_of_a_topic_that_is_gone_fails_the_commit",),
     ),
     Mutant(
-        "the fence is the transactional id: the group fences nobody",
+        "the transactional id fences, because the group does not",
         OWNER,
         'self._transactional_id = f"{name}.{shard}"',
         'self._transactional_id = f"{name}.{shard}.{id(self)}"',
@@ -131,14 +131,14 @@ MUTANTS = (
         (f"{GUARDS}::test_record_without_an_acknowledgement_is_an_error",),
     ),
     Mutant(
-        "the offsets go with every commit",
+        "every commit has the offsets",
         OWNER,
         "            producer.send_offsets_to_transaction(offsets, self._name)\n",
         "",
         (f"{CONTRACT}::test_commit_shows_outputs_journal_and_positions[kafka]",),
     ),
     Mutant(
-        "a commit has a limit",
+        "a commit has a time limit",
         OWNER,
         'within(self._options.seconds("request_timeout_ms"), "commit", finish)',
         "finish()",
@@ -156,14 +156,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "an owner that failed asks whether it was replaced",
+        "an owner that failed checks whether it was replaced",
         OWNER,
         "            if self._overtaken():\n",
         "            if False:\n",
         ("tests/faults/test_guards.py::test_owner_replaced_while_its_commit_hung_is_fenced",),
     ),
     Mutant(
-        "an owner that lost sight of the log asks before it takes the shard again",
+        "an owner that lost the log checks whether it was replaced before it takes the shard again",
         "consumers/service/runner.py",
         "        if self._owner is not None and self._owner.overtaken():\n",
         "        if False:\n",
@@ -173,14 +173,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "options that exactly once depends on are fixed",
+        "options that exactly once requires are fixed",
         OPTIONS,
         "    if name in _FIXED:\n",
         "    if not name:\n",
         (f"{GUARDS}::test_option_that_exactly_once_depends_on_is_refused",),
     ),
     Mutant(
-        "a replay is muted",
+        "a replay writes no output",
         REPLAY,
         "                        live.replayed += len(outcome.batch)\n",
         "                        live.replayed += len(outcome.batch)\n"
@@ -188,21 +188,21 @@ MUTANTS = (
         (f"{RECOVERED}::test_replay_writes_nothing",),
     ),
     Mutant(
-        "a replay sees the records that were consumed",
+        "a replay compares its records with those that were consumed",
         JOURNAL,
         "            if count != r.count or crc != r.crc32:\n",
         "            if False:\n",
         (f"{RECOVERED}::test_input_that_has_changed_since_stops_the_replay",),
     ),
     Mutant(
-        "a replay says what was said",
+        "a replay compares its predictions with the recorded hash",
         "consumers/service/live.py",
         "    if live.chain == entry.chain:\n",
         "    if True:\n",
         (f"{RECOVERED}::test_replay_that_says_something_else_is_refused",),
     ),
     Mutant(
-        "what was cut out stays out",
+        "records removed by a rollback stay removed",
         REPLAY,
         "            if cut or not isinstance(entry, CommitRecord):\n",
         "            if not isinstance(entry, CommitRecord):\n",
@@ -211,56 +211,56 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "a journal has no hole",
+        "a journal has no gap",
         REPLAY,
         "if entry.seq != live.seq + 1:",
         "if False:",
         (f"{RECOVERED}::test_journal_with_a_missing_entry_is_refused",),
     ),
     Mutant(
-        "no snapshot ahead of the journal",
+        "a snapshot ahead of the journal is rejected",
         LOCATE,
         "        if about.position > self.end:\n",
         "        if False:\n",
         (f"{RECOVERED}::test_snapshot_ahead_of_the_journal_is_refused",),
     ),
     Mutant(
-        "no snapshot of another journal",
+        "a snapshot of another journal is rejected",
         LOCATE,
         "        if about.identity != mark_of(self.identity):\n",
         "        if False:\n",
         (f"{RECOVERED}::test_snapshot_of_another_identity_is_refused",),
     ),
     Mutant(
-        "no damaged snapshot",
+        "a damaged snapshot is rejected",
         "consumers/snapshots/format.py",
         " or not hmac.compare_digest(found, data[-32:])",
         "",
         ("tests/consumers/test_snapshots.py::test_random_flips_are_refused",),
     ),
     Mutant(
-        "a state is the one the journal says was saved",
+        "a state equals the state whose hash the journal has",
         "consumers/service/live.py",
         "live.loaded[0] == saved[0] and live.loaded != saved",
         "live.loaded[0] == saved[0] and False",
         (f"{FORGED}::test_what_no_prediction_shows_is_told_by_the_journal",),
     ),
     Mutant(
-        "a snapshot that does not replay costs time only",
+        "if the newest snapshot does not replay, an older one is used",
         "consumers/service/recovery.py",
         "            except DIVERGED as error:\n",
         "            except ZeroDivisionError as error:\n",
         (f"{FORGED}::test_older_snapshot_is_taken_where_the_newest_does_not_replay",),
     ),
     Mutant(
-        "a shard stands where its next entry begins",
+        "a shard is at the start of its next journal record",
         REPLAY,
         "        if at != r.first:\n",
         "        if False:\n",
         (f"{FORGED}::test_shard_that_stands_elsewhere_is_named_not_the_log",),
     ),
     Mutant(
-        "an offset of -1 is no acknowledgement",
+        "an offset of -1 is not an acknowledgement",
         "consumers/transports/kafka/producer.py",
         "        if future.base_offset < 0:\n",
         "        if False:\n",
@@ -294,42 +294,42 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "only a trial condemns a record",
+        "a record is rejected only after a trial",
         POISON,
         "        needed, deaths = TRIALS, 0\n",
         "        return True\n",
         (f"{POISON_TESTS}::test_record_is_condemned_only_beside_children_that_live",),
     ),
     Mutant(
-        "a record is condemned only where a child without it lives",
+        "a record is rejected only if a child process without it survives",
         POISON,
         '            if without.end != "lived":\n',
         "            if False:\n",
         (f"{POISON_TESTS}::test_record_is_condemned_only_beside_children_that_live",),
     ),
     Mutant(
-        "a start killed during a trial is followed by one without",
+        "after a start that was killed during a trial, the next start has no trial",
         POISON,
         "            self._deaths = min(self._deaths, STARTS - 1)\n",
         "            pass\n",
         (f"{POISON_TESTS}::test_start_killed_during_a_trial_is_followed_by_one_without",),
     ),
     Mutant(
-        "no prediction is stamped after its commit",
+        "no prediction has a timestamp after its commit",
         OUTCOME,
         "value, min(ts, self.now), (), out)",
         "value, ts, (), out)",
         (f"{FUTURE}::test_only_the_records_timestamp_is_clamped_and_each_is_counted",),
     ),
     Mutant(
-        "no dead letter is stamped after its commit",
+        "no dead letter has a timestamp after its commit",
         OUTCOME,
         "min(record.timestamp, self.now), headers, 0)",
         "record.timestamp, headers, 0)",
         (f"{FUTURE}::test_only_the_records_timestamp_is_clamped_and_each_is_counted",),
     ),
     Mutant(
-        "an early label fixes and fills nothing",
+        "an early label changes neither the kind of labels nor the classes",
         "stream/join/state.py",
         "        if self.rules == 1:\n            self.labels.promise(label)\n",
         "        self.labels.promise(label)\n",
@@ -339,7 +339,7 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "an early label is judged when it meets its observation",
+        "an early label is checked when it is joined with its observation",
         "stream/join/state.py",
         "        return EARLY if self.labels.refusal(early[0]) is None else UNFIT\n",
         "        return EARLY\n",
@@ -349,14 +349,14 @@ MUTANTS = (
         ),
     ),
     Mutant(
-        "what a cut entry refused is not refused again",
+        "an early label that a removed span rejected is not rejected again",
         "consumers/service/live.py",
         "        live.shard.forget_early(entry.early)\n",
         "",
         (f"{ROLLBACK}::test_early_label_refused_in_a_span_that_is_cut_out_is_a_dead_letter_once",),
     ),
     Mutant(
-        "a rollback forgets what the span refused",
+        "a rollback removes the early labels that the span rejected",
         "consumers/timetravel/rollback.py",
         "        apply_skipped(entry, live, cut=True)  # as a replay of this journal does\n",
         "        from consumers.service.live import move_positions\n"
@@ -364,21 +364,21 @@ MUTANTS = (
         (f"{ROLLBACK}::test_rollback_leaves_the_shard_as_a_start_finds_it",),
     ),
     Mutant(
-        "a batch unpacks to no more than its bound",
+        "a batch that is decompressed beyond its bound is rejected",
         "consumers/transports/kafka/codecs.py",
         "    if len(made) > most:\n",
         "    if False:\n",
         (f"{UNPACKING}::test_unpacks_as_the_client_does_or_refuses",),
     ),
     Mutant(
-        "a bomb is refused before it is made",
+        "decompression stops at the bound",
         "consumers/transports/kafka/codecs.py",
         "    while part := file.read(min(left, _PIECE)):\n",
         "    while part := file.read():\n",
         (f"{UNPACKING}::test_bomb_takes_no_more_than_its_bound[zstd]",),
     ),
     Mutant(
-        "cycles that hold records are collected by their bytes",
+        "reference cycles that hold records are collected by their bytes",
         "consumers/transports/kafka/reader.py",
         "            gc.collect(1)\n",
         "            pass\n",

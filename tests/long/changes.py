@@ -15,8 +15,8 @@ def main() -> int:
     """Changes of one input; 1 where one was not said, or a record was lost or doubled."""
     options = arguments(__doc__, "changes", 40)
     row = Row(
-        "input topic deleted and made again (stopped, running), restored under another id, widened "
-        "(stopped, running), `tests.long.changes`",
+        "input topic recreated (stopped, running), restored under another id, given more "
+        "partitions (stopped, running), `tests.long.changes`",
         options.changes,
     )
     with running_broker() as bootstrap, tempfile.TemporaryDirectory() as directory:

@@ -19,7 +19,7 @@ def main() -> int:
     options = arguments(__doc__, "runs", 100_000)
     first = (options.seed - 1) * options.runs
     told: Counter[str] = Counter()
-    row = Row("kills of the service at every rate, `tests.long.condemn`", options.runs)
+    row = Row("kills of the service at many rates, `tests.long.condemn`", options.runs)
     for seed in range(first, first + options.runs):
         one = life(seed, RECORDS)
         told["kills"] += one.kills

@@ -124,10 +124,10 @@ class Damaged:
         today = datetime.datetime.now(datetime.UTC).date()
         return (
             f"| snapshots of {len(self.data):,} bytes (header {header:,}) damaged in every way, "
-            f"and written on disks that fail at every step | `{COMMAND}` | {today} | "
+            f"and written to disks that fail at each step | `{COMMAND}` | {today} | "
             f"{self.counts.total():,} faults ({told}), {self.starts:,} whole starts, "
-            f"{seconds:.0f} s; bad states loaded, older ones not used or refusals not told: "
-            f"{len(self.wrong)} |"
+            f"{seconds:.0f} s; damaged states loaded, older snapshots not used, or rejections "
+            f"not reported: {len(self.wrong)} |"
         )
 
 

@@ -15,8 +15,8 @@ def main() -> int:
     """Elections that lose consumed records; 1 where one was not said."""
     options = arguments(__doc__, "elections", 10)
     row = Row(
-        f"three nodes ({NODES} × {HEAP_MB} MB): one that was away becomes leader and lacks records "
-        "that were consumed, `tests.long.elections`",
+        f"three nodes ({NODES} × {HEAP_MB} MB): a node that was offline becomes leader and lacks "
+        "consumed records, `tests.long.elections`",
         options.elections,
     )
     with Cluster() as cluster, tempfile.TemporaryDirectory() as directory:

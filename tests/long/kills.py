@@ -55,7 +55,7 @@ def _fault(options: argparse.Namespace, rollbacks: int) -> str:
     if options.corrections:
         told.append("labels corrected")
     if options.rollbacks:
-        told.append(f"{rollbacks} rollbacks between")
+        told.append(f"{rollbacks} rollbacks")
     return ", ".join([*told, "`tests.long.kills`"])
 
 

@@ -48,8 +48,8 @@ def main() -> int:
                 say(f"{done * CHUNK:,} programs, {len(found)} violations")
     sure, asked = ran.pop("sure"), ran.pop("asked")
     row = Row(
-        f"random programs over ragged records: every learner, every way; {sure:,} of {asked:,} "
-        "answers compared with an oracle, `tests.long.programs`",
+        "random programs on records with missing fields, all learners and ways to run "
+        f"them; {sure:,} of {asked:,} answers compared with an oracle, `tests.long.programs`",
         options.programs,
     )
     row.add(found)

@@ -18,7 +18,7 @@ def main() -> int:
     """Rounds of both data sets; 1 where one has a violation."""
     options = arguments(__doc__, "faults", 100)
     row = Row(
-        "TCP proxy: drop, delay, half-open, EndTxn late or unanswered, `tests.long.proxy`",
+        "TCP proxy: drop, delay, half-open, EndTxn delayed or unanswered, `tests.long.proxy`",
         options.faults,
     )
     ended, left, turn = 0, options.faults, 0

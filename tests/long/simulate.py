@@ -51,8 +51,8 @@ def main() -> int:
             if done % 10 == 0 or done == len(chunks):
                 say(f"{done * CHUNK:,} seeds, {commits:,} commits, {len(found)} violations")
     row = Row(
-        f"simulated Kafka, client with its lies, clock and disk: {commits:,} commits (at least "
-        f"{fewest} a seed), {faults.total():,} faults, `tests.long.simulate`",
+        f"simulated faults of Kafka, client, clock and disk: {commits:,} commits (at least "
+        f"{fewest} per seed), {faults.total():,} faults, `tests.long.simulate`",
         options.seeds,
     )
     row.add(found)

@@ -30,7 +30,7 @@ def main() -> int:
     changes: Counter[str] = sum((storm.changes for storm in done), start=Counter())
     row = Row(
         f"rebalance storm: {SHARDS} shards among at most {HOSTS} processes that join, leave, are "
-        "killed, sleep and wake, `tests.long.storm`",
+        "killed, are stopped and continued, `tests.long.storm`",
         changes.total(),
     )
     for storm in done:

@@ -23,7 +23,8 @@ def main() -> int:
     ]
     done: list[Zombies] = side_by_side(jobs, AT_ONCE)
     row = Row(
-        "SIGSTOP past the transaction timeout, replaced, SIGCONT, `tests.long.zombies`",
+        "SIGSTOP until after the transaction timeout and the takeover, then SIGCONT, "
+        "`tests.long.zombies`",
         sum(z.count for z in done),
     )
     for each in done:
