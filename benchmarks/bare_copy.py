@@ -1,10 +1,10 @@
 """What the client alone can do: a transactional copy of the observations, nothing learned.
 
-The same topics, batch and transaction size as the service: poll both topics, send the bytes of
-each observation to an output topic, commit them with the offsets. What a service that also
-decodes, joins, learns, predicts, scores and encodes is measured against. Twice: by kafka-python's
-public calls, a record a call, as anybody would write it; and by the service's own way into the same
-client, a batch a call (docs/decisions/0022).
+It uses the topics, batch size and transaction size of the service. It polls both topics, sends the
+bytes of each observation to an output topic, and commits them with the offsets. The service also
+decodes, joins, learns, predicts, scores and encodes. There are two copies: one by the public calls
+of kafka-python, with one call for each record; the other by the calls of the service into the same
+client, with one call for each batch (docs/decisions/0022).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The loop people write without headwater: kafka-python, json, river, a gauge. No guarantees.
+"""A loop written without headwater: kafka-python, json, river, a gauge. It has no guarantees.
 
 It consumes observations and labels in one group, predicts with river's GaussianNB, joins labels by
-a dict, learns, scores and sends each prediction. A crash loses the model and doubles or loses
-records; with labels on a topic of their own the order of polls decides what was known when.
+a dict, learns, scores and sends each prediction. A crash loses the model, and duplicates or loses
+records. Labels have a topic of their own, so the order of polls decides what was known when.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""From an observation's append to its committed prediction, with a service of all defaults.
+"""From an observation's append to its committed prediction, with the defaults of the service.
 
     python -m benchmarks.latency [--rates 1000 10000] [--seconds 30] [--write]
 
 `headwater run` as its own process, exactly once, snapshots included. The clock starts when the
 observation is due to be handed to the producing client and stops when a reader of committed records
-has the prediction, so both clients and two ways through the broker are in it. `--write` puts the
+has the prediction. The time includes both clients, and the broker twice. `--write` puts the
 table, with its date, into docs/performance.md.
 """
 
@@ -94,7 +94,7 @@ def measure(bootstrap: str, rate: int, seconds: float, directory: Path) -> Run:
 
 def table(runs: list[Run]) -> Iterator[str]:
     """The runs as lines of Markdown."""
-    yield "| observations/s | predictions | p50 | p95 | p99 | largest | p99 is to be |"
+    yield "| observations/s | predictions | p50 | p95 | p99 | largest | target of p99 |"
     yield "|---|---|---|---|---|---|---|"
     for run in runs:
         found = (percentile(run.seconds, share) for share in (0.5, 0.95, 0.99, 1))

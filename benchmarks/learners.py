@@ -161,7 +161,7 @@ def texts(rounds: int, directory: Path) -> list[Line]:
     reading = clock(lambda: encode_many(messages), len(messages))
     distinct = encode_many(messages).bucket.size / len(messages)
     floor = 2 * distinct * seconds_per_log()
-    limit = f"{2 * distinct:.0f} log evaluations: {micro(floor)}, beside {micro(reading)} to read; "
+    limit = f"{2 * distinct:.0f} log evaluations: {micro(floor)} + {micro(reading)} for reading; "
     limit += f"{median(times['headwater']) / (floor + reading):.1f} ×"
     return lines("MultinomialNB, SMS texts", times, {"river": 100}, limit)
 
@@ -225,7 +225,7 @@ def full_growth(rounds: int, directory: Path) -> list[Line]:
             f"{logs[0]:.2f}",
             each,
             "–",
-            "2: d² numbers change",
+            "2, because d² numbers change",
         )
     ]
 
@@ -245,7 +245,7 @@ def _one_record(name: str, make, peer, xs, ys, warm: int, least: float, rounds: 
         return clock(loop, len(xs) - warm)
 
     times = race(lambda: calls(make()), {"river": lambda: calls(peer())}, rounds)
-    return lines(name, times, {"river": least}, "the interpreter: a call and its dicts")
+    return lines(name, times, {"river": least}, "cost of a Python call with dicts")
 
 
 def one_naive(rounds: int, directory: Path) -> list[Line]:
@@ -291,7 +291,8 @@ ROWS = {
 
 def table(found: list[Line]) -> Iterator[str]:
     """The lines as Markdown."""
-    yield "| benchmark | target | got | headwater, a record | peer, a record | limit; how far |"
+    columns = "benchmark | target | measured | headwater, per record | peer, per record"
+    yield f"| {columns} | lower bound; ratio |"
     yield "|---|---|---|---|---|---|"
     for line in found:
         cells = (line.benchmark, line.target, line.got, line.ours, line.peer, line.limit)

@@ -1,13 +1,13 @@
-"""What those who look cost the loop: the same work with and without a hundred open pages.
+"""What clients of the web server cost the loop: the same work with and without 100 open pages.
 
     python -m benchmarks.page [--records 100000] [--rounds 6] [--write]
 
-Each round drains the same inputs twice, under fresh names, in turns: once alone, once while another
-process holds a hundred pages open, scrapes /metrics ten times a second and keeps sending requests
-that never end. Target: the loop keeps 95 % of its speed. Beside it stands the processor's time that
-the loop took for the work, and the share of a processor that the server took meanwhile: what the
-loop can lose is the growth of the one and the whole of the other, whatever else the machine has to
-do. `--write` puts the table, with its date, into docs/performance.md.
+Each round drains the same inputs twice, under new names, in turn: once alone, and once while
+another process holds 100 pages open, scrapes /metrics ten times a second and keeps sending requests
+that never end. Target: the loop keeps 95 % of its speed. The table also has the CPU time of the
+loop, and the CPU share of the server. They do not depend on other work of the machine: the loop
+loses the growth of its own CPU time, and the share of the server. `--write` puts the table, with
+its date, into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -229,19 +229,19 @@ def table(n: int, rounds: list[tuple[Run, Run]]) -> str:
     kept = median(a.seconds / w.seconds for a, w in rounds)
     return "\n".join(
         (
-            f"{2 * n:,} records, {CLASSES} classes, {len(rounds)} rounds in turns, "
+            f"{2 * n:,} records, {CLASSES} classes, {len(rounds)} rounds in turn, "
             f"{os.cpu_count()} cores, {time.strftime('%Y-%m-%d')}:",
             "",
-            "| | fastest round | records/s | of a processor: the loop | the server |",
+            "| | fastest round | records/s | CPU time of the loop | CPU share of the server |",
             "|---|---|---|---|---|",
             f"| alone | {alone_:.2f} s | {2 * n / alone_:,.0f} "
             f"| {loop[0]:.2f} s | {taken[0]:.1%} |",
-            f"| {PAGES} pages, a scraper at {SCRAPES_A_SECOND} Hz, {LORIS} requests without end "
+            f"| {PAGES} pages, a scraper at {SCRAPES_A_SECOND} Hz, {LORIS} unfinished requests "
             f"| {watched:.2f} s | {2 * n / watched:,.0f} | {loop[1]:.2f} s | {taken[1]:.1%} |",
             "",
-            f"By the processor's time the loop keeps {loop[0] / loop[1] * (1 - taken[1]):.1%}. "
-            f"By the clock {kept:.1%} (median of the rounds; fastest against fastest "
-            f"{alone_ / watched:.1%}), with who looks on the same machine. Target {TARGET:.0%}.",
+            f"By CPU time the loop keeps {loop[0] / loop[1] * (1 - taken[1]):.1%} of its speed. "
+            f"By wall time it keeps {kept:.1%} (median of the rounds; ratio of the fastest rounds: "
+            f"{alone_ / watched:.1%}). The clients run on the same machine. Target {TARGET:.0%}.",
         )
     )
 

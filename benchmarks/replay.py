@@ -2,11 +2,11 @@
 
     python -m benchmarks.replay [--partitions 1 3] [--records 45312 453120] [--rounds 3] [--write]
 
-The main job's records, once and ten times over. `live`: the service to the end of its inputs, all
-defaults. `replay`: the shard rebuilt from entry 0, without a snapshot, every count, checksum and
-hash compared; the median of three. `reading`: both input topics from end to end by the service's
-own client, columns, nothing decoded; and by kafka-python's public `poll`. `--write` puts the table,
-with its date, into docs/performance.md.
+The records of the main job, once and ten times. `live`: the service with its defaults, until the
+end of its inputs. `replay`: the shard rebuilt from journal record 0 without a snapshot; every
+count, checksum and hash is compared; median of three. `reading`: both input topics are read
+completely and not decoded, as columns by the client of the service, and by the public `poll` of
+kafka-python. `--write` puts the table, with its date, into docs/performance.md.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def measure(bootstrap: str, takeovers: int, rate: int, home: Path) -> Iterator[T
 
 def table(found: list[Takeover]) -> Iterator[str]:
     """The takeovers as lines of Markdown."""
-    yield "| the owner ends by | takeovers | seconds after | p50 | p90 | largest | is to be |"
+    yield "| end of the owner | takeovers | seconds after | p50 | p90 | largest | target |"
     yield "|---|---|---|---|---|---|---|"
     for how in ("kill -9", "SIGTERM"):
         of = [takeover for takeover in found if takeover.how == how]

@@ -73,11 +73,6 @@ IDIOM = {
     r"(?:it|there) is none": "there is no …; it is not …",
     r"of its own word": "name what it reports",
 }
-# Decisions are history, written in the words of their time. The others wait for their rewriting:
-# take a page off when it is done.
-NOT_YET = {
-    "performance.md",
-}
 PAGES = [
     page
     for page in [
@@ -85,11 +80,12 @@ PAGES = [
         ROOT / "CHANGELOG.md",
         *sorted((ROOT / "docs").glob("**/*.md")),
     ]
-    if page.name not in NOT_YET and not (page.parent.name == "decisions" and page.name[0] == "0")
+    # Decisions are history, written in the words of their time.
+    if not (page.parent.name == "decisions" and page.name[0] == "0")
 ]
 PROGRAMS = [
     folder
-    for package in ("stream", "consumers", "benchmarks", "docker")
+    for package in ("stream", "consumers", "benchmarks", "docker", "docs")
     for folder in (ROOT / package, *sorted((ROOT / package).rglob("*/")))
     if any(folder.glob("*.py"))
 ]
