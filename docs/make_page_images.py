@@ -86,7 +86,7 @@ def photograph(port: int, late: threading.Event, taken: threading.Event) -> None
 
 
 def take(page: Page, name: str, part: str = "") -> None:
-    """Write the picture of a page as it stands, or of a part of it."""
+    """Write the picture of the present page, or of a part of it."""
     taken = page.locator(part).screenshot() if part else page.screenshot()
     picture = Image.open(io.BytesIO(taken)).convert("RGB")
     few = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
