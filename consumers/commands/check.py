@@ -165,13 +165,15 @@ def _check_codecs(config: Config, log: Log, topics: dict[str, int], report: Chec
 
 
 def _check_journal(config: Config, log: Log, topics: dict[str, int], report: CheckReport) -> None:
-    """Check that the journal belongs to this service, and is empty only if it has never run."""
+    """Check that the journal belongs to this service, and is neither lost nor shortened."""
     from consumers.base.records import Partition
     from consumers.service.first_start import check_first_start
+    from consumers.service.journal_end import check_journal
     from consumers.service.recovery import inputs_of
     from consumers.snapshots.locate import locate
     from consumers.snapshots.store import open_store
 
+    there = all(topic in topics for topic in config.input_topics)
     for number in range(config.scale.shards):
         partition = Partition(config.journal_topic, number)
         of = f"shard {number} " if config.scale.shards > 1 else ""
@@ -181,12 +183,14 @@ def _check_journal(config: Config, log: Log, topics: dict[str, int], report: Che
             origin = locate(config, log, partition, end, store)
         if origin is not None:
             end = origin.left.end
+            if there:
+                check_journal(config, log, partition, inputs_of(config, topics, number), store)
             report.fine(
                 "journal", f"{of}of this service, up to position {end}; it continues from there"
             )
-            if all(topic in topics for topic in config.input_topics):
+            if there:
                 _check_inputs(log, inputs_of(config, topics, number), origin, store, report)
-        elif all(topic in topics for topic in config.input_topics):
+        elif there:
             inputs = inputs_of(config, topics, number)
             check_first_start(config, log, number, inputs, store)
             if config.journal_topic in topics:

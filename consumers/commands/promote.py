@@ -83,10 +83,12 @@ def promote(
 def _promote(of: Past, live: LiveShard, name: str, reason: str) -> tuple[int, str]:
     """Fence the service, replay its journal to the end, and change the champion there."""
     from consumers.journal.reader import course
+    from consumers.service.journal_end import check_journal
     from consumers.service.promotion import promote as journaled
     from consumers.service.recovery import write_again
     from consumers.service.replay import replay
 
+    check_journal(of.config, of.log, of.found.journal, of.found.inputs, of.store)
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:

@@ -70,8 +70,10 @@ def _show(cut: RollbackSpan, live: LiveShard) -> None:
 
 
 def _cut(of: Past, live: LiveShard, reason: str) -> None:
+    from consumers.service.journal_end import check_journal
     from consumers.timetravel.rollback import roll_back, write_last_outputs
 
+    check_journal(of.config, of.log, of.found.journal, of.found.inputs, of.store)
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:

@@ -24,6 +24,7 @@ from consumers.journal.reader import Course, course
 from consumers.journal.records import CommitRecord, IdentityRecord, mark_of
 from consumers.service.first_start import check_first_start, traces
 from consumers.service.inputs import Decision, known_by, settle
+from consumers.service.journal_end import check_end
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
@@ -138,7 +139,7 @@ def recover(
     Raises
     ------
     ConfigError
-        The journal is empty, and the service has run before.
+        The journal is empty, and the service has run before; or it has lost its newest records.
     InputChangedError
         An input differs from what was consumed, and there is no decision.
     """
@@ -161,6 +162,8 @@ def recover(
             live.news += (f"the followed shard is not used: its replay fails ({_line(error)})",)
     else:
         live = _rebuilt(config, log, found, store, origin, end, progress)
+    if origin is not None:
+        check_end(config, origin, live.shard.positions, owner.committed(), store)
     write_again(log, live)
     settle(
         config,

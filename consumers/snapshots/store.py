@@ -167,6 +167,21 @@ class SnapshotStore:
                         continue
                 self.refused.append(f"{copied or name}: {objection}")
 
+    def newest_after(self, position: int) -> SnapshotInfo | None:
+        """The newest valid snapshot after a journal position; a copy only if this host has none."""
+        for place in self._places():
+            names: list[str] = []
+            with contextlib.suppress(SnapshotError):
+                names = place.names()
+            for name in reversed(names):
+                if _position(name) <= position:
+                    break
+                with contextlib.suppress(SnapshotError):
+                    return read(place, name, self._key)[0]
+            if names:
+                break
+        return None
+
     def paths(self) -> list[Path]:
         """Files of this host, the oldest first."""
         return [self.directory / name for name in self.local.names()]
@@ -181,7 +196,7 @@ class SnapshotStore:
         Snapshots after the newest may belong to a history that the journal lost. A start refuses
         them. Here they must not make the newest look old.
         """
-        names = {int(n[5:25]): n for n in place.names() if n <= newest}
+        names = {_position(n): n for n in place.names() if n <= newest}
         clocks = {position: self._clock(place, name) for position, name in names.items()}
         for position in names.keys() - kept(clocks, self.keep, self.retention_ms):
             place.remove(names[position])
@@ -211,6 +226,10 @@ def read(place: Place, name: str, key: str | None = None) -> tuple[SnapshotInfo,
     if name != name_of(about):
         raise SnapshotError(f"its journal position is {about.position}, its name has another one")
     return about, state
+
+
+def _position(name: str) -> int:
+    return int(name[5:25])
 
 
 def _parts(config: Config, shard: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from consumers.commands.run import run
 from consumers.config import load
 from consumers.service.runner import Runner
 from consumers.transports import open_log
-from tests.topics import remake
+from tests.topics import cut, remake
 
 CONFIG = """
 name = "shop"
@@ -283,6 +283,29 @@ def test_lost_journal_is_told_before_and_by_the_run(capsys: pytest.CaptureFixtur
 
     with closing(open_log("sqlite:log.db")) as log:
         assert log.end_offsets([Partition("shop-predictions", 0)]).popitem()[1] == 2
+
+
+def test_shortened_journal_is_told_before_and_by_the_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`check` said ok, and the run predicted what it had predicted."""
+    path = configure(f"{CONFIG}{FEATURES}[http]\nenabled = false")
+    check(path, create=True)
+    with closing(open_log("sqlite:log.db")) as log:
+        log.append([Outgoing("orders", b"1", b'{"id": "1", "price": 2}')])
+        run(path, drain=True)
+        lines(capsys)
+        cut(log, Partition("shop-journal", 0), 1)
+        with pytest.raises(ConfigError, match="1 thing is wrong"):
+            check(path)
+        (wrong,) = (line for line in lines(capsys) if line.startswith("wrong"))
+        assert wrong.startswith(
+            "wrong    journal: the journal shop-journal[0] of shop has lost its"
+        )
+        with pytest.raises(ConfigError, match="has lost its newest records"):
+            run(path, drain=True)
+
+        assert log.end_offsets([Partition("shop-predictions", 0)]).popitem()[1] == 1
 
 
 def test_lost_log_is_reported_while_its_snapshots_are_there(

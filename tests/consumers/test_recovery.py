@@ -135,12 +135,16 @@ def test_replay_writes_nothing(ran) -> None:
 
 
 def test_snapshot_ahead_of_the_journal_is_refused(ran, make_service) -> None:
-    """The log lost its end: what the snapshot knows was never committed."""
+    """The log lost its end: a start says so, and what rebuilds the rest does not load it."""
     end = ran.ends("svc-journal")[0]
     shorter = copied(
         make_service, ran, lambda r: None if r.topic == "svc-journal" and r.offset >= 4 else r
     )
-    live = recovered(shorter, base_of(ran))
+    with pytest.raises(ConfigError, match=f"a snapshot contains its records up to position {end}"):
+        recovered(shorter, base_of(ran))
+    config = shorter.config()
+    found = sources(config, shorter.log)
+    live = recovery.rebuild(config, shorter.log, found, base_of(ran), end=4)
 
     assert (live.position, live.seq) == (4, 3)
     assert f"snap-{end:020d}.hws: ahead of the journal, which ends at 4" in live.refused

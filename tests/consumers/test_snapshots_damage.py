@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from consumers.base.errors import SnapshotError
-from consumers.service.recovery import recover, sources
+from consumers.base.errors import ConfigError, SnapshotError
+from consumers.service.recovery import rebuild, recover, sources
 from consumers.snapshots import places
 from consumers.snapshots.format import from_bytes, name_of
 from consumers.snapshots.store import SnapshotStore
@@ -70,12 +70,16 @@ def test_damaged_snapshot_is_never_loaded_and_the_older_one_is(ran_thrice) -> No
 
 
 def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
-    """Its name and its header agree; the journal has not got so far."""
+    """Its name and its header agree, so the journal has lost records."""
     newest = ran_thrice.snapshots()[-1]
     told, saved = from_bytes(newest.read_bytes())
     store = the_store(ran_thrice.directory / "headwater-state", "svc")
     ahead = store.directory / name_of(store.write(about_at(told, told.position + 5), saved))
-    live = live_of(ran_thrice)
+    with pytest.raises(ConfigError, match=f"up to position {told.position + 5}"):
+        live_of(ran_thrice)
+    config = ran_thrice.config()
+    base = SnapshotStore(ran_thrice.directory / "headwater-state" / "svc" / "shard-0")
+    live = rebuild(config, ran_thrice.log, sources(config, ran_thrice.log), base, end=told.position)
 
     assert live.refused == (f"{ahead.name}: ahead of the journal, which ends at {told.position}",)
     assert ahead.exists()

@@ -225,6 +225,13 @@ MUTANTS = (
         (f"{RECOVERED}::test_snapshot_ahead_of_the_journal_is_refused",),
     ),
     Mutant(
+        "a journal that lost its newest records is refused",
+        "consumers/service/journal_end.py",
+        "    if found is None:\n",
+        "    if True:\n",
+        ("tests/consumers/test_journal_end.py::test_shortened_journal_is_refused_at_every_length",),
+    ),
+    Mutant(
         "a snapshot of another journal is rejected",
         LOCATE,
         "        if about.identity != mark_of(self.identity):\n",

@@ -484,7 +484,7 @@ class JsonLinesOwner(FetchingOwner):
         with directory.faults():
             base.mkdir(0o700, exist_ok=True)
             self._file = self._locked()
-        self._committed = directory.committed(name)
+        self._committed = {p: at for p, at in directory.committed(name).items() if p in inputs}
 
     @property
     def closed(self) -> bool:
@@ -526,14 +526,20 @@ class JsonLinesOwner(FetchingOwner):
         """Write records, then the journal record, then the offsets; the journal record's offset."""
         self.confirm(positions)
         self._directory.write(records)
+        lower = {p: at for p, at in positions.items() if at < self._committed.get(p, at)}
+        if lower:  # a restarted input: offsets must never be ahead of the journal
+            self._store(lower)
         offset = self._directory.write([journal])
+        self._store(positions)
+        return offset
+
+    def _store(self, positions: Mapping[Partition, int]) -> None:
         self._committed |= positions
         rows = [(topic, number, at) for (topic, number), at in self._committed.items()]
         fresh = self._offsets.with_suffix(".new")
         with self._directory.faults():
             fresh.write_bytes(_encoder.encode(rows))
             os.replace(fresh, self._offsets)
-        return offset
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
         """Raise FencedError if the lock is lost: it was closed, or its file removed."""

@@ -1,0 +1,135 @@
+"""Check that a journal has not lost its newest records.
+
+Such a journal looks complete. A start would continue at its end, and predict the records after it
+again. But the group's offsets are committed together with each journal record, and a snapshot is
+written after its journal record. So neither is ever ahead of a complete journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+
+from consumers.base.errors import ConfigError
+from consumers.base.records import Partition
+from consumers.config import Config
+from consumers.journal.records import InputsRecord, mark_of
+from consumers.service.inputs import consumed
+from consumers.snapshots.locate import JournalOrigin, locate
+from consumers.snapshots.store import SnapshotStore
+from consumers.transports.protocol import Log
+
+__all__ = ["check_end", "check_journal"]
+
+PAUSE_SECONDS = 1.0  # longer than a broker takes to show all parts of a commit
+
+
+def check_end(
+    config: Config,
+    origin: JournalOrigin,
+    positions: Mapping[Partition, int],
+    committed: Mapping[Partition, int],
+    store: SnapshotStore,
+) -> None:
+    """Check that the journal has not lost its newest records.
+
+    Parameters
+    ----------
+    positions
+        The positions of the inputs at the journal's end.
+    committed
+        The group's committed offsets of the inputs, not newer than the journal's end.
+
+    Raises
+    ------
+    ConfigError
+        It has. The message says what is ahead of the journal and what to do.
+    """
+    found = _offset(origin, positions, committed) or _snapshot(origin, store)
+    if found is None:
+        return
+    ahead, otherwise = found
+    raise ConfigError(
+        f"the journal {origin.left.partition} of {config.name} has lost its newest records: it "
+        f"ends at {origin.left.end}, but {ahead}. To continue there would predict records again. "
+        f"Restore the journal topic, or give the service a new name; {otherwise}"
+    )
+
+
+def check_journal(
+    config: Config,
+    log: Log,
+    journal: Partition,
+    inputs: Collection[Partition],
+    store: SnapshotStore,
+) -> None:
+    """The same for a journal that another process may be writing. Nothing is replayed.
+
+    Raises
+    ------
+    ConfigError
+        It has lost its newest records, or belongs to another configuration.
+    """
+    try:
+        _look(config, log, journal, inputs, store)
+    except ConfigError:
+        # A running service may have committed, or written a snapshot, after its end was read.
+        time.sleep(PAUSE_SECONDS)
+        _look(config, log, journal, inputs, store)
+
+
+def _look(
+    config: Config,
+    log: Log,
+    journal: Partition,
+    inputs: Collection[Partition],
+    store: SnapshotStore,
+) -> None:
+    committed = log.committed(config.name, list(inputs))  # before the end, which may move
+    end = log.end_offsets([journal])[journal]
+    origin = locate(config, log, journal, end, store)
+    if origin is not None:
+        check_end(config, origin, consumed(origin, store)[0], committed, store)
+
+
+def _offset(
+    origin: JournalOrigin, positions: Mapping[Partition, int], committed: Mapping[Partition, int]
+) -> tuple[str, str] | None:
+    """A committed offset ahead of the journal, and when that means something else."""
+    ahead = {p: at for p, at in committed.items() if at > positions.get(p, 0)}
+    if any(p not in positions for p in ahead):
+        # The log may keep the offsets of partitions that no longer existed for a time.
+        gone = _gone(origin)
+        ahead = {p: at for p, at in ahead.items() if p in positions or p not in gone}
+    for partition, at in sorted(ahead.items()):
+        here = positions.get(partition, "no such partition")
+        return (
+            f"its group has committed {partition} {at} (at the journal's end: {here})",
+            "if someone set the group's offsets by hand, set them back to the journal's",
+        )
+    return None
+
+
+def _gone(origin: JournalOrigin) -> set[Partition]:
+    """The partitions that the journal says do not exist any longer."""
+    left = origin.left
+    return {
+        Partition(*each)
+        for _, entry in left.entries(left.first, left.end)
+        if isinstance(entry, InputsRecord)
+        for each in entry.gone
+    }
+
+
+def _snapshot(origin: JournalOrigin, store: SnapshotStore) -> tuple[str, str] | None:
+    """A snapshot ahead of the journal, and when that means something else."""
+    mark = mark_of(origin.identity)
+    own = store.of(mark)
+    about = own.newest_after(origin.left.end)
+    if about is None or about.identity != mark:
+        return None
+    return (
+        f"a snapshot contains its records up to position {about.position}",
+        "if the whole log was restored to an earlier state on purpose, move the snapshots after "
+        f"{origin.left.end} out of {own.directory}",
+    )
