@@ -55,7 +55,8 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     number of the rules that match labels and observations, see `stream.join`; a journal keeps the
     rules with which it started. `codec` is the number of the decoding rules, see
     `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
-    earlier run that the operator chose to replace.
+    earlier run that the operator chose to replace. `topics` are the ids of the input topics to
+    which `starts` belong; an older journal has none.
     """
 
     name: str
@@ -68,6 +69,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     join: int = FIRST_JOIN_RULES
     codec: int = FIRST_CODEC_RULES
     replaces: list[str] = []
+    topics: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:

@@ -52,7 +52,7 @@ class Differences:
     topics
         The description of each input topic.
     renewed
-        Topics with another id.
+        Topics with another id, unless nothing of them was consumed and all will be.
     changed
         Partitions whose last records differ or are missing, with the evidence.
     unknown
@@ -93,12 +93,15 @@ def differences(
     """
     described = log.describe(sorted({p.topic for p in inputs}))
     out = Differences(described)
+    out.added = [p for p in inputs if p not in positions]
+    out.gone = sorted(set(positions) - set(inputs))
     for topic, now in described.items():
         known = topics.get(topic, "")
         if known and now.id and known != now.id:
-            out.renewed[topic] = f"id {now.id}, where {known} was consumed"
-    out.added = [p for p in inputs if p not in positions]
-    out.gone = sorted(set(positions) - set(inputs))
+            # The new id is accepted if nothing was consumed and reading starts at its first record.
+            own = {p: at for p, at in positions.items() if p.topic == topic}
+            if own.keys() & out.gone or own.keys() & tails or log.beginning_offsets([*own]) != own:
+                out.renewed[topic] = f"id {now.id}, where {known} was consumed"
     here = {p: at for p, at in positions.items() if p in inputs}
     out.changed, unknown = changed(log, here, tails)
     out.unknown = [p for p in unknown if p.topic in out.renewed]
@@ -174,7 +177,13 @@ def settle(
     seen = differences(log, found.inputs, live.shard.positions, live.topics, live.tails)
     live.described = seen.topics
     ids = {topic: known.id for topic, known in seen.topics.items() if known.id}
-    live.adopting = {t: made for t, made in ids.items() if t not in live.topics}
+    live.adopting = {
+        t: made for t, made in ids.items() if live.topics.get(t) != made and t not in seen.renewed
+    }
+    live.news += tuple(
+        f"{topic} has a new id, but nothing of it was consumed: continued"
+        for topic in sorted(live.adopting.keys() & live.topics)
+    )
     if without := [topic for topic in seen.topics if topic not in ids]:
         live.news += (f"{', '.join(without)}: no topic id, so only the last records are compared",)
     again = restarted(seen, live.shard.positions, decision)
@@ -294,7 +303,7 @@ def consumed(
     No model is built."""
     left, at = origin.left, 0
     positions = {Partition(t, n): start for t, n, start in origin.identity.starts}
-    topics: dict[str, str] = {}
+    topics = dict(origin.identity.topics or {})
     tails: dict[Partition, Range] = {}
     for about, state in store.of(mark_of(origin.identity)).newest(origin.objection):
         at = about.position

@@ -13,6 +13,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from consumers.base.errors import ConfigError, DivergedError, RecordError, TransportError
 from consumers.base.records import Partition
 from consumers.codecs import json_document
@@ -310,7 +312,9 @@ def _from_nothing(
     ahead, gone = _course(shard, found, origin, 0, 0)
     if gone:
         raise left.lost(f"the model {config.name} cannot be rebuilt, because {gone}", refused)
-    return LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity), ahead
+    live = LiveShard(shard, 0, 0, 0, mark_of(identity), _fields(identity), identity)
+    live.topics = dict(identity.topics or {})
+    return live, ahead
 
 
 def _course(
@@ -384,6 +388,8 @@ def _first_start(
     config: Config, log: Log, owner: Owner, found: Sources, now: int, replaced: list[str]
 ) -> int:
     """Write journal record 0. Returns the journal's end after it."""
+    # Ids before offsets, so that a topic recreated in between has another id at the next check.
+    described = log.describe(sorted({p.topic for p in found.inputs}))
     if config.input.start == "earliest":
         starts = log.beginning_offsets(found.inputs)
     elif config.input.start == "latest":
@@ -401,6 +407,7 @@ def _first_start(
         join=RULES,
         codec=json_document.RULES,
         replaces=replaced,
+        topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 

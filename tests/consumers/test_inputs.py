@@ -15,7 +15,7 @@ from consumers.base.errors import ConfigError, InputChangedError, TransportError
 from consumers.base.records import Fetched, Outgoing, Partition
 from consumers.cluster.standby import Follower
 from consumers.journal import records as journal
-from consumers.journal.records import CommitRecord, InputsRecord
+from consumers.journal.records import CommitRecord, IdentityRecord, InputsRecord
 from consumers.service import inputs, recovery
 from consumers.service.inputs import InputWatch
 from consumers.service.live import LiveShard
@@ -185,10 +185,14 @@ def test_old_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> N
     stopped.log.create_topic("svc-journal", 1)
     for r in records:  # as an older program wrote it
         entry = journal.decode(r.value)
-        if isinstance(entry, CommitRecord):
+        if isinstance(entry, IdentityRecord):
+            entry = msgspec.structs.replace(entry, topics=msgspec.UNSET)
+        elif isinstance(entry, CommitRecord):
             entry = msgspec.structs.replace(entry, topics={})
         stopped.log.append([Outgoing("svc-journal", r.key, journal.encode(entry), r.timestamp)])
-    _without_tails(stopped)
+    old = journal.decode(stopped.records("svc-journal")[0].value)
+    assert isinstance(old, IdentityRecord)
+    _without_tails(stopped, identity=journal.mark_of(old), entry=old)
     stopped.log.append(observations(300, 10))
     run(stopped)
     last = journal.decode(stopped.records("svc-journal")[-1].value)
@@ -199,11 +203,12 @@ def test_old_journal_without_ids_takes_them_over_at_its_next_start(stopped) -> N
         run(stopped)
 
 
-def _without_tails(service: Service) -> None:
+def _without_tails(service: Service, **others) -> None:
     """Snapshots as an older program wrote them."""
     for path in service.snapshots():
         about, state = from_bytes(path.read_bytes())
-        path.write_bytes(to_bytes(msgspec.structs.replace(about, topics={}, tails=[]), state))
+        about = msgspec.structs.replace(about, topics={}, tails=[], **others)
+        path.write_bytes(to_bytes(about, state))
 
 
 def test_decision_that_is_not_needed_changes_nothing(stopped, caplog) -> None:

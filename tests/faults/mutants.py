@@ -276,9 +276,19 @@ MUTANTS = (
     Mutant(
         "a start compares the ids of its topics",
         INPUTS,
-        '            out.renewed[topic] = f"id {now.id}, where {known} was consumed"\n',
-        "            pass\n",
+        '                out.renewed[topic] = f"id {now.id}, where {known} was consumed"\n',
+        "                pass\n",
         (f"{INPUTS_TESTS}::test_topic_that_was_made_again_ends_the_start_and_says_what_to_do",),
+    ),
+    Mutant(
+        "a new service knows the ids of its topics before its first commit",
+        "consumers/service/recovery.py",
+        "{t: known.id for t, known in described.items() if known.id} or msgspec.UNSET",
+        "msgspec.UNSET",
+        (
+            "tests/consumers/test_idle_inputs.py::"
+            "test_topic_made_again_before_a_first_commit_is_not_passed_over",
+        ),
     ),
     Mutant(
         "a running service compares the ids of its topics",

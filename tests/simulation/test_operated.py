@@ -17,7 +17,7 @@ from consumers.timetravel import rollback
 from tests.simulation.operated import Operated
 
 SEEDS = 30
-FEW = range(15, 40)  # seeds, among which some find what is taken out
+FEW = range(50, 75)  # seeds, among which some find what is taken out
 SMALL = {"records": 60, "commits": 12}
 
 
