@@ -42,16 +42,16 @@ def audit(
 
     with past(config, shard) as of:
         found = repeated(of.config, of.log, of.found, of.store, observation, of.progress)
-        told = _told(found)
+        results = _results(found)
     if as_json:
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(results, ensure_ascii=False) + "\n")
     else:
-        _show(told, config)
+        _show(results, config)
     if not found.same:
         raise typer.Exit(1)
 
 
-def _told(found: Audit) -> dict[str, Any]:
+def _results(found: Audit) -> dict[str, Any]:
     again = json.loads(found.again.value or b"null")
     explained = None if found.explained is None else json.loads(found.explained.value or b"null")
     said = found.published
@@ -73,29 +73,29 @@ def _told(found: Audit) -> dict[str, Any]:
     }
 
 
-def _show(told: dict[str, Any], file: Path) -> None:
+def _show(results: dict[str, Any], file: Path) -> None:
     from consumers.timetravel.moment import clock
     from stream.decision.risk import named
 
-    made = told["prediction"]
+    made = results["prediction"]
     at, model = made["position"], made["model"]
     typer.echo(
         f"{made['id']}: {at['topic']}[{at['partition']}] offset {at['offset']}, in journal record "
-        f"{told['entry']} ({clock(told['clock'])})"
+        f"{results['entry']} ({clock(results['clock'])})"
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
     shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"]) or "none"
     typer.echo(f"predicted {named(made['prediction'])} ({shares})")
-    why = told["explanation"]
+    why = results["explanation"]
     if why is not None:
         typer.echo(f"because   log-odds against {named(why['against'])}: {why['log_odds']:.6g}")
         for name, share in why["top"]:
             typer.echo(f"          {share:+.6g}  {name}")
-    _show_others(told["others"], file)
-    said = told["said"]
+    _show_others(results["others"], file)
+    said = results["said"]
     if said is None:
         typer.echo("record    no longer in the predictions topic, so it was not compared")
-    elif told["same"]:
+    elif results["same"]:
         typer.echo(
             f"record    {said['topic']}[{said['partition']}] offset {said['offset']}: the same, "
             "byte for byte"

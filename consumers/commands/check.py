@@ -61,7 +61,7 @@ def check(
     report = CheckReport()
     report.fine("config", f"{config}, name {settings.name}")
     _check_model(settings, report)
-    _tell_rules(settings, report)
+    _show_rules(settings, report)
     _check_sources(settings, report)
     _check_snapshots(settings, report)
     _check_http(settings, report)
@@ -110,7 +110,7 @@ def _check_model(config: Config, report: CheckReport) -> None:
                 report.fine("challenger", f"{challenger.name}, {challenger.type}")
 
 
-def _tell_rules(config: Config, report: CheckReport) -> None:
+def _show_rules(config: Config, report: CheckReport) -> None:
     """Show promotion, decision and drift; they were checked when the file was loaded."""
     promotion, rivals = config.promotion, len(config.challenger)
     if promotion.rule == "e_value" and rivals:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from consumers.config.units import counted
 from stream.decision.risk import named
-from stream.evaluate.quality import spoken
+from stream.evaluate.quality import window_title
 from stream.evaluate.table import KINDS, Column, columns
 
 __all__ = ["renderable", "show", "show_standings", "standings"]
@@ -121,7 +121,8 @@ def _scores(scores: Mapping[str, Any]) -> Group:
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
         accuracy, majority, no_change = (_share(value) for value in shares)
         loss = _number(row["log_loss"])
-        table.add_row(spoken(window), f"{row['scored']:,.0f}", accuracy, loss, majority, no_change)
+        scored = f"{row['scored']:,.0f}"
+        table.add_row(window_title(window), scored, accuracy, loss, majority, no_change)
     return Group(table, *(_further(scores, part) for of in KINDS for part in _parts(columns(of))))
 
 
@@ -130,7 +131,7 @@ def _further(scores: Mapping[str, Any], shown: Sequence[Column]) -> Table:
     table = _table("window", *(column.title for column in shown))
     for window, row in scores.items():
         cells = ((_share if c.unit == "share" else _number)(row[c.id]) for c in shown)
-        table.add_row(spoken(window), *cells)
+        table.add_row(window_title(window), *cells)
     return table
 
 

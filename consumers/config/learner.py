@@ -19,8 +19,8 @@ __all__ = [
     "LearnerConfig",
     "ModelConfig",
     "PromotionConfig",
+    "learner_type",
     "model_types",
-    "spoken",
 ]
 
 _CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
@@ -33,7 +33,7 @@ def model_types() -> tuple[str, ...]:
     return ("auto", *learners())
 
 
-def spoken(name: str) -> str:
+def learner_type(name: str) -> str:
     """The name of [model] type `name` in predictions: the learner for which "auto" stands."""
     return AUTO if name == "auto" else name
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from consumers.shard.views import ShardView
 from stream.contest.compare import ComparisonView
-from stream.evaluate.quality import QualityView, Scores, spoken
+from stream.evaluate.quality import QualityView, Scores, window_title
 
 __all__ = [
     "GRID",
@@ -116,7 +116,7 @@ def _draw_line(axes: Any, points: Sequence[CurvePoint], line: _Line) -> None:
     found = _found(points, line)
     marker = "." if len(found) == 1 else ""  # a line of one point is invisible
     xs, ys = zip(*found, strict=True) if found else ((), ())
-    label = line.label.format(last=spoken(_window(points[0], "last")))
+    label = line.label.format(last=window_title(_window(points[0], "last")))
     axes.plot(xs, ys, label=label, marker=marker, **line.style)
 
 

@@ -17,7 +17,7 @@ from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.report.style import STYLE
 from stream.decision.risk import named
-from stream.evaluate.quality import spoken
+from stream.evaluate.quality import window_title
 from stream.evaluate.table import arranged
 
 __all__ = ["LACKING", "check_report", "drawn", "report_page", "write_report"]
@@ -113,7 +113,7 @@ def _figures(results: Mapping[str, Any]) -> str:
     """The most important numbers."""
     rows = [
         [
-            spoken(window),
+            window_title(window),
             f"{found['scored']:,.0f}",
             _share(found["accuracy"]),
             _number(found["log_loss"]),

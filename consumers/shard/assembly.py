@@ -15,8 +15,8 @@ from consumers.shard.models import (
     classes_that_fit,
     correcting,
     explained,
+    learner_type,
     limited,
-    spoken,
 )
 from consumers.shard.shard import Shard, ShardSpec
 from stream.data.schema import Schema
@@ -49,7 +49,7 @@ def shard_of(
     )
     spec = ShardSpec(
         name=config.name,
-        model=spoken(config.model.type),
+        model=learner_type(config.model.type),
         schema=schema,
         id_field=config.input.id,
         label_field=label_field,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, spoken
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, learner_type
 from consumers.config.load import message
 from consumers.shard.models import challenging
 from stream.data.schema import Schema
@@ -79,7 +79,7 @@ class ChallengerSet:
 
     def type(self, name: str) -> str:
         """The type of a challenger, as predictions show it."""
-        return spoken(self.challengers[name]["type"])
+        return learner_type(self.challengers[name]["type"])
 
     def learner(
         self,

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config.bins import BinsConfig
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, spoken
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, learner_type
 from consumers.config.load import message
 from stream.data.schema import Schema
 from stream.errors import SchemaError
@@ -31,8 +31,8 @@ __all__ = [
     "correcting",
     "explainable",
     "explained",
+    "learner_type",
     "limited",
-    "spoken",
     "unused",
 ]
 
@@ -41,7 +41,7 @@ MOST_NAMES = 10  # of fields in one line
 
 def family(name: str) -> type[Learner]:
     """The class of the [model] type `name`, which must be a learner of this project."""
-    return learners()[spoken(name)]
+    return learners()[learner_type(name)]
 
 
 def unused(model: LearnerConfig, schema: Schema) -> str | None:
@@ -60,7 +60,7 @@ def unused(model: LearnerConfig, schema: Schema) -> str | None:
         if field.kind not in family(model.type).kinds:
             left.setdefault(field.kind, []).append(field.name)
     named = [f"{_listed(names)} ({kind})" for kind, names in left.items()]
-    return f"{spoken(model.type)} does not use {', '.join(named)}" if named else None
+    return f"{learner_type(model.type)} does not use {', '.join(named)}" if named else None
 
 
 def _listed(names: list[str]) -> str:

@@ -265,7 +265,7 @@ class Outcome:
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""
         spec, n = self.spec, len(self.observed)
-        starts = self.result.speakers or [(0, "")]
+        starts = self.result.champions or [(0, "")]
         for (at, name), (end, _) in pairwise([*starts, (n, "")]):
             model = (name, self.types[name]) if name else (spec.name, spec.model)
             encoder = PredictionEncoder(*model, spec.explain)

@@ -181,7 +181,7 @@ class Shard:
 
         A river challenger may diverge unnoticed as long as it cannot become champion.
         """
-        candidates = (c for c in self._contest.contestants() if c.name in self._contest.speakers)
+        candidates = (c for c in self._contest.contestants() if c.name in self._contest.eligible)
         return not any(isinstance(c.machine.learner, RiverClassifier) for c in candidates)
 
     def set_challengers(self, challenger_set: ChallengerSet, champion: str | None = None) -> None:
@@ -423,7 +423,7 @@ class Shard:
         champion = everyone.pop(self.champion)
         return ShardView(
             self.spec.name,
-            self._spoken(champion.name)[1],
+            self._name_and_type(champion.name)[1],
             self.spec.number,
             self._counts["observations"],
             self._counts["predictions"],
@@ -441,7 +441,7 @@ class Shard:
             self._breaker.dead,
             self._label_view(champion.machine),
             self._counts["records"],
-            self._spoken(champion.name),
+            self._name_and_type(champion.name),
             [self._challenger_view(c) for c in everyone.values()],
             self._contest.promotions,
             self._alarms.view(self.spec.name),
@@ -457,14 +457,14 @@ class Shard:
 
     def _challenger_view(self, of: Contestant) -> ChallengerView:
         return ChallengerView(
-            *self._spoken(of.name),
+            *self._name_and_type(of.name),
             self._counts["learned"] - of.missed,
             of.skipped,
             of.machine.view(),
             (of.comparison or Comparison()).view(),
         )
 
-    def _spoken(self, name: str) -> tuple[str, str]:
+    def _name_and_type(self, name: str) -> tuple[str, str]:
         """Name and type of a model, as predictions show them."""
         return (
             (name, self._challenger_set.type(name)) if name else (self.spec.name, self.spec.model)
@@ -533,7 +533,7 @@ class Shard:
         challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
         self.set_challengers(challenger_set)
         # A challenger whose pickle is no longer trusted is dropped, unless it can be champion.
-        needed = {saved["champion"], *self._contest.speakers}
+        needed = {saved["champion"], *self._contest.eligible}
         gone = [
             n for n in challenger_set.pickled() if n not in self.spec.trusted and n not in needed
         ]

@@ -27,7 +27,7 @@ class Connection:
     ----------
     source
         Its address, grouped by `source_of`.
-    spoken
+    received
         Whether a byte has arrived.
     admitted
         Whether an admitted request is being answered now.
@@ -39,11 +39,11 @@ class Connection:
         Closes it immediately.
     """
 
-    __slots__ = ("admitted", "close", "ended", "live", "source", "spoken")
+    __slots__ = ("admitted", "close", "ended", "live", "received", "source")
 
     def __init__(self, source: str, close: Callable[[], None]) -> None:
         self.source, self.close = source, close
-        self.spoken = self.admitted = self.live = self.ended = False
+        self.received = self.admitted = self.live = self.ended = False
 
 
 class Connections:
@@ -115,7 +115,7 @@ class Connections:
         # A single unknown connection may be the new one itself, so it is not closed.
         choice = strangers if len(strangers) > self.limit // 4 else choice
         most = Counter(each.source for each in self._open)
-        chosen = min(choice, key=lambda each: (-most[each.source], each.spoken, each.admitted))
+        chosen = min(choice, key=lambda each: (-most[each.source], each.received, each.admitted))
         close = chosen.close
         self.leave(chosen)
         self._closing.add(chosen)

@@ -41,7 +41,7 @@ class Gate:
     listening
         A bound socket.
     tls
-        The server's side of TLS; None: none.
+        The server's side of TLS; None without TLS.
     connections
         The open connections.
     protocol
@@ -109,9 +109,9 @@ class Gate:
         """Prepare a connection and hand it to its protocol."""
         transport = None
         try:
-            if not await self._spoken(accepted):
+            if not await self._byte_arrived(accepted):
                 return
-            connection.spoken = True
+            connection.received = True
             transport, _ = await self._loop.connect_accepted_socket(
                 lambda: self._protocol(connection),
                 accepted,
@@ -134,7 +134,7 @@ class Gate:
         else:
             connection.close = transport.abort
 
-    async def _spoken(self, accepted: socket.socket) -> bool:
+    async def _byte_arrived(self, accepted: socket.socket) -> bool:
         """Wait for the first byte; whether it arrived. Until then it takes a file but no memory."""
         heard = asyncio.Event()
         timer = self._loop.call_later(limits.REQUEST_SECONDS, heard.set)
@@ -165,9 +165,9 @@ class Gated(uvicorn.Server):
     config
         uvicorn's.
     tls
-        The server's side of TLS; None: none.
+        The server's side of TLS; None without TLS.
     connections
-        Those there are.
+        The open connections.
     """
 
     def __init__(

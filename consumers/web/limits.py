@@ -123,7 +123,7 @@ class Front:
     guard
         Rejects a request, answers it and returns False; or returns True.
     connections
-        Those there are.
+        The open connections.
     refused
         Counts, under "head", heads that are too long.
     """

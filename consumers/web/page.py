@@ -35,7 +35,7 @@ from consumers.telemetry.spec import ProcessFacts
 from consumers.web.connections import places
 from consumers.web.document import ExplanationStatus
 from consumers.web.scores import PERCENT
-from consumers.web.status import explained, observed, published, status, told, without_bytes
+from consumers.web.status import decoded, explained, observed, published, status, without_bytes
 from consumers.web.status_feed import SECONDS, StatusFeed
 
 __all__ = ["MAX_STREAMS", "Page", "PageCollector"]
@@ -136,7 +136,7 @@ class Page:
     # Requests.
 
     async def _shell(self, _: Request) -> Response:
-        state, detail = _told(self._health())
+        state, detail = _state_and_detail(self._health())
         text = self._template.substitute(
             name=escape(self.name),
             key=self._key,
@@ -178,7 +178,7 @@ class Page:
         said = None if shard not in self._shown else self._shown[shard].get(place)
         if status_feed is None or said is None:
             return _refusal(404, "shown too long ago; use headwater audit")
-        document = told(said)
+        document = decoded(said)
         if (why := published(document)) is not None:
             return _answer(why)
         if said.observation is None:
@@ -216,7 +216,7 @@ class Page:
         made = self._made.get(shown)
         if made is not None and (made[0] == key or now - made[1] < EVERY_SECONDS):
             return made[2]
-        document = status(self.name, self._key, _told(health), status_feeds, shown, at)
+        document = status(self.name, self._key, _state_and_detail(health), status_feeds, shown, at)
         if not self._bytes_of_dead:
             document = without_bytes(document)
         text = msgspec.json.encode(document)
@@ -232,7 +232,7 @@ class Page:
         """Remember the shown predictions, so that they can be explained for a while."""
         kept = self._shown.setdefault(shard, OrderedDict())
         for said in latest:
-            place = observed(told(said))
+            place = observed(decoded(said))
             kept[place] = said
             kept.move_to_end(place)
         while len(kept) > REMEMBERED:
@@ -299,7 +299,7 @@ def _files() -> dict[str, bytes]:
     return files | {"page.js": files["page.js"].replace(b"$percent", percent)}
 
 
-def _told(health: Health) -> tuple[str, str]:
+def _state_and_detail(health: Health) -> tuple[str, str]:
     """State and detail, without secrets."""
     return health.state, str(health).removeprefix(health.state).removeprefix(": ")
 

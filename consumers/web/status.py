@@ -49,7 +49,7 @@ from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
 from stream.learner.explain import Explanation
 
-__all__ = ["CLASSES", "explained", "observed", "published", "status", "told", "without_bytes"]
+__all__ = ["CLASSES", "decoded", "explained", "observed", "published", "status", "without_bytes"]
 
 CLASSES = 10  # in the confusion matrix, so that it fits a screen
 INPUTS = 20  # listed partitions: those with the largest lag
@@ -103,7 +103,7 @@ def without_bytes(document: Status) -> Status:
     return msgspec.structs.replace(document, shard=msgspec.structs.replace(shard, dead=dead))
 
 
-def told(said: PublishedPrediction) -> Mapping[str, Any]:
+def decoded(said: PublishedPrediction) -> Mapping[str, Any]:
     """A published prediction for the page."""
     document: Mapping[str, Any] = msgspec.json.decode(said.prediction)
     return document
@@ -340,7 +340,7 @@ def _inputs(status_feed: StatusFeed, view: ShardView) -> list[InputStatus]:
 
 
 def _prediction(said: PublishedPrediction) -> Prediction:
-    document = told(said)
+    document = decoded(said)
     top = [(_text(label), round(p, 4)) for label, p in document["probabilities"][:PROBABILITIES]]
     return Prediction(
         observed(document),

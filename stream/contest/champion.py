@@ -110,7 +110,7 @@ class ChampionChallenger:
         return list(self._shadows)
 
     @property
-    def speakers(self) -> set[str]:
+    def eligible(self) -> set[str]:
         """Names of the model, the champion, and those that may be promoted automatically."""
         drift = self._machine.drift
         any_may = isfinite(self.threshold) or (drift is not None and drift.rule.chooses)
@@ -211,7 +211,7 @@ class ChampionChallenger:
             explaining = why if name == self.champion else None
             answers[name] = shadow.follow(asked, plan, raw, explaining)
         first, turns = self.champion, self._compare(asked, answers, self._choices(plan, own))
-        return _spoken(asked, plan.events, answers, first, turns, explain > 0)
+        return _published(asked, plan.events, answers, first, turns, explain > 0)
 
     def _choices(self, plan: Plan, own: Result) -> list[int]:
         """The steps after which an alarm chooses the champion."""
@@ -350,7 +350,7 @@ def _explaining(raw: Rows, shares: int) -> ExplanationSettings | None:
     return ExplanationSettings(raw, shares) if shares else None
 
 
-def _spoken(
+def _published(
     asked: ShadowSteps,
     events: list[int],
     answers: dict[str, ShadowPredictions],
@@ -360,13 +360,13 @@ def _spoken(
 ) -> Result:
     """The predictions of the champions, each from its promotion on. `events`: those of the
     steps."""
-    own, spoke = answers[MODEL].result, answers[first].result
-    why = spoke.explanations
+    own, old = answers[MODEL].result, answers[first].result
+    why = old.explanations
     if explain and why is None:  # it cannot explain
-        why = [None] * len(spoke.predictions)
-    made, n = spoke.predictions, len(spoke.predictions)
-    proba, known, predicted, learned = made.proba, made.known, spoke.predicted, spoke.learned_before
-    speakers, promotions = [(0, first)], []
+        why = [None] * len(old.predictions)
+    made, n = old.predictions, len(old.predictions)
+    proba, known, predicted, learned = made.proba, made.known, old.predicted, old.learned_before
+    champions, promotions = [(0, first)], []
     for step, name, e_value in turns:
         # The previous champion still made the prediction of the deciding step.
         at = int(np.searchsorted(asked.steps, step, side="right"))
@@ -375,8 +375,8 @@ def _spoken(
         known = np.where(later, theirs.predictions.known, known)
         predicted = np.where(later, theirs.predicted, predicted)
         learned = np.where(later, theirs.learned_before, learned)
-        speakers.append((at, name))
+        champions.append((at, name))
         promotions.append(Promotion(at, name, e_value, events[step]))
     predictions = Predictions(made.classes, proba, known)
-    whole = (own.learned, learned, own.rejected, own.refused, why, speakers, promotions, own.alarms)
-    return Result(predictions, predicted, *whole)
+    counts = (own.learned, learned, own.rejected, own.refused)
+    return Result(predictions, predicted, *counts, why, champions, promotions, own.alarms)

@@ -32,7 +32,7 @@ __all__ = [
     "Quality",
     "QualityView",
     "Scores",
-    "spoken",
+    "window_title",
     "windows",
 ]
 
@@ -56,12 +56,12 @@ def windows(last: int = LAST) -> tuple[str, str, str]:
 WINDOWS = windows()
 
 
-def spoken(window: str) -> str:
+def window_title(window: str) -> str:
     """The name of a window for people.
 
     Examples
     --------
-    >>> [spoken(window) for window in windows(10_000)]
+    >>> [window_title(window) for window in windows(10_000)]
     ['all', 'last 10,000', 'fading']
     """
     last = window.removeprefix("last_")

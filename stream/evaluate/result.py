@@ -54,7 +54,7 @@ class Result:
         Labels of earlier events that waited for their observation and were rejected when it came.
     explanations
         One for each prediction, if requested.
-    speakers
+    champions
         First prediction of each champion, if there are several models; otherwise empty.
     promotions
         Changes of the champion in this call.
@@ -69,7 +69,7 @@ class Result:
     rejected: dict[int, Reason]
     refused: list[Refused] = field(default_factory=list)
     explanations: list[Explanation | None] | None = None
-    speakers: list[tuple[int, str]] = field(default_factory=list)
+    champions: list[tuple[int, str]] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
 
@@ -93,11 +93,11 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     rejected: dict[int, Reason] = {}
     refused: list[Refused] = []
     why: list[Explanation | None] | None = None
-    speakers: list[tuple[int, str]] = []
+    champions: list[tuple[int, str]] = []
     promotions: list[Promotion] = []
     for part in parts:
         made = part.predictions
-        speakers += [(at + first, name) for first, name in part.speakers]
+        champions += [(at + first, name) for first, name in part.champions]
         promotions += [p._replace(prediction=at + p.prediction) for p in part.promotions]
         proba[at : at + len(made), : made.proba.shape[1]] = made.proba
         at += len(made)
@@ -113,4 +113,4 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
     counts = (learned, learned_before, rejected, refused)
-    return Result(made, predicted, *counts, why, speakers, promotions, alarms)
+    return Result(made, predicted, *counts, why, champions, promotions, alarms)

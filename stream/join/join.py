@@ -129,7 +129,7 @@ class LabelJoin:
 
     @property
     def waited(self) -> int | None:
-        """Milliseconds of stream time the oldest pending observation has waited; None: none."""
+        """Milliseconds of stream time since the oldest pending observation; None without one."""
         oldest = next(iter(self.state.waiting.values()), None)
         return None if oldest is None else self.state.time - oldest[1]
 

@@ -195,7 +195,7 @@ def test_better_challenger_speaks_from_the_record_on_that_decides() -> None:
 
     assert (promotion.name, going.champion, going.promotions) == ("bayes", "bayes", 1)
     assert promotion.e_value >= 20.0
-    assert said.speakers == [(0, MODEL), (at, "bayes")]
+    assert said.champions == [(0, MODEL), (at, "bayes")]
     assert 10 < at < 200
     assert np.array_equal(said.predictions.proba[:at], models.predictions.proba[:at])
     assert np.array_equal(said.predictions.proba[at:], theirs.predictions.proba[at:])

@@ -37,8 +37,8 @@ def chosen(contest: ChampionChallenger, events: list[Event], cuts=(), explain=0)
         rows, told, features = given(part, start)
         result = contest.process(rows, told, rows, features, explain=explain)
         n = len(result.predictions)
-        speakers = [*result.speakers, (n, "")]
-        for (first, name), (last, _) in pairwise(speakers):
+        champions = [*result.champions, (n, "")]
+        for (first, name), (last, _) in pairwise(champions):
             spoke += [name] * (last - first)
         said += known(result.predictions.dicts())
     return spoke, said
