@@ -4,6 +4,7 @@ HeadwaterError
 ├── RecordError        the producer: the record becomes a dead letter, the service continues
 ├── ConfigError        the operator: one line, exit code 2
 ├── TransportError     the broker or the log: one line, exit code 1; the next start recovers
+│   └── JournalLostError  the operator: the journal has lost records; exit code 2
 ├── InputChangedError  the operator: an input is not the one that was consumed; exit code 2
 ├── FencedError        another process owns the shard now: exit code 3
 └── SnapshotError      a damaged or foreign snapshot: the next older one is tried
@@ -25,6 +26,7 @@ __all__ = [
     "FencedError",
     "HeadwaterError",
     "InputChangedError",
+    "JournalLostError",
     "RecordError",
     "RecordTooLargeError",
     "SnapshotError",
@@ -84,6 +86,12 @@ class RecordTooLargeError(TransportError):
 
 class DivergedError(TransportError):
     """A replay computes other results than the journal recorded, from the same records."""
+
+
+class JournalLostError(TransportError):
+    """The journal has lost records of this shard. No retry helps: an operator must decide."""
+
+    exit_code = 2
 
 
 class UnreadableCodecError(TransportError):

@@ -7,15 +7,19 @@ topic, and a shard the checksum of the last consumed records of each partition. 
 each start, whenever an owner starts again, and while it runs: topic ids before records are
 committed, last records after a leader election. An operator decides what a difference means, and
 the decision is journaled.
+
+The journal may lose records in the same ways. A running owner would write the next record after the
+gap. So its last record is compared too, after an election and when a commit lands before it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consumers.base.errors import ConfigError, InputChangedError, TransportError
+from consumers.base.errors import ConfigError, InputChangedError, JournalLostError, TransportError
 from consumers.base.records import Partition, Topic
 from consumers.config import Config
 from consumers.journal import records as journal
@@ -23,6 +27,7 @@ from consumers.journal.checksum import RangeChecksum
 from consumers.journal.records import (
     ChallengersRecord,
     InputsRecord,
+    JournalRecord,
     Range,
     RollbackRecord,
     mark_of,
@@ -40,6 +45,8 @@ Decision = Literal["new", "same"]
 LOOK_SECONDS = 0.05  # records are committed only if the log was checked at most this long ago,
 SHARE = 50  # or this many times the duration of a check, so that checks take 2 % of the time
 IDLE_SECONDS = 1.0  # longest time between two checks, also without records to commit
+LOOKS = 50  # at a journal that ends early, because a broker may show a commit with a delay:
+PAUSE_SECONDS = 0.1  # between two of them
 OBJECT_SECONDS = 60.0  # between two checks whether `[scale] shards` allows refused partitions
 
 
@@ -339,8 +346,11 @@ def known_by(
     return topics, tails
 
 
+_WAYS = "Restore the journal topic, or give the service a new name"
+
+
 class InputWatch:
-    """Checks the inputs of a running shard.
+    """Checks the inputs and the journal of a running shard.
 
     Parameters
     ----------
@@ -356,7 +366,7 @@ class InputWatch:
         self, config: Config, log: Log, found: Sources, live: LiveShard, clock: Callable[[], float]
     ) -> None:
         self._config, self._log, self._clock = config, log, clock
-        self._inputs = found.inputs
+        self._inputs, self._journal = found.inputs, found.journal
         self._seen = live.described  # elections since then are not checked yet
         self._tails: dict[Partition, Range] = {}  # at the last check without a finding
         self._at = self._asked_at = self._objected_at = float("-inf")
@@ -388,12 +398,14 @@ class InputWatch:
         ------
         InputChangedError
             An input differs from what was consumed.
+        JournalLostError
+            The journal has lost records of this shard.
         TransportError
-            The log does not answer, or an input is missing.
+            The log does not answer, or an input or the journal is missing.
         """
         names = sorted({p.topic for p in self._inputs})
         self._asked_at = self._clock()
-        now = self._log.describe(names)
+        now = self._log.describe([*names, self._journal.topic])
         self._took = self._clock() - self._asked_at
         self._missing = self._present(names, now)
         for topic in names:
@@ -401,6 +413,8 @@ class InputWatch:
         moved = [p for p in self._inputs if self._epoch(now, p) > self._epoch(self._seen, p)]
         if self._seen and moved:
             self._compare(moved, live)
+        if self._led(now) != self._led(self._seen):
+            self._compare_journal(live)
         # The time before the request: what happens during a comparison is not checked yet.
         self._seen, self._tails, self._at = now, dict(live.tails), self._asked_at
         shards, own = self._config.scale.shards, live.entry.shard
@@ -410,10 +424,13 @@ class InputWatch:
 
     def _present(self, names: Sequence[str], now: Collection[str]) -> bool:
         """Raise an error if a topic is missing. The second time in a row it counts as deleted."""
-        missing = [topic for topic in names if topic not in now]
+        missing = [topic for topic in (*names, self._journal.topic) if topic not in now]
         if not missing:
             return False
         before, self._missing = self._missing, True
+        if missing[0] == self._journal.topic:
+            lost = JournalLostError if before else TransportError
+            raise lost(f"the journal {missing[0]} was deleted while the service ran. {_WAYS}")
         error = InputChangedError if before else TransportError
         raise error(
             f"expected the input topic {missing[0]}, but it was deleted; restore it, or recreate "
@@ -437,6 +454,60 @@ class InputWatch:
                     f"{partition} {why}: its new leader has lost consumed records; "
                     "headwater run --accept-new-topic starts it at its first record"
                 )
+
+    def _led(self, topics: Mapping[str, Topic]) -> tuple[str, int] | None:
+        """Which topic and leader holds the journal; None at the first check."""
+        about = topics.get(self._journal.topic)
+        return None if about is None else (about.id, self._epoch(topics, self._journal))
+
+    def _compare_journal(self, live: LiveShard) -> None:
+        """Check that the journal still has the last record of this shard."""
+        for more in range(LOOKS, 0, -1):
+            last, end = self._last(live.position)
+            chain = getattr(last, "chain", "")  # record 0 has none
+            if last is None and end >= live.position:  # retention has deleted all of it
+                return
+            if last is not None and (last.seq, chain) == (live.seq, live.chain):
+                return
+            if end >= live.position or more == 1:
+                break
+            time.sleep(PAUSE_SECONDS)
+        kept = "is empty" if last is None else f"ends with record {last.seq}"
+        raise JournalLostError(
+            f"the journal {self._journal} has lost its newest records while the service ran: it "
+            f"{kept}, where record {live.seq} was committed (position {live.position}). Nothing "
+            f"was committed since. {_WAYS}"
+        )
+
+    def journaled(self, live: LiveShard, at: int) -> None:
+        """Check a commit whose journal record, at this offset, is before the known end.
+
+        Raises
+        ------
+        JournalLostError
+            Records before it are missing.
+        """
+        last, _ = self._last(at)
+        if last is not None and last.seq == live.seq - 1:
+            return  # only the traces of aborted commits are gone
+        kept = "nothing" if last is None else f"record {last.seq}"
+        ways = (
+            f"{_WAYS}; or roll it back to before the gap"
+            if live.shard.unsaved
+            else f"Start it again: it continues from its snapshot at position {live.position}; "
+            "without that snapshot the model cannot be rebuilt"
+        )
+        raise JournalLostError(
+            f"the journal {self._journal} has lost records while the service ran: record "
+            f"{live.seq}, at position {at}, follows {kept}. {ways}"
+        )
+
+    def _last(self, position: int) -> tuple[JournalRecord | None, int]:
+        """The last journal record before a position, and the journal's end."""
+        first = self._log.beginning_offsets([self._journal])[self._journal]
+        end = self._log.end_offsets([self._journal])[self._journal]
+        left = RemainingJournal(self._log, self._journal, first, end, 0)
+        return left.last(min(position, end)), end
 
     def _epoch(self, topics: Mapping[str, Topic], partition: Partition) -> int:
         epochs = topics[partition.topic].epochs if partition.topic in topics else ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
-from consumers.base.errors import DivergedError, TransportError
+from consumers.base.errors import DivergedError, JournalLostError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Partition
 from consumers.journal.merge import Merge
 from consumers.journal.reader import Course, entries, record_count
@@ -84,8 +84,10 @@ def steps(
 
     Raises
     ------
+    JournalLostError
+        Journal records are missing.
     TransportError
-        Journal records are missing, or a commit has other records or other predictions.
+        A commit has other records or other predictions.
     """
     for window in _windows(entries(log, found.journal, live.position, end), ahead):
         cut = ahead.without(window[0][1].seq) is not None
@@ -94,11 +96,8 @@ def steps(
             for at, entry in window:
                 if not cut and enough():  # a removed record is not a point of the history
                     return
-                if entry.seq != live.seq + 1:
-                    raise TransportError(
-                        f"the journal {found.journal.topic} jumps to record {entry.seq} at {at}; "
-                        "records are missing, so the model cannot be rebuilt"
-                    )
+                if entry.seq != live.seq + 1 and not cut:  # a rollback may remove what is left
+                    raise _missing(found.journal, live, entry.seq, at)
                 if cut or not isinstance(entry, CommitRecord):
                     apply_skipped(entry, live, cut=cut)
                 else:
@@ -107,6 +106,15 @@ def steps(
                         yield entry, outcome
                 live.advance_past(entry, at)
     live.position = max(live.position, end)
+
+
+def _missing(journal: Partition, live: LiveShard, seq: int, at: int) -> JournalLostError:
+    return JournalLostError(
+        f"the journal {journal} has lost records: after record {live.seq} it jumps to record {seq} "
+        f"at position {at}, so the model cannot be rebuilt. Restore the journal topic, or a "
+        f"snapshot after position {at}; or remove what was learned since with headwater rollback "
+        f"--to {live.position}; or give the service a new name"
+    )
 
 
 def _apply(

@@ -25,6 +25,7 @@ from prometheus_client.registry import CollectorRegistry
 from consumers.base.errors import (
     FencedError,
     InputChangedError,
+    JournalLostError,
     RecordTooLargeError,
     SnapshotError,
     TransportError,
@@ -154,8 +155,9 @@ class Runner:
         ------
         FencedError
             Another process owns the shard now.
-        InputChangedError
-            An input differs from what was consumed, and an operator must decide.
+        InputChangedError, JournalLostError
+            An input differs from what was consumed, or the journal has lost records of this shard,
+            and an operator must decide.
         TransportError
             The first start failed, or five starts in a row.
         """
@@ -167,7 +169,7 @@ class Runner:
                     pass  # again, with the added partitions
                 self._health = Health("stopped")
                 return self._view
-            except (FencedError, InputChangedError) as error:
+            except (FencedError, InputChangedError, JournalLostError) as error:
                 self._health = Health("dead", str(error))
                 raise
             except UnreadableCodecError as error:
@@ -366,12 +368,15 @@ class Runner:
                 _report(guard.findings)
                 if self._stop.is_set():
                     break
-                started = time.perf_counter()
+                started, before = time.perf_counter(), live.position
                 event = advance(
                     owner, live, found, piece, clock, guard, aside, skips=skips, check=absent.left
                 )
                 event = replace(event, seconds=time.perf_counter() - started)
                 self._publish(event, live, absent.committed)
+                if event.position < before:  # the journal ended earlier than this shard has seen
+                    self._snapshot(live, writer)
+                    watch.journaled(live, event.position)
             if due(len(batch)):
                 self._snapshot(live, writer)
             if until is not None and _reached(live.shard.positions, until, {}):
@@ -395,12 +400,12 @@ class Runner:
             raise
 
     def _look(self, watch: InputWatch, live: LiveShard, batch: Batch | None) -> bool:
-        """Check that the inputs are unchanged. True if partitions were added."""
+        """Check that inputs and journal are unchanged. True if partitions were added."""
         before = self._objection
         try:
             grown = watch.look(live)
-        except TransportError:
-            if batch is not None:
+        except TransportError as error:
+            if batch is not None or isinstance(error, JournalLostError):
                 raise
             return False  # no answer: checked again before anything is committed
         if watch.objection and watch.objection != before:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from consumers.base.errors import TransportError
+from consumers.base.errors import JournalLostError, TransportError
 from consumers.config import Config
 from consumers.journal import records as journal
 from consumers.journal.reader import entries
@@ -80,6 +80,8 @@ def roll_back(
 
     Raises
     ------
+    JournalLostError
+        The journal has lost records, and the rest does not say how far the inputs were consumed.
     FencedError, TransportError
         From the owner. The journal shows whether the record was written.
     """
@@ -91,6 +93,13 @@ def roll_back(
         apply_skipped(entry, live, cut=True)  # as a replay of this journal does
         last = entry.seq
         live.now = max(live.now, entry.now)
+    for partition, at in owner.committed().items():
+        if at > (here := live.shard.positions.get(partition, at)):
+            raise JournalLostError(
+                f"the journal {found.journal} has lost records: it ends with {partition} at "
+                f"{here}, but {at} is committed, so a rollback would predict records again. "
+                "Restore the journal topic, or give the service a new name"
+            )
     reset = RollbackRecord(last + 1, max(now, live.now), live.seq, live.chain, reason)
     record = journal.written(reset, found.journal, reset.now)
     at = owner.commit([], record, live.shard.positions)

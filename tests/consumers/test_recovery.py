@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from consumers.base.errors import ConfigError, TransportError
+from consumers.base.errors import ConfigError, JournalLostError, TransportError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.codecs import json_document
 from consumers.journal import reader
@@ -254,7 +254,7 @@ def test_journal_with_a_missing_entry_is_refused(ran, make_service) -> None:
         make_service, ran, lambda r: None if (r.topic, r.offset) == ("svc-journal", 3) else r
     )
 
-    with pytest.raises(TransportError, match="jumps to record 4 at 3; records are missing"):
+    with pytest.raises(JournalLostError, match="after record 2 it jumps to record 4 at position 3"):
         recovered(service)
 
 

@@ -213,7 +213,7 @@ MUTANTS = (
     Mutant(
         "a journal has no gap",
         REPLAY,
-        "if entry.seq != live.seq + 1:",
+        "if entry.seq != live.seq + 1 and not cut:",
         "if False:",
         (f"{RECOVERED}::test_journal_with_a_missing_entry_is_refused",),
     ),
@@ -298,6 +298,15 @@ MUTANTS = (
         (
             f"{INPUTS_TESTS}::"
             "test_topic_made_again_under_a_running_service_ends_it_before_another_prediction",
+        ),
+    ),
+    Mutant(
+        "a running service compares the end of its journal",
+        INPUTS,
+        "        if self._led(now) != self._led(self._seen):\n",
+        "        if False:\n",
+        (
+            "tests/consumers/test_journal_gap.py::test_journal_is_compared_once_after_an_election[1]",
         ),
     ),
     Mutant(

@@ -1,0 +1,82 @@
+"""A journal whose new leader lacks records: the service ends, and what it says to do is enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from kafka import TopicPartition
+
+from consumers.base.errors import ConfigError, JournalLostError
+from consumers.service import inputs
+from consumers.service.recovery import rebuild, sources
+from consumers.snapshots.store import open_store
+from consumers.transports.kafka.log import KafkaLog
+from tests.simulation.weather import CALM
+from tests.simulation.world import OPTIONS, OUTPUTS, Told, World
+
+SEEDS = 40
+SMALL = {"records": 60, "commits": 12}
+JOURNAL = TopicPartition("svc-journal", 0)
+
+
+class Gap(World):
+    """One seed: between two requests, once, the journal loses its last records."""
+
+    def __init__(self, seed: int, directory: Path, chance: float) -> None:
+        super().__init__(seed, directory, **SMALL, chances={"changed": chance})
+        self._hosts, self._whole = self._hosts[:1], list[object]()
+        self._weather.change = self._lose
+
+    def run(self) -> Told:
+        """Live through it, doing what is said."""
+        with self._installed():
+            try:
+                self._life(self._hosts[0])
+                with self._weather.calm():  # it may have drained before a look
+                    self._life(self._hosts[0])
+            except (ConfigError, JournalLostError) as error:
+                restored = "Restore the journal topic" in str(error)
+                self.told.faults["restored" if restored else "started again"] += 1
+                if restored:
+                    self._broker._parts[JOURNAL] = self._whole
+                with self._weather.calm():
+                    self._life(self._hosts[0])
+            self._weather.settled()
+            self._look()
+        return self.told
+
+    def _lose(self) -> None:
+        broker, end = self._broker, self._broker.end(JOURNAL)
+        if self._whole or end < 4 or broker._open[JOURNAL]:
+            return
+        self._whole = broker.log(JOURNAL)
+        broker.fall_behind(JOURNAL, self._random.randint(2, end - 1))
+        broker.elect(JOURNAL)
+        self._clock.now += self._random.choice([0.0, 1.1])  # a look is due, or is not
+
+    def _look(self) -> None:
+        for topic, count in OUTPUTS.items():
+            for part in (TopicPartition(topic, n) for n in range(count)):
+                self.told.said[part] = [(r.key, r.value) for r in self._broker.committed(part)]
+        settings, log = self._config(self._hosts[0]), KafkaLog(["simulated:9092"], OPTIONS)
+        found = sources(settings, log)
+        end = log.end_offsets([found.journal])[found.journal]
+        kept = rebuild(settings, log, found, open_store(settings), end=end)
+        self.told.from_journal = kept.shard.fingerprint()
+        log.close()
+
+
+def test_journal_that_loses_records_ends_the_run_and_goes_on_whole(tmp_path, monkeypatch) -> None:
+    """The same predictions, each once, and the same state as if nothing had happened."""
+    monkeypatch.setattr(inputs, "PAUSE_SECONDS", 0.0)
+    expected = World(0, tmp_path / "calm", **SMALL, chances=CALM).run()
+    faults = Counter[str]()
+    for seed in range(SEEDS):
+        told = Gap(seed, tmp_path / str(seed), 0.01).run()
+        faults += told.faults
+        assert told.said == expected.said, seed
+        assert told.from_journal == expected.from_journal, seed
+
+    assert faults["restored"] > 5
+    assert faults["started again"] > 5
