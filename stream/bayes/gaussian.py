@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import gaussian as kernels
-from stream.bayes._kernels import gaussian_undo
 from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
 from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
@@ -210,7 +209,7 @@ class GaussianPart(Part):
                 size = abs(value - float(self._cells[j // LANES, 0, j % LANES]))
                 self._taken[name] = max(self._taken.get(name, 0.0), size)
         rounding = w * amount.slack, w * amount.slack_of_all
-        gaussian_undo.unlearn(rows.numeric[0], source, column, c, w, *rounding, self._cells)
+        kernels.unlearn(rows.numeric[0], source, column, c, w, *rounding, self._cells)
         moments = self.moments
         gone = np.flatnonzero(moments.total_n == 0.0)
         if gone.size:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import token_sets as kernels
+from stream.bayes._kernels.multinomial import count_unknown
 from stream.bayes._kernels.token_sets import TokenSets
 from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 from stream.bayes.classifier import LOWEST, left_after
@@ -78,7 +79,7 @@ class TokenSetPart(Part):
         used, row = np.unique(block.row, return_inverse=True)
         bags = hashed_bags(without_numbers(block.rows), used)
         given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
-        new = kernels.count_unknown(bags.bucket, self.sets.slot) if learning(block).size else 0
+        new = count_unknown(bags.bucket, self.sets.slot) if learning(block).size else 0
         most = 1 + self.most_classes
         self.sets = _resized(self.sets, 1 + classes, int(self.sets.size[0]) + new, most)
         longest = int(np.diff(bags.start).max(initial=0))

@@ -1,4 +1,4 @@
-"""Kernels of detectors. Self-contained, so that the compiled form is never stale.
+"""Kernels of detectors.
 
 ADWIN adds in the same order as river, because an alarm depends on the last bit of a sum.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from math import log, sqrt
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
 
 WIDTH, TOTAL, VARIANCE, BEFORE, AFTER = range(5)
 ROWS, TICK = range(2)
@@ -32,7 +33,7 @@ class BucketWindow(NamedTuple):
     clock: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def drop(n: int, r: int, s: Any) -> None:
     """Remove the n oldest buckets of row r."""
     s.used[r] -= n
@@ -43,7 +44,7 @@ def drop(n: int, r: int, s: Any) -> None:
         s.total[r, k] = s.variance[r, k] = 0.0
 
 
-@njit(cache=True)
+@kernel
 def insert(x: float, s: Any) -> None:
     """Add a value. If a row is full, two of its buckets become one of the next row."""
     total, variance, used, sums = s.total, s.variance, s.used, s.sums
@@ -67,7 +68,7 @@ def insert(x: float, s: Any) -> None:
         r, size = r + 1, 2.0 * size
 
 
-@njit(cache=True)
+@kernel
 def forget_oldest(s: Any) -> None:
     """Remove the oldest bucket."""
     r = s.clock[ROWS] - 1
@@ -84,7 +85,7 @@ def forget_oldest(s: Any) -> None:
         s.clock[ROWS] -= 1
 
 
-@njit(cache=True)
+@kernel
 def cut(delta: float, least: float, s: Any) -> bool:
     """Whether the means before and after some cut differ."""
     sums = s.sums
@@ -105,7 +106,7 @@ def cut(delta: float, least: float, s: Any) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any) -> int:
     """Add values until the mean has changed. Returns the index of that value, or -1.
 
@@ -129,7 +130,7 @@ def adwin(values: Any, delta: float, every: int, least: int, grace: int, s: Any)
     return -1
 
 
-@njit(cache=True)
+@kernel
 def farthest(a: Any, b: Any) -> int:
     """The largest difference of the counts of two samples of n: the Kolmogorov–Smirnov statistic
     times n.

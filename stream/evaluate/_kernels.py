@@ -1,4 +1,4 @@
-"""Kernels of progressive scores. Self-contained, so that the compiled form is never stale.
+"""Kernels of progressive scores.
 
 A ring has the last N scored predictions. A prediction is a column of `codes` int32 (4, N): the true
 class and the classes predicted by the model, majority and no-change (-1: none). It is also a column
@@ -27,53 +27,37 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import empty, int32, int64, true_divide, uint64
 
+from stream.kernel import kernel
+from stream.kernel._kernels import take_logs
+
 SMALLEST = 2.0**-52  # an unseen true class costs -log of this, never 0 and never infinity
-HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 LARGEST, SCALE = 2.0**64, 2.0**-64
 ZERO, ONE, TWO = uint64(0), uint64(1), int32(2)
 
 
-@njit(cache=True)
+@kernel
 def losses(p: Any) -> Any:
     """-log of each probability, float64 (n,)."""
     out = p.copy()
-    _lose(out, empty(p.size))
+    _lose(out)
     return out
 
 
-@njit(cache=True)
-def _lose(p: Any, power: Any) -> None:
-    """Replace each probability by its -log. p and the scratch buffer `power` are float64 (n,).
-
-    Unlike the library's log, this loop is vectorised. The formula and its constants are from
-    fdlibm's e_log.c: log(2^k (1 + f)) with 1 + f between the roots of 1/2 and 2; the error is below
-    1 ulp.
-    """
-    bits = p.view(int64)
+@kernel
+def _lose(p: Any) -> None:
+    """Replace each probability, float64 (n,), by its -log."""
     for i in range(p.size):
         p[i] = max(p[i], SMALLEST)
+    take_logs(p)
     for i in range(p.size):
-        k = (bits[i] - HALF_ROOT) >> 52
-        power[i] = k
-        bits[i] -= k << 52
-    for i in range(p.size):
-        k, f = power[i], p[i] - 1.0
-        half = 0.5 * f * f
-        r = true_divide(f, 2.0 + f)
-        z = r * r
-        u = z * z
-        even = u * (0.3999999999940941908 + u * (0.2222219843214978396 + u * 0.1531383769920937332))
-        odd = 0.2857142874366239149 + u * (0.1818357216161805012 + u * 0.1479819860511658591)
-        odd = z * (0.6666666666666735130 + u * odd)
-        low = r * (half + (odd + even)) + k * 1.90821492927058770002e-10
-        p[i] = ((half - low) - f) - k * 6.93147180369123816490e-01
+        p[i] = 0.0 - p[i]  # never -0.0
 
 
-@njit(cache=True)
+@kernel
 def baselines(
     op: Any, y: Any, label: Any, counts: Any, memory: Any, predicted: Any, prior: Any, squares: Any
 ) -> None:
@@ -104,7 +88,7 @@ def baselines(
                 memory[0] = c
 
 
-@njit(cache=True)
+@kernel
 def score(
     true: Any,
     predicted: Any,
@@ -150,7 +134,7 @@ def score(
     return at
 
 
-@njit(cache=True)
+@kernel
 def score_at_once(
     y: Any,
     label: Any,
@@ -189,7 +173,7 @@ def score_at_once(
     return at
 
 
-@njit(cache=True)
+@kernel
 def _write(
     y: Any, label: Any, proba: Any, counts: Any, memory: Any, codes: Any, measures: Any, at: int
 ) -> None:
@@ -227,7 +211,7 @@ def _write(
     memory[0], memory[1], memory[2], memory[3] = majority, last, memory[2] + y.shape[0], squares
 
 
-@njit(cache=True)
+@kernel
 def _keep(proba: Any, out: Any) -> None:
     """Copy the posteriors of the first classes; usually of all, so that rows are contiguous."""
     if proba.shape[1] == out.shape[1]:
@@ -240,7 +224,7 @@ def _keep(proba: Any, out: Any) -> None:
             out[i, k] = proba[i, k]
 
 
-@njit(cache=True)
+@kernel
 def _add(
     at: int,
     end: int,
@@ -253,9 +237,9 @@ def _add(
     factor: float,
 ) -> None:
     """Add the predictions at … end - 1 to the sums. Their losses are still probabilities."""
-    power, places = empty(end - at), empty(4 * (end - at), int32)
-    _lose(measures[0][at:end], power)
-    _lose(measures[3][at:end], power)
+    places = empty(4 * (end - at), int32)
+    _lose(measures[0][at:end])
+    _lose(measures[3][at:end])
     _place(codes, measures[1][at:end], at, confusion.shape[0], calibration.shape[0], places)
     predicted, base = confusion.reshape(confusion.size), baselines.reshape(baselines.size)
     bins = calibration.reshape(calibration.size)
@@ -291,7 +275,7 @@ def add_pair(typing: Any, pairs: Any, at: Any, one: Any, other: Any) -> Any:
     return types.void(pairs, at, one, other), code
 
 
-@njit(cache=True)
+@kernel
 def _count(
     at: int,
     begin: int,
@@ -331,7 +315,7 @@ def _count(
     sums[5, 1] = w
 
 
-@njit(cache=True)
+@kernel
 def _place(codes: Any, sure: Any, at: int, classes: int, bins: int, out: Any) -> None:
     """Write the index of each prediction's pair in `confusion`, `baselines` (twice) and
     `calibration`."""
@@ -352,7 +336,7 @@ def _place(codes: Any, sure: Any, at: int, classes: int, bins: int, out: Any) ->
         by_sure[i] = four * (two * k + int32(predicted[i] == true[i]))
 
 
-@njit(cache=True)
+@kernel
 def _quarters(whole: Any) -> Any:
     """Views of the four consecutive quarters of an array."""
     n = whole.size // 4

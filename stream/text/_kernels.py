@@ -1,16 +1,17 @@
-"""Kernels of text. Self-contained, so that their compiled form on disk is never stale."""
+"""Kernels of text."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy import uint64
+
+from stream.kernel import kernel
 
 BUCKET = 1 << 20  # flag: the key has a bucket. A key without it marks a truncated text
 
 
-@njit(cache=True)
+@kernel
 def put_before(code: int, key: int, size: int, shares: Any) -> int:
     """The key of `size` bytes with the UTF-8 bytes of `code`, 0x80 … 0xFFFF, prepended."""
     key ^= shares[size, (0x80 | code & 63) << 2]
@@ -20,7 +21,7 @@ def put_before(code: int, key: int, size: int, shares: Any) -> int:
     return int(key ^ shares[size + 2, (0xE0 | code >> 12) << 2])
 
 
-@njit(cache=True)
+@kernel
 def scatter(key: Any, shift: int, mask: int, bins: Any, out: Any) -> None:
     """Copy key int64 (k,) to out, stably sorted by (key >> shift) & mask.
 
@@ -37,7 +38,7 @@ def scatter(key: Any, shift: int, mask: int, bins: Any, out: Any) -> None:
         bins[digit] += 1
 
 
-@njit(cache=True)
+@kernel
 def sort(key: Any, other: Any, bins: Any) -> None:
     """Sort keys written by `scan` into other int64 (k,): digit by digit, O(k).
 
@@ -48,7 +49,7 @@ def sort(key: Any, other: Any, bins: Any) -> None:
     scatter(key, 21, 0x7FFFFFFF, bins, other)
 
 
-@njit(cache=True)
+@kernel
 def scan(code: Any, end: Any, folding: Any, shares: Any, most: int, key: Any, hard: Any) -> int:
     """The tokens of each text as key int64: row << 21 | BUCKET | bucket; returns their number.
 
@@ -106,7 +107,7 @@ def scan(code: Any, end: Any, folding: Any, shares: Any, most: int, key: Any, ha
             size += 2 if low < 0x800 else 3
 
 
-@njit(cache=True)
+@kernel
 def count(key: Any, start: Any, bucket: Any, times: Any) -> int:
     """Combine equal keys into one bucket with its count. Returns the number of buckets.
 

@@ -1,4 +1,4 @@
-"""Kernels of Kafka's record format. Self-contained, so that the compiled form is never stale.
+"""Kernels of Kafka's record format.
 
 A record batch (magic 2) is a header and its records, one after the other. The layout of a record is
 that of `org.apache.kafka.common.record.DefaultRecord`. Every number is a zigzag varint:
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy import int64, uint64
+
+from stream.kernel import kernel
 
 NOWHERE = -1  # a missing key or value; also a number without an end
 
 
-@njit(cache=True)
+@kernel
 def _number(data: Any, at: int) -> Any:
     """The varint at `at`, and its end; NOWHERE if the data end before it does."""
     found = uint64(0)
@@ -33,7 +34,7 @@ def _number(data: Any, at: int) -> Any:
     return int64(0), NOWHERE
 
 
-@njit(cache=True)
+@kernel
 def _span(data: Any, at: int, end: int) -> Any:
     """Start and end of the bytes whose length is at `at`; NOWHERE, NOWHERE for length -1.
 
@@ -47,7 +48,7 @@ def _span(data: Any, at: int, end: int) -> Any:
     return at, at + length, at + length
 
 
-@njit(cache=True)
+@kernel
 def find_records(data: Any, at: int, out: Any) -> int:
     """Find the parts of each record.
 
@@ -87,7 +88,7 @@ def find_records(data: Any, at: int, out: Any) -> int:
     return out.shape[0] if at == data.size else -1
 
 
-@njit(cache=True)
+@kernel
 def _put(out: Any, at: int, number: int) -> int:
     """Write a varint. Returns its end."""
     left = uint64((number << 1) ^ (number >> 63))
@@ -99,7 +100,7 @@ def _put(out: Any, at: int, number: int) -> int:
     return at + 1
 
 
-@njit(cache=True)
+@kernel
 def _width(number: int) -> int:
     """Size of a varint in bytes."""
     left = uint64((number << 1) ^ (number >> 63))
@@ -110,13 +111,13 @@ def _width(number: int) -> int:
     return width
 
 
-@njit(cache=True)
+@kernel
 def _sized(length: int) -> Any:
     """Size of a key or value with its length; `length` -1: missing."""
     return _width(length) + max(length, 0)
 
 
-@njit(cache=True)
+@kernel
 def write_records(
     first: int, limit: int, times: Any, parts: Any, lengths: Any, at: Any, out: Any
 ) -> Any:

@@ -1,17 +1,17 @@
-"""Kernels of two-valued attributes. Self-contained, so that the compiled form is never stale."""
+"""Kernels of two-valued attributes."""
 
 from __future__ import annotations
 
 from math import inf, isnan, log
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64
 from numpy.typing import NDArray
 
-Floats = NDArray[float64]
+from stream.kernel import kernel
+from stream.kernel._kernels import advance, scale_down
 
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
+Floats = NDArray[float64]
 
 
 class BernoulliTrials(NamedTuple):
@@ -26,7 +26,7 @@ class BernoulliTrials(NamedTuple):
     unit: Floats
 
 
-@njit(cache=True)
+@kernel
 def learn(x: Any, source: Any, column: Any, binarize: float, c: int, w: float, s: Any) -> None:
     """Add x, float64 (p,), to class c; x[source[k]] belongs to state column column[k]."""
     for k in range(source.shape[0]):
@@ -38,19 +38,15 @@ def learn(x: Any, source: Any, column: Any, binarize: float, c: int, w: float, s
             s.present[c, column[k]] += w
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
-        for c in range(s.given.shape[0]):
-            for j in range(s.given.shape[1]):
-                s.given[c, j] /= LARGEST_UNIT
-                s.present[c, j] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        scale_down(s.given)
+        scale_down(s.present)
 
 
-@njit(cache=True)
+@kernel
 def log_probability(there: bool, given: float, present: float, alpha: float) -> float:
     """Log probability that the attribute is present, or that it is absent; -inf if impossible."""
     # present <= given, because rounding is monotonic. The bound is for damaged states.
@@ -58,7 +54,7 @@ def log_probability(there: bool, given: float, present: float, alpha: float) -> 
     return log(times + alpha) - log(given + 2.0 * alpha) if times + alpha > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def add_term(
     value: float, j: int, known: int, alpha: float, binarize: float, s: Any, out: Any
 ) -> None:
@@ -79,7 +75,7 @@ def add_term(
             out[c] += everywhere
 
 
-@njit(cache=True)
+@kernel
 def terms(
     x: Any, source: Any, column: Any, known: int, alpha: float, binarize: float, s: Any, out: Any
 ) -> None:
@@ -88,7 +84,7 @@ def terms(
         add_term(x[source[k]], column[k], known, alpha * s.unit[0], binarize, s, out[k])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any,
     x: Any,

@@ -1,17 +1,17 @@
-"""Kernels of independent categories. Self-contained, so that the compiled form is never stale."""
+"""Kernels of independent categories."""
 
 from __future__ import annotations
 
 from math import inf, log
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
 
-Floats = NDArray[float64]
+from stream.kernel import kernel
+from stream.kernel._kernels import advance, scale_down
 
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
+Floats = NDArray[float64]
 
 
 class CategoryCounts(NamedTuple):
@@ -44,7 +44,7 @@ class Smoothing(NamedTuple):
     start: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def learn(code: Any, column: Any, c: int, w: float, domain: Any, s: Any) -> None:
     """Count the values code int64 (q,) of the features column int64 (q,) in class c.
 
@@ -60,20 +60,15 @@ def learn(code: Any, column: Any, c: int, w: float, domain: Any, s: Any) -> None
         s.seen[j, c] += w
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
-        for c in range(s.counts.shape[1]):
-            for r in range(s.counts.shape[0]):
-                s.counts[r, c] /= LARGEST_UNIT
-            for j in range(s.seen.shape[0]):
-                s.seen[j, c] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        scale_down(s.counts)
+        scale_down(s.seen)
 
 
-@njit(cache=True)
+@kernel
 def prior_share(v: int, j: int, values: int, g: Any) -> float:
     """The p of value v of feature j, one of `values`, for the m-estimate."""
     if g.start[j] >= 0:
@@ -81,7 +76,7 @@ def prior_share(v: int, j: int, values: int, g: Any) -> float:
     return g.p if g.p >= 0.0 else 1.0 / values
 
 
-@njit(cache=True)
+@kernel
 def log_share(n_v: float, n: float, p: float, values: int, unit: float, g: Any) -> float:
     """log of the smoothed share n_v of n, n > 0, or of its limit for the m-estimate."""
     if g.m >= 0.0:
@@ -95,7 +90,7 @@ def log_share(n_v: float, n: float, p: float, values: int, unit: float, g: Any) 
     return log(n_v + pseudo) - log(n + strength) if n_v + pseudo > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
     """Add the log probability of value v of feature j to out float64 (C,)."""
     if v < 0 or v >= s.values[j]:
@@ -116,14 +111,14 @@ def add_term(v: int, j: int, known: int, g: Any, s: Any, out: Any) -> None:
             out[c] += log_share(n_v, n, p, s.values[j], s.unit[0], g)
 
 
-@njit(cache=True)
+@kernel
 def terms(code: Any, column: Any, known: int, g: Any, s: Any, out: Any) -> None:
     """The log probability of each value code int64 (q,) in a row of out float64 (q, C)."""
     for k in range(code.shape[0]):
         add_term(code[k], column[k], known, g, s, out[k])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any, row: Any, code: Any, column: Any, domain: Any, g: Any, s: Any, joint: Any
 ) -> None:

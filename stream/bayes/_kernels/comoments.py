@@ -1,4 +1,4 @@
-"""Kernels of normal features with a covariance. Self-contained, so that no compiled form is stale.
+"""Kernels of normal features with a covariance.
 
 A factor is stored by columns: row k of `factor` is column k of the Cholesky factor L. So every
 inner loop runs along memory with independent lanes. With o.diagonal a factor has one column, the
@@ -16,26 +16,26 @@ from __future__ import annotations
 from math import hypot, inf, isnan, log, nan, pi, sqrt
 from typing import Any
 
-from numba import njit
 from numpy import true_divide
 
+from stream.bayes._kernels.factor import EMPTIED
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, LOWEST, advance
+
 LOG_2PI = log(2.0 * pi)
-LOWEST = -1e300  # below every likelihood of a double; finite, so that terms can be added
 FARTHEST = 1e150  # small enough that products do not overflow
 SMALLEST = 1e-300  # the least variance whose inverse is finite
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 SINGULAR = 1e-26  # a pivot² below this share of the feature's sum of squares is a rounding error
 OFF_SUPPORT = 1e-9  # distance from the support of a singular class, in standard deviations
 FEW = 256.0  # up to this weight levels have the same precision, with few features
 HIGHEST = 1e280  # the highest level that can be rounded
 STEEPEST = sqrt(15.0 / 16.0)
-EMPTIED = 1e-12  # as in `factor`
 FINEST = 5  # binary digits of a level after the first
 NEAR, MAGNIFIED = 2.0**-200, 2.0**600
 SKEW = 1.00070711  # so that whole numbers are not at the edge of rounding a level
 
 
-@njit(cache=True)
+@kernel
 def update(a: Any, x: Any, start: int) -> None:
     """L L' += x x', the factor a float64 (W, W) by columns, from column `start`; x is
     overwritten."""
@@ -53,7 +53,7 @@ def update(a: Any, x: Any, start: int) -> None:
             left[j] = c * left[j] - z * t
 
 
-@njit(cache=True)
+@kernel
 def downdate(a: Any, x: Any, start: int) -> None:
     """L L' -= x x'. At least a sixteenth must remain in every direction."""
     for k in range(start, a.shape[0]):
@@ -66,7 +66,7 @@ def downdate(a: Any, x: Any, start: int) -> None:
             left[j] = c * left[j] - z * behind[j]
 
 
-@njit(cache=True)
+@kernel
 def take_out(a: Any, less: Any, m: Any) -> None:
     """L L' -= diag(less), by way of the products m; rounding errors become 0; O(D³)."""
     d = a.shape[0]
@@ -87,7 +87,7 @@ def take_out(a: Any, less: Any, m: Any) -> None:
                 m[i, j] -= a[k, i] * a[k, j]
 
 
-@njit(cache=True)
+@kernel
 def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
     """Set r.m: the weights by which class c's sums of squares are divided."""
     n, m, less = s.n, r.m, ddof * s.unit[0]
@@ -98,7 +98,7 @@ def weigh(c: int, s: Any, ddof: float, r: Any) -> None:
             m[j] += n[b, j] - less if n[b, j] > 0.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def spreads(s: Any, r: Any) -> None:
     """Set r.spread: the variance of each feature over all classes."""
     spread, n, m2 = r.spread, s.total_n, s.total_m2
@@ -106,13 +106,13 @@ def spreads(s: Any, r: Any) -> None:
         spread[j] = true_divide(m2[j], n[j]) if n[j] > 0.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def log_scale(scale: float) -> float:
     """log(scale), usually 0."""
     return log(scale) if scale != 1.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def fit_scale(size: float, j: int, s: Any) -> None:
     """Set the scale of feature j for a value at this distance from its anchor."""
     old, new = s.scale[j], s.scale[j]
@@ -137,7 +137,7 @@ def fit_scale(size: float, j: int, s: Any) -> None:
         s.level[g, j] = s.level[g, j] * by * by
 
 
-@njit(cache=True)
+@kernel
 def density(v: float, mean: float, var: float, scale: float) -> float:
     """Log normal density of v. A variance of 0 is a point: log 1 at the point, log 0 elsewhere.
 
@@ -148,7 +148,7 @@ def density(v: float, mean: float, var: float, scale: float) -> float:
     return max(-0.5 * (LOG_2PI + log(var) + (v - mean) * (v - mean) / var), LOWEST)
 
 
-@njit(cache=True)
+@kernel
 def serve(s: Any, o: Any, r: Any) -> None:
     """Update s.level, also in s.factor; O(G D), plus O(D²) for each level that changes.
 
@@ -194,7 +194,7 @@ def serve(s: Any, o: Any, r: Any) -> None:
             level[j] = floor[j]
 
 
-@njit(cache=True)
+@kernel
 def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
     """Forward substitution: condition each of the first `stop` features on those before; O(D²).
 
@@ -233,7 +233,7 @@ def sweep(a: Any, stop: int, exact: bool, diagonal: bool, r: Any) -> None:
                 held_behind[j] += behind[j] * behind[j]
 
 
-@njit(cache=True)
+@kernel
 def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
     """Set r.matrix: `own` over the used features, O(D²) for each other feature; with shrinkage
     O(D³).
@@ -262,7 +262,7 @@ def reduce(own: Any, whole: bool, o: Any, r: Any) -> None:
             update(matrix, x, j)
 
 
-@njit(cache=True)
+@kernel
 def lengths(a: Any, s: Any, r: Any) -> None:
     """Set r.floor[k]: log of the squared length of a's row k, minus its parts along earlier rows;
     O(D³).
@@ -295,7 +295,7 @@ def lengths(a: Any, s: Any, r: Any) -> None:
                 a[i, j] -= true_divide(share, total) * row[j]
 
 
-@njit(cache=True)
+@kernel
 def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
     """log p(x | class c), the sum of r.term: the term of j is conditioned on the features before
     it.
@@ -356,12 +356,10 @@ def class_terms(c: int, s: Any, o: Any, r: Any, each: bool) -> float:
     return total - 0.5 * log(product)
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
+    if advance(s.unit, growth):
         s.total_n[:] /= LARGEST_UNIT
         s.total_m2[:] /= LARGEST_UNIT
         s.n[:] /= LARGEST_UNIT
@@ -369,7 +367,7 @@ def fade(s: Any, growth: float) -> None:
         s.level[:] /= LARGEST_UNIT
 
 
-@njit(cache=True)
+@kernel
 def fill(c: int, s: Any, o: Any, r: Any) -> Any:
     """Fill the gaps of r.value by conditional means; O(D³). Returns the number observed, and the
     total.
@@ -399,7 +397,7 @@ def fill(c: int, s: Any, o: Any, r: Any) -> Any:
     return p, q
 
 
-@njit(cache=True)
+@kernel
 def add(g: int, s: Any, o: Any, r: Any) -> None:
     """Add r.x r.x' to the sums of products of group g; r.x is overwritten."""
     own, x = s.factor[g], r.x
@@ -410,7 +408,7 @@ def add(g: int, s: Any, o: Any, r: Any) -> None:
         own[j, 0], x[j] = hypot(own[j, 0], x[j]), 0.0
 
 
-@njit(cache=True)
+@kernel
 def welford(w: float, value: Any, n: Any, mean: Any, x: Any) -> None:
     """Learn value float64 (D,), NaN if missing. x: the root of what it adds to the squares."""
     for j in range(value.shape[0]):
@@ -421,7 +419,7 @@ def welford(w: float, value: Any, n: Any, mean: Any, x: Any) -> None:
         x[j] = d * sqrt(w * true_divide(before, after))
 
 
-@njit(cache=True)
+@kernel
 def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
     """Learn r.value in class c."""
     g, value, x, n = c if s.factor.shape[0] > 1 else 0, r.value, r.x, s.n[c]
@@ -454,7 +452,7 @@ def learn(c: int, w: float, s: Any, o: Any, r: Any) -> None:
             s.level[g, r.order[i]] *= 1.0 + w / r.m[r.order[i]]
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any, x: Any, source: Any, column: Any, s: Any, o: Any, r: Any, joint: Any, terms: Any
 ) -> None:

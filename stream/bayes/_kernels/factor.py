@@ -1,4 +1,4 @@
-"""Kernels that remove records from a Cholesky factor. Self-contained, so never stale.
+"""Kernels that remove records from a Cholesky factor.
 
 A factor is stored by columns: row k of `a` is column k of L; see `comoments`.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from numba import njit
+from stream.kernel import kernel
 
 COLLAPSED = 1e-10  # share of a pivot² below which a subtraction has lost too many digits
 EMPTIED = 1e-12  # share of a sum of squares below which the rest is a rounding error
 
 
-@njit(cache=True)
+@kernel
 def downdate(a: Any, x: Any) -> bool:
     """L L' -= x x', a float64 (D, D); False, with both unusable, if a pivot collapses; O(D²)."""
     for k in range(a.shape[0]):
@@ -32,7 +32,7 @@ def downdate(a: Any, x: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def products(a: Any, out: Any) -> None:
     """The upper half of L L', out float64 (D, D); O(D³)."""
     out[:] = 0.0
@@ -42,7 +42,7 @@ def products(a: Any, out: Any) -> None:
                 out[j, k] += a[i, j] * a[i, k]
 
 
-@njit(cache=True)
+@kernel
 def cholesky(m: Any, held: Any, least: Any, out: Any) -> None:
     """out: the factor of the upper half of m float64 (D, D), which is overwritten; O(D³).
 
@@ -62,7 +62,7 @@ def cholesky(m: Any, held: Any, least: Any, out: Any) -> None:
                 m[i, j] -= out[k, i] * out[k, j]
 
 
-@njit(cache=True)
+@kernel
 def rebuild(a: Any, x: Any, least: Any, out: Any) -> None:
     """out: the factor of L L' - x x', with a column of `least` where only a rounding error is left;
     O(D³)."""

@@ -1,4 +1,4 @@
-"""Kernels of independent normal features. Self-contained, so that the compiled form is never stale.
+"""Kernels of independent normal features.
 
 The moments of D features for C classes are cells `s`, float64 (chunks, 6 + 4 C, 8), of
 (x - anchor) · scale: a chunk has eight features in adjacent lanes, so that one instruction
@@ -31,13 +31,14 @@ from math import exp, inf, isnan, log, pi
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy import empty, full, int8, int64, ones, true_divide, uint64
 
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, LOWEST, advance, normalise_row, take_logs
+
 LOG_2PI, TWO_PI = log(2.0 * pi), 2.0 * pi
-LOWEST = -1e300  # least value of a term: below every likelihood of a double, but terms can be added
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 SMALL, LARGE = 2.0**-120, 2.0**120  # a product of eight between them keeps all digits
 TINY, SCALE = 1e-290, 2.0**600  # a weight whose inverse might overflow; the scale for it
 
@@ -49,10 +50,9 @@ MEAN, M2, VAR = 8, 16, 24
 SCALED = 8  # from the anchor of a lane to its scale
 NEAR, NEAR_SQUARE, FAR_SQUARE = 2.0**-200, 2.0**-400, 2.0**400
 MAGNIFIED = 2.0**600  # with it, even the square of the smallest double has full precision
-HALF_ROOT = 0x3FE6A09E667F3BCD  # the bits of the root of 1/2
 
 
-@njit(cache=True)
+@kernel
 def variance(m2: float, n: float, ddof: float) -> float:
     """m2 / (n - ddof), with the bits of learning; 0 if it is not yet known. n > 0."""
     found: float = 0.0
@@ -65,7 +65,7 @@ def variance(m2: float, n: float, ddof: float) -> float:
     return found
 
 
-@njit(cache=True)
+@kernel
 def look(ddof: float, s: Any) -> None:
     """Write the variances; -inf if nothing was learned.
 
@@ -80,26 +80,24 @@ def look(ddof: float, s: Any) -> None:
                 s[j, a + 3, k] = variance(s[j, a + 2, k], n, off) if n > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, unit: Any, growth: float) -> int:
     """Advance the unit by one record: new weights count `growth` times as much. 1 if s was scaled
     down."""
-    unit[0] *= growth
-    if unit[0] <= LARGEST_UNIT:
+    if not advance(unit, growth):
         return 0
-    unit[0] /= LARGEST_UNIT
     scale_down(s)
     return 1
 
 
-@njit(cache=True)
+@kernel
 def scale_down(s: Any) -> None:
     """Divide all weights and sums of squares by LARGEST_UNIT."""
     for first in HEAD, HEAD + 2:
         s[:, first::PER_CLASS] /= LARGEST_UNIT
 
 
-@njit(cache=True)
+@kernel
 def density(v: float, mean: float, var: float) -> float:
     """Log normal density of v. A variance of 0 is a point: log 1 at the point, log 0 elsewhere."""
     if var <= 0.0:
@@ -108,7 +106,7 @@ def density(v: float, mean: float, var: float) -> float:
     return float(max(-0.5 * (LOG_2PI + log(var) + true_divide(d * d, var)), LOWEST))
 
 
-@njit(cache=True)
+@kernel
 def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s: Any) -> float:
     """Log density of `value` in lane k of chunk j and class c; 0 if it is not evidence."""
     n = s[j, HEAD, k]
@@ -125,7 +123,7 @@ def term(value: float, j: int, k: int, c: int, ddof: float, smoothing: float, s:
     return float(found - log(scale) if scale != 1.0 and found == 0.0 else found)
 
 
-@njit(cache=True)
+@kernel
 def terms(
     x: Any, source: Any, column: Any, ddof: float, smoothing: float, s: Any, out: Any
 ) -> None:
@@ -273,7 +271,7 @@ def outlying(typing: Any, xs: Any, r: Any, s: Any, b: Any) -> Any:
     return types.boolean(xs, r, s, b), code
 
 
-@njit(cache=True)
+@kernel
 def fits(j: int, k: int, s: Any) -> bool:
     """Whether lane k of chunk j, in scale 1, may be magnified: all values equal, near the anchor.
 
@@ -285,7 +283,7 @@ def fits(j: int, k: int, s: Any) -> bool:
     return True
 
 
-@njit(cache=True)
+@kernel
 def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
     """Set the scale of the lanes of chunk j for the row at xs[i]; see the top of this file."""
     for k in range(LANES):
@@ -301,7 +299,7 @@ def fit_scale(xs: Any, i: Any, j: int, s: Any) -> None:
                 s[j, a + 2, k] = s[j, a + 2, k] * by * by
 
 
-@njit(cache=True)
+@kernel
 def unusual(xs: Any, i: Any, j: int, c: int, ddof: float, smoothing: float, s: Any) -> float:
     """The log densities of the row at xs[i] in the lanes of chunk j, one by one."""
     total = 0.0
@@ -310,35 +308,15 @@ def unusual(xs: Any, i: Any, j: int, c: int, ddof: float, smoothing: float, s: A
     return total
 
 
-@njit(cache=True)
+@kernel
 def subtract_logs(p: Any, out: Any) -> None:
-    """Subtract log(p) / 2 from out, both float64 (n,); p > 0, with full precision, is overwritten.
-
-    Unlike the library's log, this loop is vectorised. The formula and its constants are from
-    fdlibm's e_log.c: log(2^k (1 + f)) with 1 + f between the roots of 1/2 and 2; the error is below
-    1 ulp.
-    """
-    if p.size == 0:
-        return
-    bits, power = p.view(int64), empty(p.size)
+    """Subtract log(p) / 2 from out, both float64 (n,). p > 0 has full precision; it is changed."""
+    take_logs(p)
     for i in range(p.size):
-        k = (bits[i] - HALF_ROOT) >> 52
-        power[i] = k
-        bits[i] -= k << 52
-    for i in range(p.size):
-        k, f = power[i], p[i] - 1.0
-        half = 0.5 * f * f
-        r = true_divide(f, 2.0 + f)
-        z = r * r
-        u = z * z
-        even = u * (0.3999999999940941908 + u * (0.2222219843214978396 + u * 0.1531383769920937332))
-        odd = 0.2857142874366239149 + u * (0.1818357216161805012 + u * 0.1479819860511658591)
-        odd = z * (0.6666666666666735130 + u * odd)
-        low = r * (half + (odd + even)) + k * 1.90821492927058770002e-10
-        out[i] -= 0.5 * (k * 6.93147180369123816490e-01 - ((half - low) - f))
+        out[i] -= 0.5 * p[i]
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any, x: Any, ddof: float, smoothing: float, cells: Any, unit: Any, joint: Any
 ) -> int:
@@ -390,7 +368,7 @@ def progressive(
     return downs
 
 
-@njit(cache=True)
+@kernel
 def prior_of(op: Any, y: Any, w: Any, known: int, weight: Any, joint: Any, seen: Any) -> None:
     """`progressive` of the prior's kernels, if it is learned and never fades."""
     logs = empty(weight.shape[0])
@@ -410,7 +388,7 @@ def prior_of(op: Any, y: Any, w: Any, known: int, weight: Any, joint: Any, seen:
             known = max(known, c + 1)
 
 
-@njit(cache=True)
+@kernel
 def normalise(joint: Any, prior: Any, seen: Any) -> None:
     """`normalise` of the prior's kernels, for two classes without an unpredictable branch."""
     for at in range(joint.shape[0]):
@@ -422,24 +400,10 @@ def normalise(joint: Any, prior: Any, seen: Any) -> None:
             joint[at, 0] = share if first >= second else other * share
             joint[at, 1] = share if second >= first else other * share
             continue
-        top = -inf
-        for c in range(known):
-            top = max(top, joint[at, c])
-        if top == -inf:
-            for c in range(known):
-                joint[at, c] = prior[at, c]
-                top = max(top, joint[at, c])
-        total = 0.0
-        for c in range(known):
-            lower = joint[at, c] - top if top > -inf else 0.0
-            joint[at, c] = exp(lower) if lower < 0.0 else 1.0
-            total += joint[at, c]
-        share = true_divide(1.0, total)
-        for c in range(known):
-            joint[at, c] *= share
+        normalise_row(joint, prior, at, known)
 
 
-@njit(cache=True)
+@kernel
 def posterior(
     steps: Any, code: Any, weight: Any, x: Any, how: Any, s: Any, out: Any, seen: Any
 ) -> None:
@@ -458,7 +422,7 @@ def posterior(
     normalise(out, prior, seen)
 
 
-@njit(cache=True)
+@kernel
 def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -> None:
     """`posterior` of one learning step; x float64 (1, 8 · chunks). It has few arrays, because each
     costs time in a call."""
@@ -468,7 +432,7 @@ def learn_row(x: Any, c: int, w: float, weight: Any, smoothing: float, s: Any) -
     weight[c] += w
 
 
-@njit(cache=True)
+@kernel
 def answer_row(
     x: Any, weight: Any, ddof: float, smoothing: float, s: Any, unit: Any, out: Any
 ) -> None:
@@ -481,3 +445,34 @@ def answer_row(
         out[0, c] = prior[0, c]
     progressive((op, i[:1], i[1:], f, known, 1.0), x, ddof, smoothing, s, unit, out)
     normalise(out, prior, i[1:])
+
+
+@kernel
+def without(v: float, w: float, rounding: float, n: float, mean: float, m2: float) -> Any:
+    """Weight, mean and sum of squares without v: Welford's update, inverted."""
+    left = n - w
+    if left <= rounding:
+        return 0.0, 0.0, 0.0
+    d = v - mean
+    rest = m2 - d * d * (w * (n / left))
+    return left, mean - d * (w / left), rest if rest > 1e-12 * m2 else 0.0  # else a rounding error
+
+
+@kernel
+def unlearn(
+    x: Any, source: Any, column: Any, c: int, w: float, own: float, total: float, s: Any
+) -> None:
+    """Unlearn x, float64 (p,), of weight w (in units) from class c.
+
+    source, column int64 (q,): x[source[i]] belongs to lane column[i], counted over all chunks. own,
+    total: a weight below which the rest is a rounding error, in the class and over all classes.
+    """
+    for i in range(source.shape[0]):
+        value = x[source[i]]
+        if isnan(value):
+            continue
+        j, k = column[i] // LANES, column[i] % LANES
+        v = (value - s[j, 0, k]) * s[j, 1, k]
+        for a, rounding in ((HEAD, total), (HEAD + PER_CLASS * (c + 1), own)):
+            n, mean, m2 = s[j, a, k], s[j, a + 1, k], s[j, a + 2, k]
+            s[j, a, k], s[j, a + 1, k], s[j, a + 2, k] = without(v, w, rounding, n, mean, m2)

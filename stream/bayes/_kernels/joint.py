@@ -1,4 +1,4 @@
-"""Kernels of a sparse joint distribution of categories. Self-contained, so never stale.
+"""Kernels of a sparse joint distribution of categories.
 
 A cell is a tuple of codes, one for each feature; -1 if the record did not have it. A query is a set
 of features with codes. Its probability is computed from the cells that have all of them.
@@ -10,13 +10,14 @@ from math import exp, inf, log, log1p
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import float64, int32, int64, uint64
 from numpy.typing import NDArray
 
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, advance, scale_down
+
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 # Odd multipliers and shifts that mix bits (splitmix64).
 MIX_FEATURE, MIX_CODE = uint64(0x9E3779B97F4A7C15), uint64(0xBF58476D1CE4E5B9)
 MIX_LAST = uint64(0x94D049BB133111EB)
@@ -43,7 +44,7 @@ class Cells(NamedTuple):
     unit: Floats
 
 
-@njit(cache=True)
+@kernel
 def place(key: Any, s: Any) -> Any:
     """The slot of the cell with the codes key int64 (D,), or the empty slot for it."""
     hashed = uint64(0)
@@ -67,13 +68,13 @@ def place(key: Any, s: Any) -> Any:
     return i
 
 
-@njit(cache=True)
+@kernel
 def find(key: Any, s: Any) -> Any:
     """The cell with the codes key int64 (D,), or -1."""
     return s.slot[place(key, s)] - 1
 
 
-@njit(cache=True)
+@kernel
 def add(key: Any, limit: int, s: Any) -> Any:
     """`find`, or a new cell; -1 if there are `limit` cells already."""
     i = place(key, s)
@@ -89,7 +90,7 @@ def add(key: Any, limit: int, s: Any) -> Any:
     return r
 
 
-@njit(cache=True)
+@kernel
 def rehash(key: Any, s: Any) -> None:
     """Fill the empty slots from the cells. key int64 (D,) is scratch."""
     for r in range(s.size[0]):
@@ -98,7 +99,7 @@ def rehash(key: Any, s: Any) -> None:
         s.slot[place(key, s)] = r + 1
 
 
-@njit(cache=True)
+@kernel
 def is_complete(code: Any, values: Any) -> bool:
     """Whether code (D,) has every feature that was learned."""
     whole = True
@@ -107,7 +108,7 @@ def is_complete(code: Any, values: Any) -> bool:
     return whole
 
 
-@njit(cache=True)
+@kernel
 def recount(s: Any) -> None:
     """Recompute the weights of the complete cells."""
     for c in range(s.complete.shape[0]):
@@ -118,7 +119,7 @@ def recount(s: Any) -> None:
                 s.complete[c] += s.counts[r, c]
 
 
-@njit(cache=True)
+@kernel
 def learn(code: Any, c: int, w: float, domain: Any, limit: int, key: Any, s: Any) -> None:
     """Count the tuple code int64 (D,) in class c. key int64 (D,) is scratch.
 
@@ -145,26 +146,22 @@ def learn(code: Any, c: int, w: float, domain: Any, limit: int, key: Any, s: Any
         s.complete[c] += w
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
-        for c in range(s.complete.shape[0]):
-            s.complete[c] /= LARGEST_UNIT
-            for r in range(s.size[0]):
-                s.counts[r, c] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        s.complete[:] /= LARGEST_UNIT
+        scale_down(s.counts[: s.size[0]])
 
 
-@njit(cache=True)
+@kernel
 def log_sum(a: float, b: float) -> float:
     """log(exp(a) + exp(b)), both -inf allowed."""
     top, low = max(a, b), min(a, b)
     return top if low == -inf else top + log1p(exp(low - top))
 
 
-@njit(cache=True)
+@kernel
 def log_share(n_v: float, n: float, pseudo: float, strength: float, zeros: bool) -> float:
     """log((n_v + exp(pseudo)) / (n + exp(strength))), n > 0: both may be huge.
 
@@ -176,7 +173,7 @@ def log_share(n_v: float, n: float, pseudo: float, strength: float, zeros: bool)
     return top - log_sum(log(n), strength) if top > -inf else -inf
 
 
-@njit(cache=True)
+@kernel
 def log_prior_share(key: Any, inside: float, outside: float, g: Any, s: Any) -> float:
     """log of the m-estimate's p of a query key int64 (D,), with -1 for missing features.
 
@@ -198,7 +195,7 @@ def log_prior_share(key: Any, inside: float, outside: float, g: Any, s: Any) -> 
     return total
 
 
-@njit(cache=True)
+@kernel
 def sums(key: Any, s: Any, n_v: Any, n: Any) -> None:
     """Weights of the cells that have key's features, n, and of those with its codes, n_v (C,)."""
     for c in range(n.shape[0]):
@@ -219,7 +216,7 @@ def sums(key: Any, s: Any, n_v: Any, n: Any) -> None:
                     n_v[c] += s.counts[r, c]
 
 
-@njit(cache=True)
+@kernel
 def add_term(code: Any, known: int, g: Any, s: Any, scratch: Any, out: Any) -> None:
     """Add the log probability of the tuple code int64 (D,) to out float64 (C,).
 
@@ -268,7 +265,7 @@ def add_term(code: Any, known: int, g: Any, s: Any, scratch: Any, out: Any) -> N
             out[c] += log_share(all_v, every, pseudo, pseudo + inside, g.zeros)
 
 
-@njit(cache=True)
+@kernel
 def terms(code: Any, known: int, g: Any, s: Any, out: Any) -> None:
     """The log probability of each tuple of code int64 (q, D) in a row of out float64 (q, C)."""
     classes = s.complete.shape[0]
@@ -277,7 +274,7 @@ def terms(code: Any, known: int, g: Any, s: Any, out: Any) -> None:
         add_term(code[k], known, g, s, scratch, out[k])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any, row: Any, code: Any, domain: Any, g: Any, limit: int, s: Any, joint: Any
 ) -> None:

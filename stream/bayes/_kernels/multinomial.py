@@ -1,4 +1,4 @@
-"""Kernels of token counts. Self-contained, so that the compiled form is never stale."""
+"""Kernels of token counts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from math import floor, inf, isnan, log
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import float64, int32, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, advance, scale_down
 
 Floats = NDArray[float64]
 
 MULTINOMIAL, COMPLEMENT, NORMALISED = range(3)  # rules to score a token
 
 FEW = 64  # number of steps from which a table of logarithms is faster
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 
 
 class TokenCounts(NamedTuple):
@@ -35,7 +36,7 @@ class TokenCounts(NamedTuple):
     unit: Floats
 
 
-@njit(cache=True)
+@kernel
 def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
     """Add bucket int64 (k,), each `times` float64 (k,), to class c; -1 marks a truncated text."""
     slot, counts, total = s.slot, s.counts, s.total[c]
@@ -53,19 +54,15 @@ def learn(bucket: Any, times: Any, c: int, w: float, s: Any) -> None:
     s.total[c] = total
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new counts weigh `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
-        for c in range(s.total.shape[0]):
-            s.total[c] /= LARGEST_UNIT
-            for r in range(s.size[0]):
-                s.counts[r, c] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        s.total[:] /= LARGEST_UNIT
+        scale_down(s.counts[: s.size[0]])
 
 
-@njit(cache=True)
+@kernel
 def count_unknown(bucket: Any, slot: Any) -> int:
     """Number of buckets in bucket int64 (k,), with repeats, that have no row in slot int32
     (buckets,)."""
@@ -75,7 +72,7 @@ def count_unknown(bucket: Any, slot: Any) -> int:
     return unknown
 
 
-@njit(cache=True)
+@kernel
 def add_terms(
     bucket: Any, times: Any, known: int, alpha: float, s: Any, logs: Any, all_tokens: Any, out: Any
 ) -> None:
@@ -102,7 +99,7 @@ def add_terms(
                 out[c] += times[k] * (log(n + alpha) - all_tokens[c])
 
 
-@njit(cache=True)
+@kernel
 def add_shares(bucket: Any, times: Any, known: int, s: Any, out: Any) -> None:
     """`add_terms` for alpha = 0 (maximum likelihood): a token that a class never had is impossible.
 
@@ -124,7 +121,7 @@ def add_shares(bucket: Any, times: Any, known: int, s: Any, out: Any) -> None:
             out[c] += times[k] * (log(n) - log(total)) if n > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def log_totals(known: int, alpha: float, s: Any, out: Any) -> None:
     """out float64 (C,): log of all token counts outside each class, smoothed."""
     # Sums from both sides, because subtracting the largest term from the sum loses all digits.
@@ -138,7 +135,7 @@ def log_totals(known: int, alpha: float, s: Any, out: Any) -> None:
         before += s.total[c]
 
 
-@njit(cache=True)
+@kernel
 def log_complements(at: int, known: int, alpha: float, s: Any, log_total: Any, out: Any) -> None:
     """out float64 (C,): log probability, outside each class, of the token in row `at`."""
     after = 0.0
@@ -151,7 +148,7 @@ def log_complements(at: int, known: int, alpha: float, s: Any, log_total: Any, o
         before += s.counts[at, c]
 
 
-@njit(cache=True)
+@kernel
 def sum_complements(
     known: int, alpha: float, s: Any, log_total: Any, scratch: Any, out: Any
 ) -> None:
@@ -168,7 +165,7 @@ def sum_complements(
         out[c] = whole[c] + part[c] / 2.0**42
 
 
-@njit(cache=True)
+@kernel
 def add_complement_terms(
     bucket: Any, times: Any, known: int, alpha: float, s: Any, work: Any, rule: int, out: Any
 ) -> None:
@@ -188,7 +185,7 @@ def add_complement_terms(
                 out[c] -= times[k] * work[1, c]
 
 
-@njit(cache=True)
+@kernel
 def begin_complement(known: int, alpha: float, s: Any, work: Any, rule: int) -> None:
     """Fill work float64 (3, C) for `add_complement_terms`; O(C · d) if normalised."""
     log_totals(known, alpha, s, work[0])
@@ -196,7 +193,7 @@ def begin_complement(known: int, alpha: float, s: Any, work: Any, rule: int) -> 
         sum_complements(known, alpha, s, work[0], work[1], work[2])
 
 
-@njit(cache=True)
+@kernel
 def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, out: Any) -> None:
     """The contribution of each token, by the rule, in a row of out float64 (k, C)."""
     pseudo = alpha * s.unit[0]
@@ -213,7 +210,7 @@ def terms(bucket: Any, times: Any, known: int, alpha: float, rule: int, s: Any, 
             add_complement_terms(one, n, known, pseudo, s, work, rule, out[k])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any,
     start: Any,

@@ -1,17 +1,18 @@
-"""Kernels of Poisson counts. Self-contained, so that the compiled form is never stale."""
+"""Kernels of Poisson counts."""
 
 from __future__ import annotations
 
 from math import inf, isnan, log, log1p, pi
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64
 from numpy.typing import NDArray
 
+from stream.kernel import kernel
+from stream.kernel._kernels import advance, scale_down
+
 Floats = NDArray[float64]
 
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
 LARGEST_RATE = 1e300  # of a count with a tiny weight and b = 0; so no term becomes infinite
 FACTORIALS = 16  # below it, factorials are exact in floats and products of few factors
 
@@ -28,7 +29,7 @@ class CountTotals(NamedTuple):
     unit: Floats
 
 
-@njit(cache=True)
+@kernel
 def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
     """Add x, float64 (p,), to class c; x[source[k]] belongs to state column column[k]."""
     for k in range(source.shape[0]):
@@ -38,25 +39,21 @@ def learn(x: Any, source: Any, column: Any, c: int, w: float, s: Any) -> None:
             s.total[c, column[k]] += w * value
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
-        for c in range(s.weight.shape[0]):
-            for j in range(s.weight.shape[1]):
-                s.weight[c, j] /= LARGEST_UNIT
-                s.total[c, j] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        scale_down(s.weight)
+        scale_down(s.total)
 
 
-@njit(cache=True)
+@kernel
 def rate(weight: float, total: float, a: float, b: float) -> float:
     """The posterior mean of the rate, with a Gamma(a, b) prior."""
     return min((a + total) / (b + weight), LARGEST_RATE)
 
 
-@njit(cache=True)
+@kernel
 def log_probability_at_mean(x: float) -> float:
     """log P(x) where the rate is x itself: x log x - x - log x!, without cancellation."""
     if x < FACTORIALS:
@@ -70,7 +67,7 @@ def log_probability_at_mean(x: float) -> float:
     return -0.5 * log(2.0 * pi * x) - series
 
 
-@njit(cache=True)
+@kernel
 def log_probability(x: float, mean: float) -> float:
     """log of exp(-mean) mean**x / x!, float64; -inf for a count above 0 with a mean of 0.
 
@@ -87,7 +84,7 @@ def log_probability(x: float, mean: float) -> float:
     return at_mean - (x * (log(x) - log(mean)) - apart)
 
 
-@njit(cache=True)
+@kernel
 def add_term(value: float, j: int, known: int, a: float, b: float, s: Any, out: Any) -> None:
     """Add the log likelihood of `value` in state column j to out float64 (C,)."""
     if isnan(value):
@@ -106,7 +103,7 @@ def add_term(value: float, j: int, known: int, a: float, b: float, s: Any, out: 
             out[c] += everywhere
 
 
-@njit(cache=True)
+@kernel
 def terms(
     x: Any, source: Any, column: Any, known: int, a: float, b: float, s: Any, out: Any
 ) -> None:
@@ -116,7 +113,7 @@ def terms(
         add_term(x[source[k]], column[k], known, a * unit, b * unit, s, out[k])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any, x: Any, source: Any, column: Any, a: float, b: float, s: Any, joint: Any
 ) -> None:

@@ -1,18 +1,19 @@
-"""Kernels of the class prior. Self-contained, so that the compiled form is never stale."""
+"""Kernels of the class prior."""
 
 from __future__ import annotations
 
-from math import exp, inf, log
+from math import inf, log
 from typing import Any, NamedTuple
 
-from numba import njit
-from numpy import empty, float64, int64, true_divide
+from numpy import empty, float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, advance, normalise_row
 
 Floats = NDArray[float64]
 
 # New weights grow instead of old ones shrinking. Beyond this unit all are divided by it, exactly.
-LARGEST_UNIT = 2.0**64
 
 
 class Prior(NamedTuple):
@@ -28,7 +29,7 @@ class Prior(NamedTuple):
     records: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def log_prior(known: int, given: Any, s: Any, out: Any) -> None:
     """out float64 (C,): log prior of `known` classes; `given` (C,), or (0,) if it is learned."""
     if given.shape[0] > 0:
@@ -42,7 +43,7 @@ def log_prior(known: int, given: Any, s: Any, out: Any) -> None:
         out[c] = log(s.weight[c] / total) if s.weight[c] > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     op: Any,
     y: Any,
@@ -75,10 +76,8 @@ def progressive(
         if op[i] != 0:
             c = y[i]
             if growth != 1.0:
-                unit[0] *= growth
                 records[0] += 1
-                if unit[0] > LARGEST_UNIT:
-                    unit[0] /= LARGEST_UNIT
+                if advance(unit, growth):
                     for a in range(weight.shape[0]):
                         weight[a] /= LARGEST_UNIT
                         logs[a] = logs[a] if given.shape[0] > 0 else log_or_none(weight[a])
@@ -88,29 +87,14 @@ def progressive(
             known = max(known, c + 1)
 
 
-@njit(cache=True)
+@kernel
 def log_or_none(weight: float) -> float:
     """log(weight); -inf for 0."""
     return log(weight) if weight > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def normalise(joint: Any, prior: Any, seen: Any) -> None:
     """Turn each row of joint float64 (n, C) into its posterior; the prior if all are -inf."""
     for k in range(joint.shape[0]):
-        known = seen[k]
-        top = -inf
-        for c in range(known):
-            top = max(top, joint[k, c])
-        if top == -inf:
-            for c in range(known):
-                joint[k, c] = prior[k, c]
-                top = max(top, joint[k, c])
-        total = 0.0
-        for c in range(known):
-            lower = joint[k, c] - top if top > -inf else 0.0
-            joint[k, c] = exp(lower) if lower < 0.0 else 1.0
-            total += joint[k, c]
-        share = true_divide(1.0, total)
-        for c in range(known):
-            joint[k, c] *= share
+        normalise_row(joint, prior, k, seen[k])

@@ -1,4 +1,4 @@
-"""Kernels of sets of tokens, where absence is evidence. Self-contained, so never stale.
+"""Kernels of sets of tokens, where absence is evidence.
 
 The log likelihood of a text is a base (all known tokens absent) plus a correction for each present
 token. Every text of the class changes the base, so it is computed on demand as a sum over the
@@ -11,13 +11,13 @@ from __future__ import annotations
 from math import inf, log, log1p
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int32, int64
 from numpy.typing import NDArray
 
-Floats = NDArray[float64]
+from stream.kernel import kernel
+from stream.kernel._kernels import LARGEST_UNIT, advance, scale_down
 
-LARGEST_UNIT = 2.0**64  # as in the prior: above it, all weights are divided by it, exactly
+Floats = NDArray[float64]
 
 
 class TokenSets(NamedTuple):
@@ -42,7 +42,7 @@ class TokenSets(NamedTuple):
     levels: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def place(level: Any, n: int, count: float) -> int:
     """Number of the n rising levels below `count`."""
     low, high = 0, n
@@ -55,7 +55,7 @@ def place(level: Any, n: int, count: float) -> int:
     return low
 
 
-@njit(cache=True)
+@kernel
 def move(q: int, before: float, after: float, s: Any) -> None:
     """Change the count of one token of column q. There is room for a level; 0 is not a level."""
     if before == after:
@@ -89,7 +89,7 @@ def move(q: int, before: float, after: float, s: Any) -> None:
         s.levels[q] = n + 1
 
 
-@njit(cache=True)
+@kernel
 def learn(bucket: Any, c: int, w: float, s: Any) -> None:
     """Add a text of bucket int64 (k,), rising, to class c; -1 marks a truncated text."""
     s.texts[0] += w
@@ -110,16 +110,13 @@ def learn(bucket: Any, c: int, w: float, s: Any) -> None:
             move(q, before, before + w, s)
 
 
-@njit(cache=True)
+@kernel
 def fade(s: Any, growth: float) -> None:
     """Advance the unit by one record: new weights count `growth` times as much as the last one."""
-    s.unit[0] *= growth
-    if s.unit[0] > LARGEST_UNIT:
-        s.unit[0] /= LARGEST_UNIT
+    if advance(s.unit, growth):
+        s.texts[:] /= LARGEST_UNIT
+        scale_down(s.counts[: s.size[0]])
         for q in range(s.texts.shape[0]):
-            s.texts[q] /= LARGEST_UNIT
-            for r in range(s.size[0]):
-                s.counts[r, q] /= LARGEST_UNIT
             n = 0
             for k in range(s.levels[q]):  # after underflow, levels may be equal or 0
                 value = s.level[q, k] / LARGEST_UNIT
@@ -131,17 +128,7 @@ def fade(s: Any, growth: float) -> None:
             s.levels[q] = n
 
 
-@njit(cache=True)
-def count_unknown(bucket: Any, slot: Any) -> int:
-    """Number of buckets in bucket int64 (k,), with repeats, that have no row in slot int32
-    (buckets,)."""
-    unknown = 0
-    for k in range(bucket.shape[0]):
-        unknown += int(bucket[k] >= 0 and slot[bucket[k]] == 0)
-    return unknown
-
-
-@njit(cache=True)
+@kernel
 def log_absent(count: float, texts: float, alpha: float) -> float:
     """Log probability that a token in `count` texts is absent; -inf if it never was absent."""
     # Most counts are small, and many such terms are added, so log1p is used to keep digits.
@@ -151,13 +138,13 @@ def log_absent(count: float, texts: float, alpha: float) -> float:
     return log(rest) - log(texts + 2.0 * alpha) if rest > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def log_present(count: float, texts: float, alpha: float) -> float:
     """Log probability that a token in `count` texts is present; -inf if it never was present."""
     return log(count + alpha) - log(texts + 2.0 * alpha) if count + alpha > 0.0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def log_all_absent(q: int, alpha: float, s: Any) -> Any:
     """Log probability, by column q, that every known token is absent, without the certain ones.
 
@@ -176,7 +163,7 @@ def log_all_absent(q: int, alpha: float, s: Any) -> Any:
     return total + rest * log_absent(0.0, s.texts[q], alpha), certain
 
 
-@njit(cache=True)
+@kernel
 def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
     """Add the log likelihood of a text of bucket int64 (k,), rising, to out float64 (C,)."""
     if s.texts[0] <= 0.0:
@@ -198,7 +185,7 @@ def add_terms(bucket: Any, known: int, alpha: float, s: Any, out: Any) -> None:
         out[c] = joint if certain == 0 else -inf
 
 
-@njit(cache=True)
+@kernel
 def shares(
     bucket: Any,
     known: int,
@@ -225,7 +212,7 @@ def shares(
             absent[k, c] = log_absent(n, s.texts[q], alpha * s.unit[0])
 
 
-@njit(cache=True)
+@kernel
 def progressive(
     steps: Any,
     begin: Any,

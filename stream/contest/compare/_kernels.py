@@ -1,4 +1,4 @@
-"""Kernels of the paired comparison. Self-contained, so that the compiled form is never stale.
+"""Kernels of the paired comparison.
 
 The winner is decided by sums and products, without logarithms, so that a threshold is crossed at
 the same record on every processor.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import exp, log, log1p
 from typing import Any
 
-from numba import njit
+from stream.kernel import kernel
 
 STEP = 2.0**64  # the evidence is kept as a number near 1 and a power of this
 LARGEST = 1.7976931348623157e308
@@ -17,7 +17,7 @@ RANGE = 4.0  # a difference of two Brier scores is in [-2, 2]
 RATES = 20  # 1/8, 1/16, …: the best one for any spread of the differences is near one of them
 
 
-@njit(cache=True)
+@kernel
 def brier(proba: Any, row: Any, true: Any, out: Any) -> None:
     """Brier score of predictions: sum over the classes of (p - [class is true])², in [0, 2].
 
@@ -38,7 +38,7 @@ def brier(proba: Any, row: Any, true: Any, out: Any) -> None:
         out[i] = min(total, 2.0)
 
 
-@njit(cache=True)
+@kernel
 def short(behind: int, ahead: int) -> Any:
     """The e-value if at most as many records favour the challenger (`behind`) as the champion
     (`ahead`).
@@ -56,7 +56,7 @@ def short(behind: int, ahead: int) -> Any:
     return total / (2.0 * (ahead + 1.0))
 
 
-@njit(cache=True)
+@kernel
 def evidence(wins: int, losses: int, mantissa: float, power: int) -> Any:
     """The e-value; mantissa · STEP**power is 2ⁿ wins! losses! / (n+1)!, its two-sided form."""
     if wins <= losses:
@@ -69,7 +69,7 @@ def evidence(wins: int, losses: int, mantissa: float, power: int) -> Any:
     return 2.0 * both - short(losses, wins)
 
 
-@njit(cache=True)
+@kernel
 def advance(
     champion: Any,
     challenger: Any,
@@ -119,7 +119,7 @@ def advance(
     return -1
 
 
-@njit(cache=True)
+@kernel
 def excess(s: float, v: float) -> float:
     """Log of the mixture of exp(λ s - ψ(λ) v) over λ = 2^-j / RANGE with weight 1 / (j (j + 1)).
 
@@ -139,7 +139,7 @@ def excess(s: float, v: float) -> float:
     return top + log(total)
 
 
-@njit(cache=True)
+@kernel
 def radius(v: float, level: float) -> float:
     """The s at which `excess` reaches log(2 / level). The sum exceeds it with probability level /
     2.
@@ -160,7 +160,7 @@ def radius(v: float, level: float) -> float:
     return high
 
 
-@njit(cache=True)
+@kernel
 def fade(right: Any, cost: Any, start: int, stop: int, factor: float, sums: Any) -> None:
     """Add costs in order. The weight of each is `factor` times that of the next one.
 

@@ -1,4 +1,4 @@
-"""Kernels of areas under curves. Self-contained, so that the compiled form is never stale.
+"""Kernels of areas under curves.
 
 Posteriors are in 0 … 1, where floats have the same order as their bits. So they are sorted as whole
 numbers, digit by digit (LSD radix sort; Knuth, The Art of Computer Programming 3, 5.2.5). No branch
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy import empty, int64, uint64, zeros
+
+from stream.kernel import kernel
 
 DIGIT = 11  # bits: the counts of a digit fit the L1 cache, and a key has six digits
 DIGITS = 6
@@ -19,7 +20,7 @@ ONE = uint64(1)
 MASK = uint64((1 << DIGIT) - 1)
 
 
-@njit(cache=True)
+@kernel
 def rank(true: Any, bits: Any) -> Any:
     """The ranks of the records of each class among the rest, by the posterior of that class.
 
@@ -49,7 +50,7 @@ def rank(true: Any, bits: Any) -> Any:
     return members, in_order, mine[:end], rest[:end]
 
 
-@njit(cache=True)
+@kernel
 def _places(ordered: Any, mine: Any, rest: Any) -> int:
     """Write `mine` and `rest` of a class from its sorted keys. Returns twice the pairs in order."""
     n, m = ordered.size, mine.size
@@ -68,7 +69,7 @@ def _places(ordered: Any, mine: Any, rest: Any) -> int:
     return in_order
 
 
-@njit(cache=True)
+@kernel
 def _sorted(keys: Any, spare: Any, counts: Any) -> Any:
     """Sort the keys. The result is one of the two arrays uint64 (n,); counts int64 (DIGITS,
     2^DIGIT)."""

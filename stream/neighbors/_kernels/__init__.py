@@ -1,1 +1,1 @@
-"""Kernels of nearest neighbours. Each file is self-contained, see its docstring."""
+"""Kernels of nearest neighbours."""

@@ -1,6 +1,6 @@
 """Kernels that measure distances, find the nearest records and count their votes.
 
-Self-contained, so that the compiled form is never stale. Records are contiguous in columns, oldest
+Records are contiguous in columns, oldest
 first. The lanes of a loop over a column's records are independent, so the compiler uses vector
 instructions without changing a bit. Votes are added oldest first.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 from math import floor, inf, isnan, sqrt
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
 
 Floats = NDArray[float64]
 Ints = NDArray[int64]
@@ -70,7 +71,7 @@ class Scratch(NamedTuple):
     best: Floats
 
 
-@njit(cache=True)
+@kernel
 def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
     """t (m,): scaled difference of q.x and the column of attribute j; for categories 0 or the gap,
     1.
@@ -89,7 +90,7 @@ def differences(column: Any, j: int, equal: bool, q: Any, t: Any) -> None:
         t[i] = gap if isnan(d) else d
 
 
-@njit(cache=True)
+@kernel
 def add_one(a: Any, u: float, f: float, x: float, acc: Any) -> None:
     """acc += ((a - u) · f)², or x² if a is missing."""
     for i in range(acc.shape[0]):
@@ -98,7 +99,7 @@ def add_one(a: Any, u: float, f: float, x: float, acc: Any) -> None:
         acc[i] += d * d
 
 
-@njit(cache=True)
+@kernel
 def add_two(
     a: Any, u: float, f: float, x: float, b: Any, v: float, g: float, y: float, acc: Any
 ) -> None:
@@ -111,7 +112,7 @@ def add_two(
         acc[i] = (acc[i] + d * d) + e * e
 
 
-@njit(cache=True)
+@kernel
 def euclidean(q: Any, strict: bool, cells: Any, start: int, t: Any, acc: Any) -> None:
     """acc (m,): squared distance of q.x to m records, those from column `start` on."""
     # Read once, because each read from a tuple changes a reference count.
@@ -143,7 +144,7 @@ def euclidean(q: Any, strict: bool, cells: Any, start: int, t: Any, acc: Any) ->
                 acc[i] += 1.0
 
 
-@njit(cache=True)
+@kernel
 def sums(q: Any, metric: int, cells: Any, start: int, t: Any, acc: Any) -> None:
     """acc (m,): sum, maximum or share of the differences of the attributes."""
     acc[:] = 0.0
@@ -164,7 +165,7 @@ def sums(q: Any, metric: int, cells: Any, start: int, t: Any, acc: Any) -> None:
             acc[i] /= used
 
 
-@njit(cache=True)
+@kernel
 def minkowski(q: Any, p: float, cells: Any, start: int, t: Any, total: Any, acc: Any) -> None:
     """acc (m,): (Σ dᵖ)^(1/p), in units of the largest d so that no power overflows."""
     sums(q, CHEBYSHEV, cells, start, t, acc)
@@ -179,7 +180,7 @@ def minkowski(q: Any, p: float, cells: Any, start: int, t: Any, total: Any, acc:
         acc[i] *= total[i] ** (1.0 / p)
 
 
-@njit(cache=True)
+@kernel
 def coordinate(v: float, inverse: float, nominal: int) -> float:
     """A value in the unit of its attribute, within ±FAR: 0 if missing, 1 for a category."""
     if isnan(v):
@@ -187,7 +188,7 @@ def coordinate(v: float, inverse: float, nominal: int) -> float:
     return 1.0 if nominal == 1 else min(max(v * inverse, -FAR), FAR)
 
 
-@njit(cache=True)
+@kernel
 def faint_angle(q: Any, column: int, by: float, cells: Any) -> float:
     """`cosine` of q.x times `by` and one magnified record: the sums of their products."""
     product, square = 0.0, 0.0
@@ -205,7 +206,7 @@ def faint_angle(q: Any, column: int, by: float, cells: Any) -> float:
     return float(product / (sqrt(own) * sqrt(square)))
 
 
-@njit(cache=True)
+@kernel
 def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
     """acc (m,): 1 - cosine of the angle; categories are one-hot vectors."""
     acc[:] = 0.0
@@ -239,7 +240,7 @@ def cosine(q: Any, cells: Any, start: int, t: Any, acc: Any) -> None:
         acc[i] = min(max(floor(d * DIGITS + 0.5) / DIGITS, 0.0), 2.0)
 
 
-@njit(cache=True)
+@kernel
 def measure(rule: Any, q: Any, cells: Any, start: int, k: Any, acc: Any) -> None:
     """acc (m,): distance of q.x to m records, squared if Euclidean."""
     t = k.t[: acc.shape[0]]
@@ -257,7 +258,7 @@ def measure(rule: Any, q: Any, cells: Any, start: int, k: Any, acc: Any) -> None
         sums(q, rule.metric, cells, start, t, acc)
 
 
-@njit(cache=True)
+@kernel
 def smallest(values: Any, best: Any) -> int:
     """Write the k smallest values to best (k,), rising. Returns their number."""
     filled = 0
@@ -274,7 +275,7 @@ def smallest(values: Any, best: Any) -> int:
     return filled
 
 
-@njit(cache=True)
+@kernel
 def fold(acc: Any, lane: Any) -> None:
     """lane (GROUP,): the minimum of itself and every GROUP-th distance."""
     for g in range(0, acc.shape[0], GROUP):
@@ -283,7 +284,7 @@ def fold(acc: Any, lane: Any) -> None:
             lane[i] = group[i] if group[i] < lane[i] else lane[i]
 
 
-@njit(cache=True)
+@kernel
 def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
     """Write index and distance of records within `bound` to near and found. Returns their number.
 
@@ -302,7 +303,7 @@ def collect(acc: Any, bound: float, near: Any, found: Any) -> int:
     return count
 
 
-@njit(cache=True)
+@kernel
 def hidden(q: Any, start: int, count: int, cells: Any, k: Any) -> bool:
     """Whether a candidate differs from q.x by so little that the square underflows."""
     for i in range(count):
@@ -315,7 +316,7 @@ def hidden(q: Any, start: int, count: int, cells: Any, k: Any) -> bool:
     return False
 
 
-@njit(cache=True)
+@kernel
 def search(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
     """Find the candidates for the ball of the k nearest to q.x. Returns their number and the unit.
 
@@ -335,7 +336,7 @@ def search(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
     return count, 1.0
 
 
-@njit(cache=True)
+@kernel
 def ball(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
     """`search` in one unit."""
     lane, acc, found, best = k.lane, k.acc, k.found, k.best
@@ -356,7 +357,7 @@ def ball(rule: Any, q: Any, start: int, stop: int, cells: Any, k: Any) -> Any:
     return count
 
 
-@njit(cache=True)
+@kernel
 def ballot(rule: Any, d: float, nearest: float, w: float) -> float:
     """The vote of a neighbour with weight w at distance d. nearest: the smallest distance."""
     if rule.by_distance == 0:
@@ -366,7 +367,7 @@ def ballot(rule: Any, d: float, nearest: float, w: float) -> float:
     return w * (sqrt(nearest) / sqrt(d)) if rule.metric == EUCLIDEAN else w * (nearest / d)
 
 
-@njit(cache=True)
+@kernel
 def posterior(rule: Any, known: int, count: int, label: Any, weight: Any, k: Any, out: Any) -> None:
     """out (C,): the shares of the votes in the ball; equal for all classes if there are no votes.
 
@@ -384,7 +385,7 @@ def posterior(rule: Any, known: int, count: int, label: Any, weight: Any, k: Any
         out[c] = out[c] / total if count > 0 else 1.0 / known
 
 
-@njit(cache=True)
+@kernel
 def answer_one(
     rule: Any,
     q: Any,
@@ -406,7 +407,7 @@ def answer_one(
     posterior(rule, known, count, label[start:stop], weight[start:stop], k, out)
 
 
-@njit(cache=True)
+@kernel
 def answer(
     rule: Any,
     queries: Any,
@@ -429,7 +430,7 @@ def answer(
             answer_one(rule, q, span[i], known[i], cells, label, weight, k, proba[i])
 
 
-@njit(cache=True)
+@kernel
 def neighbours(
     rule: Any, q: Any, start: int, stop: int, cells: Any, weight: Any, k: Any, vote: Any
 ) -> int:

@@ -1,6 +1,6 @@
 """Kernels of the sliding window: learning, and the window of each predicting step of a block.
 
-Self-contained, so that the compiled form is never stale. Sums over records run from the oldest to
+Sums over records run from the oldest to
 the newest, so no result depends on positions in memory.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 from math import inf, isnan, sqrt
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
 
 Floats = NDArray[float64]
 Ints = NDArray[int64]
@@ -53,7 +54,7 @@ class WindowArrays(NamedTuple):
     gap: Floats
 
 
-@njit(cache=True)
+@kernel
 def evict(s: Any) -> None:
     """Remove the oldest record."""
     cells, held, low, high, n_low, n_high = s.cells, s.held, s.low, s.high, s.n_low, s.n_high
@@ -70,7 +71,7 @@ def evict(s: Any) -> None:
             n_high[j] -= 1
 
 
-@njit(cache=True)
+@kernel
 def learn(x: Any, c: int, w: float, size: int, s: Any) -> None:
     """Append x float64 (D,) of class c with weight w; the window has at most `size` records."""
     span, cells, seen, held = s.span, s.cells, s.seen, s.held
@@ -100,7 +101,7 @@ def learn(x: Any, c: int, w: float, size: int, s: Any) -> None:
             high[j] = v
 
 
-@njit(cache=True)
+@kernel
 def find_range(j: int, s: Any) -> None:
     """Find the extremes of attribute j in the window, and the number of records with them."""
     low, high, n_low, n_high = inf, -inf, 0, 0
@@ -117,7 +118,7 @@ def find_range(j: int, s: Any) -> None:
     s.low[j], s.high[j], s.n_low[j], s.n_high[j] = low, high, n_low, n_high
 
 
-@njit(cache=True)
+@kernel
 def lane_sum(column: Any, low: float, unit: float, mean: float, square: bool, lane: Any) -> float:
     """Sum of (value - low) · unit - mean, or of its square, over the present values.
 
@@ -136,7 +137,7 @@ def lane_sum(column: Any, low: float, unit: float, mean: float, square: bool, la
     return total
 
 
-@njit(cache=True)
+@kernel
 def rescale(scale: int, s: Any, lane: Any) -> None:
     """Update inverse and gap."""
     n = s.span[1] - s.span[0]
@@ -163,7 +164,7 @@ def rescale(scale: int, s: Any, lane: Any) -> None:
     s.span[2] = 1
 
 
-@njit(cache=True)
+@kernel
 def learn_one(x: Any, c: int, w: float, size: int, scale: int, lane: Any, *arrays: Any) -> None:
     """`learn`, and update inverse and gap for the prediction that usually follows.
 
@@ -175,7 +176,7 @@ def learn_one(x: Any, c: int, w: float, size: int, scale: int, lane: Any, *array
     rescale(scale, s, lane)
 
 
-@njit(cache=True)
+@kernel
 def advance(
     op: Any,
     y: Any,

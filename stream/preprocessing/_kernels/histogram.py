@@ -1,4 +1,4 @@
-"""Kernels of bins chosen by class. Self-contained, so that the compiled form is never stale.
+"""Kernels of bins chosen by class.
 
 A histogram has disjoint closed intervals in rising order, and the weight of each class in each
 interval. A value inside an interval is counted there; a value in a gap becomes a new interval. A
@@ -13,9 +13,11 @@ from math import log, log2
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
+from stream.kernel._kernels import first_not_below
 
 
 class Histogram(NamedTuple):
@@ -35,7 +37,7 @@ class Histogram(NamedTuple):
     learned: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def spread(n: Any) -> float:
     """The entropy of class weights n float64 (C,) times their sum, in nats; 0 for one class."""
     total, sum_of = 0.0, 0.0
@@ -46,7 +48,7 @@ def spread(n: Any) -> float:
     return float(max(total * log(total) - sum_of, 0.0)) if total > 0.0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def loss(i: int, s: Any, both: Any) -> float:
     """The information lost by merging interval i with the next. both float64 (C,) is scratch."""
     for c in range(both.shape[0]):
@@ -54,7 +56,7 @@ def loss(i: int, s: Any, both: Any) -> float:
     return float(max(spread(both) - spread(s.counts[i]) - spread(s.counts[i + 1]), 0.0))
 
 
-@njit(cache=True)
+@kernel
 def compress(s: Any, goal: int) -> None:
     """Merge neighbours until `goal` intervals are left, in order of loss, then of weight."""
     both = np.empty(s.counts.shape[1])
@@ -82,29 +84,16 @@ def compress(s: Any, goal: int) -> None:
     s.size[0] = n
 
 
-@njit(cache=True)
-def place(x: float, s: Any) -> int:
-    """Index of the first interval whose end is not below x."""
-    low, high = 0, s.size[0]
-    while low < high:
-        middle = (low + high) // 2
-        if s.high[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
+@kernel
 def insert(x: float, c: int, w: float, s: Any) -> None:
     """Learn x of class c with weight w."""
-    i = place(x, s)
+    i = first_not_below(x, s.high, s.size[0])
     if i < s.size[0] and s.low[i] <= x:
         s.counts[i, c] += w
         return
     if s.size[0] == s.low.shape[0]:
         compress(s, s.low.shape[0] // 2)
-        i = place(x, s)
+        i = first_not_below(x, s.high, s.size[0])
         if i < s.size[0] and s.low[i] <= x:
             s.counts[i, c] += w
             return
@@ -117,7 +106,7 @@ def insert(x: float, c: int, w: float, s: Any) -> None:
     s.size[0] += 1
 
 
-@njit(cache=True)
+@kernel
 def weight(n: Any) -> float:
     """The sum of n float64 (C,)."""
     total = 0.0
@@ -126,7 +115,7 @@ def weight(n: Any) -> float:
     return total
 
 
-@njit(cache=True)
+@kernel
 def present(n: Any) -> int:
     """Number of classes with a weight in n float64 (C,)."""
     found = 0
@@ -135,7 +124,7 @@ def present(n: Any) -> int:
     return found
 
 
-@njit(cache=True)
+@kernel
 def worth_it(whole: Any, left: Any, right: Any, gain: float) -> bool:
     """Whether a cut gains more than its description costs. Class weights float64 (C,), gain in
     nats.
@@ -152,7 +141,7 @@ def worth_it(whole: Any, left: Any, right: Any, gain: float) -> bool:
     return bool(gain / log(2.0) > cost)
 
 
-@njit(cache=True)
+@kernel
 def best_cut(start: int, stop: int, above: Any, s: Any) -> Any:
     """The cut of intervals start … stop-1 that separates the classes best, if it is accepted.
 
@@ -181,7 +170,7 @@ def best_cut(start: int, stop: int, above: Any, s: Any) -> Any:
     return -1, 0.0
 
 
-@njit(cache=True)
+@kernel
 def between(i: int, s: Any) -> float:
     """The middle of the gap below interval i; the lower end if no double is between."""
     low, high = s.high[i - 1], s.low[i]
@@ -189,7 +178,7 @@ def between(i: int, s: Any) -> float:
     return float(middle if low <= middle < high else low)
 
 
-@njit(cache=True)
+@kernel
 def add_cut(x: float, s: Any) -> None:
     """Insert x into the cuts."""
     k = s.cuts[0]
@@ -200,7 +189,7 @@ def add_cut(x: float, s: Any) -> None:
     s.cuts[0] += 1
 
 
-@njit(cache=True)
+@kernel
 def search(s: Any) -> None:
     """Add cuts between the present ones while there is room, in order of gain."""
     room = s.cut.shape[0] + 1
@@ -230,7 +219,7 @@ def search(s: Any) -> None:
         spans += 1
 
 
-@njit(cache=True)
+@kernel
 def follow(x: Any, op: Any, y: Any, w: Any, least: int, s: Any, low: Any, high: Any) -> None:
     """The bin (low, high] of each step's value. Learning steps are learned first.
 

@@ -1,4 +1,4 @@
-"""Kernels of bins that are learned. Self-contained, so that the compiled form is never stale.
+"""Kernels of bins that are learned.
 
 A summary has values in rising order with bounds of their ranks. With L the sum of `weight` up to an
 entry, the learned weight of values not above its value is in [L, L + slack], and at least `own` of
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import njit
 from numpy import float64, int64
 from numpy.typing import NDArray
+
+from stream.kernel import kernel
+from stream.kernel._kernels import first_not_below
 
 HALVINGS = 40  # steps of the search for the threshold of a compression
 
@@ -27,7 +29,7 @@ class Summary(NamedTuple):
     size: NDArray[int64]
 
 
-@njit(cache=True)
+@kernel
 def left_by(s: Any, threshold: float) -> int:
     """Number of entries that `compress` leaves with this threshold (float64)."""
     left, merged, n = 1, 0.0, s.size[0]
@@ -39,7 +41,7 @@ def left_by(s: Any, threshold: float) -> int:
     return left
 
 
-@njit(cache=True)
+@kernel
 def compress(s: Any, goal: int) -> None:
     """Merge entries into the next above until at most `goal` (>= 2) are left.
 
@@ -68,34 +70,21 @@ def compress(s: Any, goal: int) -> None:
     s.size[0] = k
 
 
-@njit(cache=True)
-def place(x: float, s: Any) -> int:
-    """Index of the first entry not below x."""
-    low, high = 0, s.size[0]
-    while low < high:
-        middle = (low + high) // 2
-        if s.value[middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
+@kernel
 def insert(x: float, w: float, s: Any) -> None:
     """Learn x with weight w.
 
     A full summary is compressed before a new value, never after, so that a weight of 2 is exactly
     equal to learning twice.
     """
-    i, n = place(x, s), s.size[0]
+    i, n = first_not_below(x, s.value, s.size[0]), s.size[0]
     if i < n and s.value[i] == x:
         s.weight[i] += w
         s.own[i] += w
         return
     if n == s.value.shape[0]:
         compress(s, n // 2)
-        i, n = place(x, s), s.size[0]
+        i, n = first_not_below(x, s.value, s.size[0]), s.size[0]
     slack = 0.0
     if 0 < i < n:
         slack = max(0.0, s.weight[i] + s.slack[i] - s.own[i])
@@ -106,7 +95,7 @@ def insert(x: float, w: float, s: Any) -> None:
     s.size[0] = n + 1
 
 
-@njit(cache=True)
+@kernel
 def quantile_cuts(s: Any, cuts: Any) -> None:
     """The values that divide the weight into equal parts; cuts float64 (bins - 1,).
 
@@ -123,7 +112,7 @@ def quantile_cuts(s: Any, cuts: Any) -> None:
             k += 1
 
 
-@njit(cache=True)
+@kernel
 def span_cuts(low: float, high: float, cuts: Any) -> None:
     """The values that divide [low, high] into equal parts; cuts float64 (bins - 1,)."""
     bins = cuts.shape[0] + 1
@@ -131,7 +120,7 @@ def span_cuts(low: float, high: float, cuts: Any) -> None:
         cuts[k] = low + (high - low) * ((k + 1) / bins)
 
 
-@njit(cache=True)
+@kernel
 def bin_of(x: float, cuts: Any) -> int:
     """Number of cuts below x: bins are open below and closed above."""
     found = 0
@@ -141,7 +130,7 @@ def bin_of(x: float, cuts: Any) -> int:
     return found
 
 
-@njit(cache=True)
+@kernel
 def follow_quantiles(x: Any, op: Any, w: Any, s: Any, cuts: Any, code: Any) -> None:
     """The bin of each step's value, or -1. Learning steps are learned first.
 
@@ -163,7 +152,7 @@ def follow_quantiles(x: Any, op: Any, w: Any, s: Any, cuts: Any, code: Any) -> N
             code[i] = bin_of(x[i], cuts)
 
 
-@njit(cache=True)
+@kernel
 def follow_span(x: Any, op: Any, ends: Any, size: Any, cuts: Any, code: Any) -> None:
     """`follow_quantiles` for bins of equal width.
 
@@ -185,7 +174,7 @@ def follow_span(x: Any, op: Any, ends: Any, size: Any, cuts: Any, code: Any) -> 
             code[i] = bin_of(x[i], cuts)
 
 
-@njit(cache=True)
+@kernel
 def unite(a: Any, b: Any, out: Any) -> None:
     """Merge two summaries into `out`, which has room for the entries of both.
 

@@ -1,0 +1,131 @@
+"""The cache of compiled kernels: what changes is compiled again, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import PATIENCE
+
+SHARED = """
+from typing import NamedTuple
+from stream.kernel import kernel
+
+class Pair(NamedTuple):
+    a: float
+    b: float
+
+@kernel
+def weigh(pair):
+    return 2.0 * pair.a + pair.b
+"""
+USER = """
+from package._kernels.shared import Pair, weigh
+from stream.kernel import kernel
+
+@kernel
+def twice(pair):
+    return 2.0 * weigh(pair)
+"""
+RUN = """
+from numba.core.event import install_recorder
+from package._kernels.shared import Pair
+from package._kernels.user import twice
+
+with install_recorder("numba:compile") as compiled:
+    print(twice(Pair(1.0, 3.0)), len(compiled.buffer))
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with two kernel files; one calls a function of the other."""
+    kernels = tmp_path / "package" / "_kernels"
+    kernels.mkdir(parents=True)
+    for folder in (kernels, kernels.parent):
+        (folder / "__init__.py").touch()
+    (kernels / "shared.py").write_text(SHARED)
+    (kernels / "user.py").write_text(USER)
+    (tmp_path / "package" / "other.py").write_text("")
+    return tmp_path
+
+
+def run(package: Path, program: str = RUN) -> tuple[float, bool]:
+    """The kernel's result in a new process, and whether anything was compiled."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=package,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    value, compiled = done.stdout.split()
+    return float(value), compiled != "0"
+
+
+def kept(package: Path) -> set[str]:
+    """The names of the files of the cache."""
+    return {path.name for path in package.rglob("*.nb[ic]")}
+
+
+def test_kernel_on_disk_is_loaded_by_the_next_process(package: Path) -> None:
+    assert run(package) == (10.0, True)
+    assert run(package) == (10.0, False)
+
+
+def test_file_that_has_no_kernel_changes_nothing(package: Path) -> None:
+    run(package)
+    (package / "package" / "other.py").write_text("x = 1\n")
+
+    assert run(package) == (10.0, False)
+
+
+def test_change_of_a_callee_in_another_file_is_noticed(package: Path) -> None:
+    run(package)
+    shared = package / "package" / "_kernels" / "shared.py"
+    shared.write_text(SHARED.replace("2.0 * pair.a", "5.0 * pair.a"))
+
+    assert run(package) == (16.0, True)
+
+
+def test_content_counts_and_not_the_time_of_a_file(package: Path) -> None:
+    run(package)
+    for path in package.rglob("*.py"):
+        path.write_text(path.read_text())
+
+    assert run(package) == (10.0, False)
+
+
+def test_renamed_class_of_an_argument_is_compiled_again(package: Path) -> None:
+    """numba reads the index before it compares stamps; the old name does not exist any more."""
+    run(package)
+    for path in (package / "package" / "_kernels").glob("*.py"):
+        path.write_text(path.read_text().replace("Pair", "Couple"))
+
+    assert run(package, RUN.replace("Pair", "Couple")) == (10.0, True)
+
+
+def test_damaged_index_is_compiled_again(package: Path) -> None:
+    run(package)
+    for path in package.rglob("*.nbi"):
+        path.write_bytes(path.read_bytes()[:-9])
+
+    assert run(package) == (10.0, True)
+
+
+def test_cache_does_not_grow_with_changes(package: Path) -> None:
+    """A kernel that moves within its file replaces its old code."""
+    run(package)
+    before = kept(package)
+    user = package / "package" / "_kernels" / "user.py"
+    for lines in range(1, 4):
+        user.write_text("\n" * lines + USER)
+        assert run(package) == (10.0, True)
+
+    assert kept(package) == before
+    assert len(before) == 4
