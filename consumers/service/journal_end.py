@@ -130,7 +130,7 @@ def _snapshot(origin: JournalOrigin, store: SnapshotStore) -> tuple[str, str] | 
         return None
     last = origin.left.last(origin.left.end)
     if last is not None and last.seq >= about.seq:
-        return None  # the journal lost this record and others while the service ran, and went on
+        return None  # the journal lost this record and others while the service ran, and continued
     return (
         f"a snapshot contains its records up to position {about.position}",
         "if the whole log was restored to an earlier state on purpose, move the snapshots after "

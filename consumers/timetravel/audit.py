@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -11,7 +11,7 @@ from consumers.base.errors import ConfigError
 from consumers.base.records import Outgoing, Partition, Record
 from consumers.config import Config
 from consumers.journal.reader import course, entries
-from consumers.journal.records import CommitRecord
+from consumers.journal.records import CommitRecord, InputsRecord
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
 from consumers.shard.models import build, explainable
@@ -23,6 +23,7 @@ from consumers.transports.protocol import Log
 __all__ = ["Audit", "audit", "find"]
 
 
+Place = tuple[Partition, int]  # of an observation: partition and offset
 SHARES = 10  # features to explain if the configuration sets no number
 
 
@@ -68,7 +69,7 @@ class _Prediction(msgspec.Struct):
 
 def find(
     config: Config, log: Log, what: str, topics: Sequence[str] = ()
-) -> tuple[list[Record], tuple[Partition, int]]:
+) -> tuple[list[Record], Place]:
     """The predictions of an observation, and the place of the observation.
 
     Parameters
@@ -87,13 +88,8 @@ def find(
     name, _, number = topic.rpartition(":")
     placed = bool(name) and number.isdecimal() and rest.isdecimal()
     where = (Partition(name, int(number)), int(rest)) if placed else None
-    key = what.encode()
-    out = [
-        record
-        for topic in topics or [config.predictions_topic]
-        for record in _all(log, topic)
-        if (record.key == key if where is None else _place(record) == where)
-    ]
+    records = (r for topic in topics or [config.predictions_topic] for r in _all(log, topic))
+    out = _of_id(records, what) if where is None else [r for r in records if _place(r) == where]
     if out:
         found = _place(out[0])
         if found is not None:
@@ -106,6 +102,32 @@ def find(
     )
 
 
+def _of_id(records: Iterable[Record], what: str) -> list[Record]:
+    """The predictions of an id.
+
+    Raises
+    ------
+    ConfigError
+        All are of records of a topic that was recreated, and other records have their places now.
+    """
+    key = what.encode()
+    found: dict[Place | None, list[Record]] = {}
+    replaced = None
+    for record in records:
+        if record.key == key:
+            found.setdefault(_place(record), []).append(record)
+        elif found and (place := _place(record)) in found:
+            del found[place]
+            replaced = place
+    if replaced is not None and not found:
+        partition, offset = replaced
+        raise ConfigError(
+            f"{partition} offset {offset} was {what!r} before {partition.topic} was recreated, and "
+            "is another record now"
+        )
+    return [record for same in found.values() for record in same]
+
+
 def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     """The topics of predictions, now and earlier, as journaled."""
     first = log.beginning_offsets([journaled])[journaled]
@@ -116,7 +138,7 @@ def _topics(config: Config, log: Log, journaled: Partition) -> list[str]:
     return list(dict.fromkeys([config.predictions_topic, *earlier]))
 
 
-def _place(record: Record) -> tuple[Partition, int] | None:
+def _place(record: Record) -> Place | None:
     try:
         at = msgspec.json.decode(record.value or b"", type=_Prediction).position
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -150,14 +172,17 @@ def audit(
     TransportError
         The shard of that time cannot be rebuilt.
     """
-    published, (partition, offset) = find(config, log, what, _topics(config, log, found.journal))
-    owner = partition.number % config.scale.shards
-    if owner != found.journal.number:
+    published, first = find(config, log, what, _topics(config, log, found.journal))
+    places = dict.fromkeys((first, *filter(None, map(_place, published))))
+    shards, shard = config.scale.shards, found.journal.number
+    own = [place for place in places if place[0].number % shards == shard]
+    if not own:
+        owner = first[0].number % shards
         raise ConfigError(
-            f"{partition} offset {offset} belongs to shard {owner}, not to {found.journal.number}; "
+            f"{first[0]} offset {first[1]} belongs to shard {owner}, not to {shard}; "
             f"give --shard {owner}"
         )
-    before, after = _around(log, found.journal, partition, offset)
+    (partition, offset), before, after = _around(log, found.journal, own)
     shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
     live = rebuild_at(config, log, found, store, before, progress)
     ahead = course(log, found.journal, live.position, after)
@@ -171,11 +196,13 @@ def audit(
         raise ConfigError(f"{partition} offset {offset} was consumed and not predicted")
     shares = max(shares, outcome.spec.explain)
     explaining = replace(outcome, spec=replace(outcome.spec, explain=shares))
-    then = next((record for record in published if record.topic == again.topic), None)
+    same_place = [r for r in published if _place(r) == (partition, offset)]
+    # The last one: a topic that was recreated has the same places again.
+    then = next((r for r in reversed(same_place) if r.topic == again.topic), None)
     explained = _of(explaining, partition, offset) if shares else None
-    places = {place for record in published if (place := _place(record)) is not None}
-    others = tuple(f"{p.topic}:{p.number}:{at}" for p, at in sorted(places - {(partition, offset)}))
-    return Audit(then, again, entry, explained, others)
+    others = sorted(places.keys() - {(partition, offset)})
+    named = tuple(f"{p.topic}:{p.number}:{at}" for p, at in others)
+    return Audit(then, again, entry, explained, named)
 
 
 def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:
@@ -188,18 +215,43 @@ def _of(outcome: Outcome, partition: Partition, offset: int) -> Outgoing | None:
 
 
 def _around(
-    log: Log, journaled: Partition, partition: Partition, offset: int
-) -> tuple[PointInTime, int]:
-    """The point in time before the commit of a record, and the journal position after it."""
+    log: Log, journaled: Partition, places: Sequence[Place]
+) -> tuple[Place, PointInTime, int]:
+    """The first place whose record can be read again, the point in time before its commit, and the
+    journal position after the commit.
+
+    Raises
+    ------
+    ConfigError
+        No journal record has any of the places, or their partitions restarted since.
+    """
     first = log.beginning_offsets([journaled])[journaled]
     end = log.end_offsets([journaled])[journaled]
     before = PointInTime(0, 0, first)
+    around: dict[Place, tuple[PointInTime, int]] = {}
+    gone: dict[Place, int] = {}
     for at, entry in entries(log, journaled, first, end):
         if isinstance(entry, CommitRecord):
-            for r in entry.ranges:
-                if (r.topic, r.partition) == partition and r.first <= offset < r.end:
-                    return before, at + 1
+            for place in places:
+                (topic, number), offset = place
+                for r in entry.ranges:
+                    if (r.topic, r.partition) == (topic, number) and r.first <= offset < r.end:
+                        around[place] = before, at + 1
+        elif isinstance(entry, InputsRecord):
+            restarted = {(t, n) for t, n, *_ in (*entry.starts, *entry.gone)}
+            for place in [place for place in around if place[0] in restarted]:
+                del around[place]
+                gone[place] = entry.seq
         before = PointInTime(entry.seq, entry.now, at + 1)
+    found = next((place for place in places if place in around), None)
+    if found is not None:
+        return found, *around[found]
+    partition, offset = places[0]
+    if places[0] in gone:
+        raise ConfigError(
+            f"{partition} offset {offset} was consumed before {partition} restarted at journal "
+            f"record {gone[places[0]]}: its record is no longer in the log"
+        )
     raise ConfigError(
         f"{partition} offset {offset} is in no record of the journal {journaled.topic}: it was not "
         "consumed yet, or the journal was trimmed"
