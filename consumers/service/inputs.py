@@ -39,7 +39,7 @@ from consumers.snapshots.locate import JournalOrigin, RemainingJournal
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log, Owner
 
-__all__ = ["Decision", "InputWatch", "consumed", "differences", "known_by", "restarted", "settle"]
+__all__ = ["Decision", "LogWatch", "consumed", "differences", "known_by", "restarted", "settle"]
 
 Decision = Literal["new", "same"]
 LOOK_SECONDS = 0.05  # records are committed only if the log was checked at most this long ago,
@@ -349,7 +349,7 @@ def known_by(
 _WAYS = "Restore the journal topic, or give the service a new name"
 
 
-class InputWatch:
+class LogWatch:
     """Checks the inputs and the journal of a running shard.
 
     Parameters

@@ -39,7 +39,7 @@ from consumers.config.units import counted, duration_ms
 from consumers.journal.merge import Merge
 from consumers.service.commit import advance
 from consumers.service.crash_guard import CrashGuard, CrashNoteFile
-from consumers.service.inputs import Decision, InputWatch
+from consumers.service.inputs import Decision, LogWatch
 from consumers.service.live import LiveShard, Sources
 from consumers.service.recovery import CUT_OUT, about_of, recover, sources
 from consumers.service.trial import TrialProcesses, pieces
@@ -332,7 +332,7 @@ class Runner:
         due, grown = _Due(self._config, live), False
         with self._keeping(due, live, writer):
             until = self._log.end_offsets(found.inputs) if self._drain else None
-            watch = InputWatch(self._config, self._log, found, live, time.monotonic)
+            watch = LogWatch(self._config, self._log, found, live, time.monotonic)
         exactly = self._config.commit.guarantee == "exactly_once"
         aside = None if exactly else self._log.append
         trials = self._trials(found, live)
@@ -399,7 +399,7 @@ class Runner:
                 self._snapshot(live, writer)
             raise
 
-    def _look(self, watch: InputWatch, live: LiveShard, batch: Batch | None) -> bool:
+    def _look(self, watch: LogWatch, live: LiveShard, batch: Batch | None) -> bool:
         """Check that inputs and journal are unchanged. True if partitions were added."""
         before = self._objection
         try:

@@ -17,7 +17,7 @@ from consumers.cluster.standby import Follower
 from consumers.journal import records as journal
 from consumers.journal.records import CommitRecord, IdentityRecord, InputsRecord
 from consumers.service import inputs, recovery
-from consumers.service.inputs import InputWatch
+from consumers.service.inputs import LogWatch
 from consumers.service.live import LiveShard
 from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
@@ -469,14 +469,14 @@ def ran_once(make_service) -> Service:
     return service
 
 
-def looking(service: Service, clock: Callable[[], float]) -> tuple[Elected, LiveShard, InputWatch]:
+def looking(service: Service, clock: Callable[[], float]) -> tuple[Elected, LiveShard, LogWatch]:
     """The log, whose leaders may be elected; the shard as a start finds it; what looks at it."""
     config, log = service.config(), Elected(service.log)
     found = sources(config, log)
     owner = service.log.owner("svc", 0, found.inputs)
     store = SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
     live = recover(config, log, owner, found, store, now=NOW)
-    return log, live, InputWatch(config, log, found, live, clock)
+    return log, live, LogWatch(config, log, found, live, clock)
 
 
 @pytest.mark.parametrize(("lost", "regrown"), [(0, 50), (1, 0), (1, 1), (1, 500)])

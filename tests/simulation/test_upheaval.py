@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from consumers.service import inputs
-from consumers.service.inputs import InputWatch
+from consumers.service.inputs import LogWatch
 from tests.simulation.upheaval import CHANGES, RESTLESS, Upheaval
 
 SEEDS = 40
@@ -68,7 +68,7 @@ def records_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def not_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start alone compares."""
-    monkeypatch.setattr(InputWatch, "due", lambda self, *, idle: False)
+    monkeypatch.setattr(LogWatch, "due", lambda self, *, idle: False)
 
 
 def read_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
