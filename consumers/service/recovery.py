@@ -159,7 +159,7 @@ def recover(
         try:
             replay(log, found, warm, end, ahead, progress)
             live = warm
-        except DIVERGED as error:  # it may have started from a bad snapshot too
+        except (*DIVERGED, TransportError) as error:  # a bad snapshot, or inputs that expired
             live = _rebuilt(config, log, found, store, origin, end, progress)
             live.news += (f"the followed shard is not used: its replay fails ({_line(error)})",)
     else:

@@ -42,7 +42,8 @@ class Trimmed:
     def read(self, starts, ends, **more):
         """As the broker: an offset that is gone is an error."""
         for p, start in starts.items():
-            assert start >= self.firsts.get(p, 0) or start >= ends[p], f"{p} {start} is gone"
+            if self.firsts.get(p, 0) > start < ends[p]:
+                raise TransportError(f"{p} {start} is gone")
         return self._log.read(starts, ends, **more)
 
 
@@ -50,13 +51,13 @@ def base_of(service) -> SnapshotStore:
     return SnapshotStore(service.directory / "headwater-state" / "svc" / "shard-0")
 
 
-def started(service, firsts, store=None, **changes):
+def started(service, firsts, store=None, warm=None, **changes):
     """A start on the log with these beginnings."""
     config = service.config(**changes)
     log = Trimmed(service.log, firsts)
     found = sources(config, log)
     owner = log.owner("svc", 0, found.inputs)
-    return recover(config, log, owner, found, store or base_of(service), now=NOW)
+    return recover(config, log, owner, found, store or base_of(service), now=NOW, warm=warm)
 
 
 def ends_of(service) -> list[int]:
@@ -84,6 +85,20 @@ def test_replay_behind_the_cut_gives_the_same_bits(ran_thrice) -> None:
 
     assert live.shard.fingerprint() == fingerprint
     assert live.replayed > 100
+
+
+@pytest.mark.parametrize("followed", [1, 2, 4])
+def test_followed_shard_whose_next_inputs_expired_is_left_for_a_snapshot(
+    ran_thrice, followed: int
+) -> None:
+    """A standby was behind when retention deleted what it had to replay."""
+    fingerprint = ran_thrice.fingerprint()
+    newest = ends_of(ran_thrice)[-1]
+    live = started(ran_thrice, {OBS: 300}, warm=ran_thrice.rebuilt(followed))
+
+    assert live.shard.fingerprint() == fingerprint
+    assert (live.position, live.replayed) == (newest, 0)
+    assert any("the followed shard is not used" in line for line in live.news)
 
 
 def test_journal_trimmed_behind_every_snapshot_is_an_error_that_says_what_to_do(ran_thrice) -> None:
