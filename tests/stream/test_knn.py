@@ -7,6 +7,7 @@ from math import gamma, inf, nan, pi
 import numpy as np
 import pytest
 
+from stream.checks import yield_laws
 from stream.data.block import LEARN, Block, Rows
 from stream.data.schema import Schema
 from stream.errors import InvalidRecordError, NotSupportedError, SchemaError
@@ -325,3 +326,31 @@ def test_what_neighbours_have_not_is_said() -> None:
     for call in (model.linear_view, lambda: model.n_parameters):
         with pytest.raises(NotSupportedError):
             call()
+
+
+MODELS = {
+    "small": KNNClassifier(3, 7),
+    "minkowski": KNNClassifier(metric="minkowski", p=3, window=30),
+    "std": KNNClassifier(scale="std", weights="distance", metric="chebyshev"),
+    "cosine": KNNClassifier(metric="cosine", weights="distance"),
+    "hamming": KNNClassifier(metric="hamming", scale=None),
+    "manhattan": KNNClassifier(metric="manhattan", scale=None),
+    "heom": KNNClassifier(metric="heom", scale="std"),
+}
+# The law unlearns records that have left a window of less than its 60 records.
+TOO_SMALL = ("small", "minkowski")
+
+
+def cases():
+    """Each law of each model."""
+    for name, model in MODELS.items():
+        for law in yield_laws(model):
+            if name in TOO_SMALL and law.__name__ == "unlearning_is_the_inverse_of_learning":
+                continue
+            yield pytest.param(model, law, id=f"{name}-{law.__name__}")
+
+
+@pytest.mark.parametrize(("model", "law"), list(cases()))
+def test_neighbours_satisfy_the_law(model, law) -> None:
+    """With every metric, scale and kind of vote, and with a window that overflows."""
+    law(model)
