@@ -61,8 +61,8 @@ def page() -> str:
 def _meanings(kind: type[Enum]) -> str:
     """Each member with its comment."""
     source = re.sub(r"\n +# ", " ", inspect.getsource(kind))  # some comments have two lines
-    said = dict(re.findall(r"^    ([A-Z_]+) = .*?(?:  # (.*))?$", source, re.MULTILINE))
-    lines = [f"| {_name(m)} | {said[m.name].replace('`', '')} |" for m in kind]
+    comments = dict(re.findall(r"^    ([A-Z_]+) = .*?(?:  # (.*))?$", source, re.MULTILINE))
+    lines = [f"| {_name(m)} | {comments[m.name].replace('`', '')} |" for m in kind]
     return "\n".join(
         [f"| {'event' if kind is IdEvent else 'action'} | meaning |", "|---|---|", *lines]
     )

@@ -54,18 +54,18 @@ def audit(
 def _results(found: Audit) -> dict[str, Any]:
     again = json.loads(found.again.value or b"null")
     explained = None if found.explained is None else json.loads(found.explained.value or b"null")
-    said = found.published
+    published = found.published
     return {
         "prediction": again,
         "entry": found.entry.seq,
         "clock": found.entry.now,
-        "said": None
-        if said is None
+        "published": None
+        if published is None
         else {
-            "topic": said.topic,
-            "partition": said.partition,
-            "offset": said.offset,
-            "value": (said.value or b"").decode("utf-8", "backslashreplace"),
+            "topic": published.topic,
+            "partition": published.partition,
+            "offset": published.offset,
+            "value": (published.value or b"").decode("utf-8", "backslashreplace"),
         },
         "same": found.same,
         "others": list(found.others),
@@ -92,16 +92,16 @@ def _show(results: dict[str, Any], file: Path) -> None:
         for name, share in why["top"]:
             typer.echo(f"          {share:+.6g}  {name}")
     _show_others(results["others"], file)
-    said = results["said"]
-    if said is None:
+    published = results["published"]
+    if published is None:
         typer.echo("record    no longer in the predictions topic, so it was not compared")
     elif results["same"]:
         typer.echo(
-            f"record    {said['topic']}[{said['partition']}] offset {said['offset']}: the same, "
-            "byte for byte"
+            f"record    {published['topic']}[{published['partition']}] offset "
+            f"{published['offset']}: the same, byte for byte"
         )
     else:
-        typer.echo(f"record    differs; in the topic: {said['value']}")
+        typer.echo(f"record    differs; in the topic: {published['value']}")
         typer.echo(f"                   made again:   {json.dumps(made)}")
 
 

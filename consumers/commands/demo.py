@@ -305,13 +305,13 @@ def _line_by_line(total: int) -> Tell:
     """Prints a line after each tenth except the last, whose labels have not arrived."""
     from consumers.demo.summary import progress
 
-    said = 0
+    shown = 0
 
     def tell(picture: Picture) -> None:
-        nonlocal said
+        nonlocal shown
         tenths = LINES * picture.observations // max(total, 1)
-        if said < tenths < LINES:
-            said = tenths
+        if shown < tenths < LINES:
+            shown = tenths
             typer.echo(progress(picture))
 
     return tell

@@ -64,19 +64,19 @@ def rebuild(
         key = of.config.snapshots.key
         data = to_bytes(about_of(of.config, live), live.shard.to_state(), key)
         Directory(export.parent).write(export.name, data)
-    told = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
-    told["dead_letter_details"] = {}
+    document = report(live.shard.view(), replayed=live.replayed, seconds=seconds, fingerprint=mark)
+    document["dead_letter_details"] = {}
     source = {
         "journal": of.found.journal.topic,
         "position": live.position,
         "entries": live.seq,
         "cut_out": {"entries": entries, "records": records},
     }
-    told = {"source": source, "moment": {"entry": when.seq, "clock": when.now}, **told}
+    document = {"source": source, "moment": {"entry": when.seq, "clock": when.now}, **document}
     if as_json:
-        sys.stdout.write(msgspec.json.encode(told).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     typer.echo(f"the model at {when}")
-    tables.show(told)
+    tables.show(document)
     if export is not None:
         typer.echo(f"written to {export}")

@@ -160,11 +160,11 @@ def _dead_letters_of(config: Config, log: Log, reasons: Collection[str]) -> dict
     if not reasons or not partitions:
         return details
     for record in up_to_now(log, log.beginning_offsets(partitions), headers=True):
-        said = {name: value.decode("utf-8", "replace") for name, value in record.headers}
-        reason = said.get("reason", "")
+        headers = {name: value.decode("utf-8", "replace") for name, value in record.headers}
+        reason = headers.get("reason", "")
         if reason in reasons and reason not in details:
-            place = {k: int(said[k]) for k in ("partition", "offset") if k in said}
-            of = {"detail": said.get("detail", ""), "topic": said.get("topic", "")}
+            place = {k: int(headers[k]) for k in ("partition", "offset") if k in headers}
+            of = {"detail": headers.get("detail", ""), "topic": headers.get("topic", "")}
             details[reason] = {**of, **place}
             if len(details) == len(reasons):
                 break

@@ -77,12 +77,12 @@ def _cut(of: Past, live: LiveShard, reason: str) -> None:
     now = time.time_ns() // 1_000_000
     owner = of.log.owner(of.config.name, live.shard.spec.number, of.found.inputs)
     try:
-        unsaid = write_last_outputs(of.config, of.log, of.found, of.store, live)
+        unwritten = write_last_outputs(of.config, of.log, of.found, of.store, live)
         reset = roll_back(of.log, owner, of.found, live, now=now, reason=reason)
     finally:
         owner.close()
-    if unsaid is not None:
-        typer.echo(f"not written {unsaid}")
+    if unwritten is not None:
+        typer.echo(f"not written {unwritten}")
     typer.echo(f"journaled   record {reset.seq}: the model is that of record {reset.to}")
     if not live.shard.unsaved:
         typer.echo(f"snapshot    {write_snapshot(of, live)}")

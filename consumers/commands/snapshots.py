@@ -147,16 +147,16 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
     base = SnapshotStore(home(config, shard))
     out = []
     for place, path in ((s, p) for s in [base, *base.parts()] for p in s.paths()):
-        told: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
-        told["size"] = path.stat(follow_symlinks=False).st_size
+        known: dict[str, Any] = {"path": path, "position": int(path.stem[5:])}
+        known["size"] = path.stat(follow_symlinks=False).st_size
         try:
-            told["about"], state = read(place.local, path.name, config.snapshots.key)
-            _belongs(config, told["about"], path)
+            known["about"], state = read(place.local, path.name, config.snapshots.key)
+            _belongs(config, known["about"], path)
             if loaded:
-                told["positions"] = dict(_loaded(config, told["about"], state).positions)
+                known["positions"] = dict(_loaded(config, known["about"], state).positions)
         except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
-            told["bad"] = " ".join(str(error).split())
-        out.append(Found(**told))
+            known["bad"] = " ".join(str(error).split())
+        out.append(Found(**known))
     return sorted(out, key=lambda found: (-found.position, str(found.path)))
 
 

@@ -157,9 +157,9 @@ def _classes(classes: Sequence[Mapping[str, Any]], counts: Sequence[Sequence[int
     rows = list(zip(classes, predicted, strict=True))
     if len(rows) > MOST_CLASSES:
         rows = sorted(rows, key=lambda row: -row[0]["support"])[:MOST_CLASSES]
-    for row, said in rows:
+    for row, times in rows:
         support = row["support"]
-        measured = {"precision": said, "recall": support, "f1": said + support}
+        measured = {"precision": times, "recall": support, "f1": times + support}
         shares = (_share(row[name] if cases else None) for name, cases in measured.items())
         table.add_row(_plain(row["label"]), *shares, f"{support:,}")
     if len(classes) > MOST_CLASSES:

@@ -52,8 +52,8 @@ def page() -> str:
         if section is not None:
             head = f"[{name}]" if section is field.annotation else f"[[{name}]]"
             rows = [_row(key, inner) for key, inner in section.model_fields.items()]
-            said = dedent(f"    {section.__doc__}")
-            parts.append(f"## {head}\n\n{said}\n\n{_table(rows)}")
+            about = dedent(f"    {section.__doc__}")
+            parts.append(f"## {head}\n\n{about}\n\n{_table(rows)}")
             if name == "input":
                 parts.append(_transports())
         elif name == "name":

@@ -267,8 +267,8 @@ def _where(loc: tuple[int | str, ...]) -> str:
     head, rest = f"[[{loc[0]}]]" if many else f"[{loc[0]}]", loc[1:]
     if many and rest:
         head, rest = f"{head} number {int(rest[0]) + 1}", rest[1:]
-    told = (f"number {part + 1}" if isinstance(part, int) else part for part in rest)
-    key = " ".join(part for part in told if part != "[key]")
+    names = (f"number {part + 1}" if isinstance(part, int) else part for part in rest)
+    key = " ".join(part for part in names if part != "[key]")
     return f"{head} {key}" if key else head
 
 

@@ -91,9 +91,9 @@ def _details(picture: Picture) -> Iterator[str]:
     if turn is not None:
         yield ""
         yield TITLE if turn.alike else TITLE_UNLIKE
-        for word, said in (("wrong", turn.wrong), ("right", turn.right)):
-            named = ", ".join(f"{label_text(y)} {likely(p)}" for y, p in said.probabilities[:3])
-            yield f"  #{said.number:<6,} {word}: predicted {label_text(said.label)} ({named})"
+        for word, turned in (("wrong", turn.wrong), ("right", turn.right)):
+            named = ", ".join(f"{label_text(y)} {likely(p)}" for y, p in turned.probabilities[:3])
+            yield f"  #{turned.number:<6,} {word}: predicted {label_text(turned.label)} ({named})"
         alike = f", {alikeness(turn)}" if turn.alike else ""
         yield f"  both {picture.label} = {label_text(turn.truth)}{alike}"
 

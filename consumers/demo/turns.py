@@ -81,11 +81,11 @@ class TurnSearch:
     def __init__(self) -> None:
         self.best: Turn | None = None
         self._features: dict[str, Features] = {}
-        self._said: dict[str, PredictedRecord] = {}
+        self._predicted: dict[str, PredictedRecord] = {}
         self._wrong: list[tuple[int, Label, PredictedRecord]] = []
         self._ranges: dict[str, tuple[float, float]] = {}
         self._observed = 0
-        self._told = 0
+        self._labelled = 0
 
     def observe(self, id: str, features: Features) -> None:  # noqa: A002
         """An observation was published."""
@@ -109,23 +109,25 @@ class TurnSearch:
         features = self._features.pop(id, None)
         if label is None or features is None:
             return
-        self._said[id] = PredictedRecord(self._observed, features, label, probabilities, learned)
-        if len(self._said) > MAX_WAITING:
-            del self._said[next(iter(self._said))]
+        self._predicted[id] = PredictedRecord(
+            self._observed, features, label, probabilities, learned
+        )
+        if len(self._predicted) > MAX_WAITING:
+            del self._predicted[next(iter(self._predicted))]
 
     def answer(self, id: str, truth: object) -> None:  # noqa: A002
         """A label was published and learned."""
-        self._told += 1
-        said = self._said.pop(id, None)
-        if said is None or self._told > MAX_COMPARED or not isinstance(truth, str | int):
+        self._labelled += 1
+        prediction = self._predicted.pop(id, None)
+        if prediction is None or self._labelled > MAX_COMPARED or not isinstance(truth, str | int):
             return
-        if said.label == truth:
-            for told, label, wrong in self._wrong:
-                if label == truth and said.learned >= told:
-                    self._consider(truth, wrong, said)
-        elif len(self._wrong) < MAX_WRONG and truth in dict(said.probabilities):
+        if prediction.label == truth:
+            for labelled, label, wrong in self._wrong:
+                if label == truth and prediction.learned >= labelled:
+                    self._consider(truth, wrong, prediction)
+        elif len(self._wrong) < MAX_WRONG and truth in dict(prediction.probabilities):
             # A class that was not learned yet is not a fair example.
-            self._wrong.append((self._told, truth, said))
+            self._wrong.append((self._labelled, truth, prediction))
 
     def _consider(self, truth: Label, wrong: PredictedRecord, right: PredictedRecord) -> None:
         a, b, ranges = wrong.features, right.features, self._ranges

@@ -55,7 +55,7 @@ def accuracies(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
         window = _last(points[-1].scores)
         _line(axes, points, champion, 0, lambda p: p.scores[window].accuracy)
         for i, name in enumerate(others, 1):
-            _line(axes, points, name, i, _of(name, lambda told: told[0][window].accuracy))
+            _line(axes, points, name, i, _of(name, lambda scored: scored[0][window].accuracy))
         axes.set_ylabel("accuracy, recent")
         plot.share_axis(axes)
         plot.observation_axis(axes, points)
@@ -69,7 +69,7 @@ def evidence(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
 
     def draw(axes: Any) -> None:
         for i, name in enumerate(names[1:], 1):
-            _line(axes, points, name, i, _of(name, lambda told: min(told[1].e_value, LARGEST)))
+            _line(axes, points, name, i, _of(name, lambda scored: min(scored[1].e_value, LARGEST)))
         axes.axhline(ENOUGH, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
         axes.set_yscale("log")
         axes.set_ylabel("e-value (dotted: 20)")
@@ -85,14 +85,14 @@ def differences(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
 
     def draw(axes: Any) -> None:
         for i, name in enumerate(names[1:], 1):
-            told = [(p.observations, p.challengers[name][1]) for p in points]
-            found = [(x, v) for x, v in told if v.difference is not None]
+            compared = [(p.observations, p.challengers[name][1]) for p in points]
+            found = [(x, v) for x, v in compared if v.difference is not None]
             xs = [x for x, _ in found]
             axes.fill_between(
                 xs, [v.lower for _, v in found], [v.upper for _, v in found],
                 color=_colour(i), alpha=0.15, linewidth=0,
             )  # fmt: skip
-            _line(axes, points, name, i, _of(name, lambda told: told[1].difference))
+            _line(axes, points, name, i, _of(name, lambda scored: scored[1].difference))
         axes.axhline(0.0, color=INK, linewidth=0.8)
         last = [point for p in points[-1:] for point in p.challengers.values()]
         most = max(

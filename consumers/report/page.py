@@ -165,9 +165,11 @@ def _contest(models: Sequence[Mapping[str, Any]], points: Sequence[CurvePoint]) 
 
 def _classes(results: Mapping[str, Any]) -> str:
     counts = results["confusion"]["counts"]
-    said = [sum(column) for column in zip(*counts, strict=True)]
-    said += [0] * (len(results["classes"]) - len(said))
-    most = sorted(zip(results["classes"], said, strict=True), key=lambda row: -row[0]["support"])
+    predicted = [sum(column) for column in zip(*counts, strict=True)]
+    predicted += [0] * (len(results["classes"]) - len(predicted))
+    most = sorted(
+        zip(results["classes"], predicted, strict=True), key=lambda row: -row[0]["support"]
+    )
     rows = [
         [
             named(row["label"]),
@@ -261,8 +263,8 @@ def _chart(title: str, note: str, draw: Callable[[], str]) -> str:
 
 
 def _section(title: str, note: str, body: str) -> str:
-    said = f"<p>{_text(note, 600)}</p>" if note else ""
-    return f"<section><h2>{_text(title)}</h2>{said}{body}</section>"
+    paragraph = f"<p>{_text(note, 600)}</p>" if note else ""
+    return f"<section><h2>{_text(title)}</h2>{paragraph}{body}</section>"
 
 
 def _text(value: object, longest: int = LONGEST) -> str:

@@ -92,7 +92,7 @@ class EventLogger:
         self._losses, self._priors = losses, priors
         self._known = 0
         self._held_back = False
-        self._told: dict[str, float] = {"progress": clock()}
+        self._logged_at: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
         """Log the news of a commit."""
@@ -239,9 +239,9 @@ class EventLogger:
 
     def _due(self, what: str, every: float) -> bool:
         now = self._clock()
-        if what in self._told and now - self._told[what] < every:
+        if what in self._logged_at and now - self._logged_at[what] < every:
             return False
-        self._told[what] = now
+        self._logged_at[what] = now
         return True
 
 
@@ -261,5 +261,5 @@ def _decided(risk: RiskView | None) -> list[str]:
     if len(most) > MOST_ACTIONS:
         counts.append(f"{sum(n for _, n in most[MOST_ACTIONS:]):,} others")
     share = risk.rejected / max(1, risk.rejected + sum(risk.actions.values()))
-    told = f"mean loss {risk.overall:.4g} per decision (always {always}: {best:.4g})"
-    return [told, *counts, f"rejected {risk.rejected:,} ({share:.1%})"]
+    line = f"mean loss {risk.overall:.4g} per decision (always {always}: {best:.4g})"
+    return [line, *counts, f"rejected {risk.rejected:,} ({share:.1%})"]

@@ -188,7 +188,7 @@ class Prediction(Struct, frozen=True):
 
     place: str
     id: str
-    said: str
+    predicted: str
     probabilities: list[tuple[str, float]]
     at: int | None
     learned: int
@@ -210,7 +210,7 @@ class ExplanationStatus(Struct, frozen=True):
     The explaining model has learned `learned` labels; the predicting model had learned `then`.
     """
 
-    said: str
+    label: str
     against: str
     log_odds: float
     shares: list[tuple[str, float]]

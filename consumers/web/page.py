@@ -175,15 +175,15 @@ class Page:
         shard = _shard(request)
         status_feed = self._status_feeds().get(shard)
         place = request.query_params.get("place", "")
-        said = None if shard not in self._shown else self._shown[shard].get(place)
-        if status_feed is None or said is None:
+        prediction = None if shard not in self._shown else self._shown[shard].get(place)
+        if status_feed is None or prediction is None:
             return _refusal(404, "shown too long ago; use headwater audit")
-        document = decoded(said)
+        document = decoded(prediction)
         if (why := published(document)) is not None:
             return _answer(why)
-        if said.observation is None:
+        if prediction.observation is None:
             return _refusal(413, "the record is too large to be kept; use headwater audit")
-        waiting = status_feed.questions.ask(said)
+        waiting = status_feed.questions.ask(prediction)
         if waiting is None:
             self.refused["questions"] += 1
             return _refusal(503, "too many questions wait; ask again")
@@ -231,9 +231,9 @@ class Page:
     def _remember(self, shard: int, latest: Sequence[PublishedPrediction]) -> None:
         """Remember the shown predictions, so that they can be explained for a while."""
         kept = self._shown.setdefault(shard, OrderedDict())
-        for said in latest:
-            place = observed(decoded(said))
-            kept[place] = said
+        for prediction in latest:
+            place = observed(decoded(prediction))
+            kept[place] = prediction
             kept.move_to_end(place)
         while len(kept) > REMEMBERED:
             kept.popitem(last=False)

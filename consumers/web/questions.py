@@ -42,7 +42,7 @@ class Questions:
         self._waiting: deque[tuple[PublishedPrediction, Future[Answer | None]]] = deque()
         self._next = 0.0
 
-    def ask(self, said: PublishedPrediction) -> Future[Answer | None] | None:
+    def ask(self, prediction: PublishedPrediction) -> Future[Answer | None] | None:
         """Ask why the present model predicts as it does for an observation. For the server.
 
         Returns
@@ -54,7 +54,7 @@ class Questions:
         if len(self._waiting) >= WAITING:
             return None
         answer: Future[Answer | None] = Future()
-        self._waiting.append((said, answer))
+        self._waiting.append((prediction, answer))
         return answer
 
     def answer(self, shard: Shard, clock: Callable[[], float]) -> None:
@@ -70,22 +70,22 @@ class Questions:
         if not self._waiting or (now := clock()) < self._next:
             return
         self._next = now + PAUSE_SECONDS
-        said, answer = self._waiting.popleft()
+        prediction, answer = self._waiting.popleft()
         if not answer.set_running_or_notify_cancel():  # cancelled by the server
             return
         try:
-            found = _explained(shard, said)
+            found = _explained(shard, prediction)
             answer.set_result(None if found is None else (found, shard.learned))
         except Exception as error:  # a click must not end the service
             answer.set_exception(error)
 
 
-def _explained(shard: Shard, said: PublishedPrediction) -> Explanation | None:
+def _explained(shard: Shard, prediction: PublishedPrediction) -> Explanation | None:
     spec, learner = shard.spec, shard.learner
     if not explainable(learner) or len(learner.classes) < 2:
         return None
     decoder = JsonObservations(spec.schema, spec.id_field, spec.label_field, spec.codec_rules)
-    seen = decoder.decode([said.key], [said.observation])
+    seen = decoder.decode([prediction.key], [prediction.observation])
     if seen.rejected:
         return None
     return learner.explain_rows(seen.rows)

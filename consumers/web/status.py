@@ -103,9 +103,9 @@ def without_bytes(document: Status) -> Status:
     return msgspec.structs.replace(document, shard=msgspec.structs.replace(shard, dead=dead))
 
 
-def decoded(said: PublishedPrediction) -> Mapping[str, Any]:
+def decoded(record: PublishedPrediction) -> Mapping[str, Any]:
     """A published prediction for the page."""
-    document: Mapping[str, Any] = msgspec.json.decode(said.prediction)
+    document: Mapping[str, Any] = msgspec.json.decode(record.prediction)
     return document
 
 
@@ -182,7 +182,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
-        latest=[_prediction(said) for said in reversed(status_feed.latest)],
+        latest=[_prediction(p) for p in reversed(status_feed.latest)],
         dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
         stream_time=view.stream_time,
         committed_at=status_feed.committed_at,
@@ -339,8 +339,8 @@ def _inputs(status_feed: StatusFeed, view: ShardView) -> list[InputStatus]:
     return sorted(every, key=lambda i: (-(i.lag or 0), i.topic, i.partition))[:INPUTS]
 
 
-def _prediction(said: PublishedPrediction) -> Prediction:
-    document = decoded(said)
+def _prediction(record: PublishedPrediction) -> Prediction:
+    document = decoded(record)
     top = [(_text(label), round(p, 4)) for label, p in document["probabilities"][:PROBABILITIES]]
     return Prediction(
         observed(document),

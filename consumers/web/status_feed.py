@@ -107,7 +107,7 @@ class StatusFeed:
         self.view = view
         self.committed_at, self.commit_seconds = self._clock(), event.seconds
         if event.latest:
-            small = (_light(said) for said in event.latest if _shown(said))
+            small = (_light(p) for p in event.latest if _shown(p))
             self.latest = (*self.latest, *small)[-LATEST:]
         if event.dead:
             self.dead = (*self.dead, *(_cut(out) for out in event.dead))[-LATEST:]
@@ -192,13 +192,13 @@ def _thinned(curve: tuple[AccuracyPoint, ...], apart: int) -> tuple[AccuracyPoin
     return (*kept, curve[-1])
 
 
-def _shown(said: PublishedPrediction) -> bool:
-    return len(said.key or b"") + len(said.prediction) <= LARGEST_SHOWN
+def _shown(prediction: PublishedPrediction) -> bool:
+    return len(prediction.key or b"") + len(prediction.prediction) <= LARGEST_SHOWN
 
 
-def _light(said: PublishedPrediction) -> PublishedPrediction:
-    heavy = len(said.observation or b"") > LARGEST_KEPT
-    return said._replace(observation=None) if heavy else said
+def _light(prediction: PublishedPrediction) -> PublishedPrediction:
+    heavy = len(prediction.observation or b"") > LARGEST_KEPT
+    return prediction._replace(observation=None) if heavy else prediction
 
 
 def _cut(out: Outgoing) -> Outgoing:

@@ -137,7 +137,7 @@ def test_audit_makes_the_prediction_again(ran: str, capsys: Said) -> None:
 
     assert "the same, byte for byte" in shown
     assert told["prediction"]["id"] == "200"
-    assert told["said"]["offset"] == 200
+    assert told["published"]["offset"] == 200
     assert told["same"]
 
 

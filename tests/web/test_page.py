@@ -196,8 +196,8 @@ def test_explanation_is_made_by_the_loop(service: Living) -> None:
     shown = service.json("/status")["shard"]["latest"][0]
     why = service.json(f"/explain?shard=0&place={shown['place']}")
 
-    assert why["said"] == shown["said"]
-    assert {why["said"], why["against"]} == {"left", "right"}
+    assert why["label"] == shown["predicted"]
+    assert {why["label"], why["against"]} == {"left", "right"}
     assert sum(share for _, share in why["shares"]) == pytest.approx(why["log_odds"])
     assert {name for name, _ in why["shares"]} == {"(prior)", "a", "b"}
     assert (why["learned"], why["then"], why["as_made"]) == (120, shown["learned"], False)

@@ -184,7 +184,7 @@ def test_labels_are_text_that_json_and_a_screen_can_hold() -> None:
     posted = status_feed()
     labels = [True, 2**60, "x" * 1000, "<script>alert(1)</script>", None]
     posted.latest = tuple(said(prediction=label, id=str(label)) for label in labels)
-    shown = [p.said for p in reversed(document(posted).shard.latest)]
+    shown = [p.predicted for p in reversed(document(posted).shard.latest)]
 
     assert shown[:2] == ["true", str(2**60)]
     assert shown[2] == "x" * LONGEST

@@ -390,10 +390,10 @@
       element,
       ["Id", "Predicted", right("Probability"), minor("Runners-up"), minor("Time of the record"), minor(right("Labels learned")), "Explanation"],
       list.map((p) => [
-        name(p.id), { text: p.said || "nothing yet", kind: "name" }, right(percent(p.probabilities[0]?.[1])),
+        name(p.id), { text: p.predicted || "nothing yet", kind: "name" }, right(percent(p.probabilities[0]?.[1])),
         minor({ text: p.probabilities.slice(1, 3).map(([label, q]) => `${label} ${percent(q)}`).join(", "), kind: "long" }),
         minor({ text: moment(p.at), kind: "still" }), minor(right(number(p.learned))),
-        { text: "Why?", label: `Why ${p.said} for ${p.id}?`, button: () => why(p) },
+        { text: "Why?", label: `Why ${p.predicted} for ${p.id}?`, button: () => why(p) },
       ]),
     );
   }
@@ -418,7 +418,7 @@
       write(note, `No explanation: ${found.error}.`);
       return;
     }
-    write(title, `${prediction.id}: why “${found.said}” rather than “${found.against}”`);
+    write(title, `${prediction.id}: why “${found.label}” rather than “${found.against}”`);
     const when = found.as_made
       ? "As it was published with the prediction"
       : `By the model of now, ${number(found.learned - found.then)} labels after the prediction (headwater audit ${prediction.place} has the explanation of that time)`;
