@@ -31,16 +31,16 @@ JOURNAL = "consumers/journal/records.py"
 LOCATE = "consumers/snapshots/locate.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 CONTRACT = "tests/contract/test_owner.py"
-RECOVERED = "tests/consumers/test_recovery.py"
+RECOVERED = "tests/consumers/service/test_recovery.py"
 INPUTS = "consumers/service/inputs.py"
 POISON = "consumers/service/crash_guard.py"
 OUTCOME = "consumers/shard/outcome.py"
-INPUTS_TESTS = "tests/consumers/test_inputs.py"
-POISON_TESTS = "tests/consumers/test_crash_guard.py"
-FUTURE = "tests/consumers/test_future_timestamps.py"
-ROLLBACK = "tests/consumers/test_rollback_early.py"
+INPUTS_TESTS = "tests/consumers/service/test_inputs.py"
+POISON_TESTS = "tests/consumers/service/test_crash_guard.py"
+FUTURE = "tests/consumers/shard/test_future_timestamps.py"
+ROLLBACK = "tests/consumers/timetravel/test_rollback_early.py"
 UNPACKING = "tests/kafka/test_unpacking.py"
-FORGED = "tests/consumers/test_snapshots_forged.py"
+FORGED = "tests/consumers/snapshots/test_snapshots_forged.py"
 
 MUTANTS = (
     Mutant(
@@ -168,7 +168,7 @@ MUTANTS = (
         "        if self._owner is not None and self._owner.overtaken():\n",
         "        if False:\n",
         (
-            "tests/consumers/test_runner.py::"
+            "tests/consumers/service/test_runner.py::"
             "test_owner_that_lost_sight_of_the_log_does_not_fence_who_took_over",
         ),
     ),
@@ -207,7 +207,7 @@ MUTANTS = (
         "            if cut or not isinstance(entry, CommitRecord):\n",
         "            if not isinstance(entry, CommitRecord):\n",
         (
-            "tests/consumers/test_point_in_time.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",
+            "tests/consumers/timetravel/test_point_in_time.py::test_a_rollback_of_a_rollback_brings_back_what_was_cut",
         ),
     ),
     Mutant(
@@ -229,7 +229,9 @@ MUTANTS = (
         "consumers/service/journal_end.py",
         "    if found is None:\n",
         "    if True:\n",
-        ("tests/consumers/test_journal_end.py::test_shortened_journal_is_refused_at_every_length",),
+        (
+            "tests/consumers/journal/test_journal_end.py::test_shortened_journal_is_refused_at_every_length",
+        ),
     ),
     Mutant(
         "a snapshot of another journal is rejected",
@@ -243,7 +245,7 @@ MUTANTS = (
         "consumers/snapshots/format.py",
         " or not hmac.compare_digest(found, data[-32:])",
         "",
-        ("tests/consumers/test_snapshots.py::test_random_flips_are_refused",),
+        ("tests/consumers/snapshots/test_snapshots.py::test_random_flips_are_refused",),
     ),
     Mutant(
         "a state equals the state whose hash the journal has",
@@ -286,7 +288,7 @@ MUTANTS = (
         "{t: known.id for t, known in described.items() if known.id} or msgspec.UNSET",
         "msgspec.UNSET",
         (
-            "tests/consumers/test_idle_inputs.py::"
+            "tests/consumers/service/test_idle_inputs.py::"
             "test_topic_made_again_before_a_first_commit_is_not_passed_over",
         ),
     ),
@@ -306,7 +308,7 @@ MUTANTS = (
         "        if self._led(now) != self._led(self._seen):\n",
         "        if False:\n",
         (
-            "tests/consumers/test_journal_gap.py::test_journal_is_compared_once_after_an_election[1]",
+            "tests/consumers/journal/test_journal_gap.py::test_journal_is_compared_once_after_an_election[1]",
         ),
     ),
     Mutant(
@@ -315,7 +317,7 @@ MUTANTS = (
         "        if n and self.nbytes > max_bytes:\n",
         "        if False:\n",
         (
-            "tests/consumers/test_bytes.py::"
+            "tests/consumers/shard/test_bytes.py::"
             "test_any_byte_bound_gives_the_order_of_the_heads_and_is_kept",
         ),
     ),
@@ -360,8 +362,8 @@ MUTANTS = (
         "        if self.rules == 1:\n            self.labels.promise(label)\n",
         "        self.labels.promise(label)\n",
         (
-            "tests/stream/test_join.py::test_early_label_fixes_no_kind",
-            "tests/stream/test_join.py::test_early_label_fills_no_class",
+            "tests/stream/join/test_join.py::test_early_label_fixes_no_kind",
+            "tests/stream/join/test_join.py::test_early_label_fills_no_class",
         ),
     ),
     Mutant(
@@ -370,7 +372,7 @@ MUTANTS = (
         "        return EARLY if self.labels.refusal(early[0]) is None else UNFIT\n",
         "        return EARLY\n",
         (
-            "tests/consumers/test_early_labels.py::"
+            "tests/consumers/shard/test_early_labels.py::"
             "test_early_label_that_does_not_fit_is_a_dead_letter_of_its_own_bytes",
         ),
     ),

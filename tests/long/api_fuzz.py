@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.stream.strange import (
+from tests.stream.learner.strange import (
     LEARNERS,
     Broken,
     attack,

@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 
-from tests.stream.growth import GROWERS, grown, grown_join
+from tests.stream.learner.growth import GROWERS, grown, grown_join
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from itertools import islice
 
-from tests.stream.short_joins import BOUNDS, COMMON_LETTERS, LETTERS, Letter, differences
+from tests.stream.join.short_joins import BOUNDS, COMMON_LETTERS, LETTERS, Letter, differences
 
 
 def main() -> int:

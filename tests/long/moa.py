@@ -5,7 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.stream.test_moa import BUNDLED, EXPLAINED, FILES, POINT, accuracy, blocks, fresh, moas
+from tests.stream.evaluate.test_moa import (
+    BUNDLED,
+    EXPLAINED,
+    FILES,
+    POINT,
+    accuracy,
+    blocks,
+    fresh,
+    moas,
+)
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser
 
 from consumers.cli import main
 from tests.consumers.feeds import phishing
-from tests.test_report import CONFIG
+from tests.consumers.report.test_report import CONFIG
 from tests.web.browser import DESKTOP, PHONE, chromium, opened
 
 

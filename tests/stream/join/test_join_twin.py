@@ -1,0 +1,292 @@
+"""The join and its obvious twin: any events, in any calls, with any restart."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream import GaussianNB
+from stream.data.block import Rows
+from stream.evaluate.breaker import Breaker
+from stream.evaluate.progressive import Progressive
+from stream.join.events import Events, one_by_one
+from stream.join.fast import uncommon
+from stream.join.join import LabelJoin
+from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
+from stream.join.plan import Plan
+from tests.oracles.join import JoinTwin, record_of
+from tests.stream.join.test_join import OPS
+
+labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
+event = st.tuples(
+    st.sampled_from(["observe", "observe", "inside", "answer", "answer"]),
+    st.sampled_from("abcdé"),
+    labels,
+    st.integers(-5, 15),
+    st.sampled_from([1.0, 0.5]),
+    st.sampled_from([True, True, True, False]),
+)
+bounds = st.fixed_dictionaries(
+    {
+        "max_pending": st.integers(1, 3),
+        "horizon": st.integers(1, 40) | st.just(1000),
+        "max_classes": st.integers(1, 3),
+        "corrections": st.booleans(),
+        "max_bytes": st.integers(0, 8) | st.integers(4, 40) | st.just(1 << 62),
+        "rules": st.sampled_from([1, 2, 2]),
+    }
+)
+
+
+def size_of(number: int) -> int:
+    """The bytes of an observation's row in these tests."""
+    return number * 7 % 5
+
+
+def possible(label: object) -> bool:
+    """Whether a learner of these tests could take the old label back for this one."""
+    return label != "z"
+
+
+class Calls:
+    """A join called with events, and steps by observation number, as a machine would do them."""
+
+    def __init__(self, join: LabelJoin) -> None:
+        self.join = join
+        self.plan, self.first, self.number = Plan(origin=record_of), 0, 0
+        self.owner: dict[int, int] = {}
+        self.steps: list[tuple[str, int, object, float | None]] = []
+        self.rejected: dict[int, str] = {}
+        self.refused: list[tuple[int, object, str, bytes]] = []
+        self.ages: list[int] = []
+        self.waiting: set[int] = set()
+
+    def end(self) -> None:
+        """Do what is planned, up to the correction at its end."""
+        plan = self.plan
+        for op, row, slot, y, w in plan.steps:
+            of = self.owner[slot] if row < 0 else self.first + row
+            self.steps.append((OPS[op], of, y, None if y is None else w))
+        self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
+        self.rejected |= plan.rejected
+        self.refused += map(tuple, plan.refused)
+        held = self.join.state
+        assert held.count_bytes() == (held.text_bytes, held.early_bytes, held.settled_bytes)
+        assert set(plan.kept) <= set(self.join.kept_slots().tolist())
+        assert list(held.settled.order) == list(held.settled)
+        self.waiting = (self.waiting - set(plan.ended)) | plan.began
+        assert sorted(self.waiting) == sorted(self.join.kept_slots().tolist()[: self.join.pending])
+        due = plan.correction
+        if due is not None:
+            self.ages.append(due.age)
+            if possible(due.new):
+                self.steps.append(("unlearn", self.owner[due.slot], due.old, due.old_w))
+                self.steps.append(("learn", self.owner[due.slot], due.new, due.new_w))
+                self.join.corrected(due)
+            else:
+                self.join.conflicted(due)
+        self.plan, self.first = Plan(origin=record_of), self.number
+
+    def event(self, at: int, time: int, event) -> None:
+        what, id_, label, _, w, learn = event
+        if what == "answer":
+            self.join.on_label(
+                self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn
+            )
+            if self.plan.correction is not None:
+                self.end()
+            return
+        row, inside = self.number - self.first, label if what == "inside" else None
+        self.join.on_observation(
+            self.plan,
+            event=at,
+            row=row,
+            id=id_,
+            time=time,
+            label=inside,
+            w=w,
+            learn=learn,
+            size=size_of(self.number),
+        )
+        self.number += 1
+
+    def restart(self) -> None:
+        """Go on with a join that was saved and loaded."""
+        join = self.join
+        bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
+        again = LabelJoin(*bounds, join.max_bytes, join.rules)
+        again.load_state(join.to_state())
+        self.join = again
+
+
+def calls(join: LabelJoin, events, cuts, restart: frozenset[int] = frozenset()) -> Calls:
+    """Run events in calls that end at `cuts`."""
+    out, time = Calls(join), 0
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        for at in range(start, stop):
+            time += events[at][3]
+            out.event(at, time, events[at])
+        out.end()
+        if stop in restart:
+            out.restart()
+    return out
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(event, max_size=40),
+    bounds,
+    st.lists(st.integers(0, 40), max_size=6),
+    st.frozensets(st.integers(0, 40), max_size=2),
+)
+def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
+    events, bound, cuts, restart
+) -> None:
+    """Steps, outcomes, refusals, corrections and classes; the state is the same bits for every
+    split (I1), and for every save and load between two calls (I2)."""
+    twin = JoinTwin(**{"bound" if k == "max_pending" else k: v for k, v in bound.items()})
+    time = 0
+    for at, (what, id_, label, passed, w, learn) in enumerate(events):
+        time += passed
+        if what == "answer":
+            twin.answer(at, id_, time, label, w, learn, possible(label))
+        else:
+            inside, size = label if what == "inside" else None, size_of(twin.observations)
+            twin.observe(at, id_, time, inside, w, learn, size)
+    cuts = [cut for cut in {*cuts, *restart} if cut <= len(events)]
+    whole = calls(LabelJoin(**bound), events, [])
+    cut = calls(LabelJoin(**bound), events, cuts, restart)
+
+    assert whole.steps == twin.steps
+    assert whole.rejected == twin.rejected
+    assert whole.refused == twin.refused
+    assert whole.ages == twin.ages
+    assert bound["rules"] == 1 or whole.join.state.total_bytes <= bound["max_bytes"] + 4
+    assert whole.join.outcomes == twin.outcomes
+    assert set(whole.join.outcomes) <= set(OUTCOMES)
+    assert [(type(v), v) for v in whole.join.labels] == [(type(v), v) for v in twin.labels]
+    assert whole.join.pending == len(twin.waiting)
+    delays = whole.join.label_delays
+    bounds_ms = [*DELAY_BOUNDS_MS, max([*twin.delays, *DELAY_BOUNDS_MS])]
+    upto = [sum(delay <= bound for delay in twin.delays) for bound in bounds_ms]
+    assert list(accumulate(delays.delays)) == upto
+    assert (delays.delay_ms, delays.unlabelled) == (sum(twin.delays), twin.given_up)
+    predictions = sum(what.startswith("predict") for what, *_ in whole.steps)
+    assert predictions == delays.labelled + delays.unlabelled + whole.join.pending
+    kept = len(twin.waiting) + sum(s.observation >= 0 for s in twin.settled)
+    assert len(whole.join.kept_slots()) == (kept if bound["corrections"] else len(twin.waiting))
+    assert (cut.steps, cut.rejected) == (whole.steps, whole.rejected)
+    assert cut.refused == whole.refused
+    assert cut.join.to_state() == whole.join.to_state()
+
+
+usual = st.tuples(
+    st.sampled_from(["observe", "observe", "inside", "answer", "answer", "answer"]),
+    st.sampled_from("abcdefgh"),
+    st.sampled_from([1] * 8 + [2, True, "x"]),
+    st.integers(0, 2),
+    st.sampled_from([1.0, 0.5]),
+    st.just(True),
+)
+usual_bounds = st.fixed_dictionaries(
+    {
+        "max_pending": st.integers(1, 8),
+        "horizon": st.sampled_from([5, 30, 1000, 1000]),
+        "max_bytes": st.integers(0, 60) | st.just(1 << 62),
+        "rules": st.sampled_from([1, 2, 2]),
+    }
+)
+
+
+def plans(bound, events, deads, ratio, cuts) -> tuple[list[dict[str, object]], LabelJoin, Breaker]:
+    """What a machine plans of events, in calls that end at `cuts`, its join and its breaker."""
+    like = Rows.from_dicts([{"x": 1.0}])
+    machine = Progressive(GaussianNB(), LabelJoin(**bound), like, Breaker(ratio))
+    out, time = [], 0
+    for start, stop in pairwise([0, *sorted(cuts), len(events)]):
+        columns: list[list[object]] = [[], [], [], [], []]
+        sizes: list[int] = []
+        for at in range(start, stop):
+            what, id_, label, passed, w, _ = events[at]
+            time += passed
+            row, inside = (-1, label) if what == "answer" else (len(sizes), None)
+            if row >= 0:
+                sizes.append(size_of(at))
+                inside = label if what == "inside" else None
+            for column, value in zip(columns, (id_, row, inside, w, time), strict=True):
+                column.append(value)
+        dead = [*deads[start:stop], 0] if ratio < 1 else None
+        plan = machine.plan(one_by_one(Events(*columns, dead)), sizes)
+        out.append({f.name: getattr(plan, f.name) for f in fields(plan)})
+    return out, machine.join, machine._breaker
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(usual, min_size=30, max_size=60) | st.lists(event, max_size=60),
+    usual_bounds,
+    st.lists(st.sampled_from([0] * 12 + [1, 600]), min_size=60, max_size=60),
+    st.sampled_from([0.5, 0.0, 1.0]),
+    st.lists(st.integers(0, 60), min_size=1, max_size=4),
+)
+def test_common_events_in_one_loop_are_planned_as_one_by_one(
+    events, bound, deads, ratio, cuts
+) -> None:
+    """Plans, join and breaker, bit for bit, whatever comes between common events."""
+    given_ = (bound, events, deads, ratio)
+    cuts = [cut for cut in cuts if cut <= len(events)]
+    fast, fast_join, fast_breaker = plans(*given_, cuts)
+    with pytest.MonkeyPatch.context() as patch:
+        module = import_module("stream.evaluate.progressive")  # the package has a function so named
+        patch.setattr(module, "uncommon", lambda join, plan, events, *_: events)
+        slow, slow_join, slow_breaker = plans(*given_, cuts)
+    assert fast == slow
+    assert fast_join.to_state() == slow_join.to_state()
+    assert list(fast_join.outcomes) == list(slow_join.outcomes)
+    assert fast_breaker.to_state() == slow_breaker.to_state()
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3]])
+def test_lowered_ratio_opens_the_breaker_at_the_next_record(cuts) -> None:
+    """In the middle of a call too, though no dead letter comes: any split learns the same (I1)."""
+    like = Rows.from_dicts([{"x": 1.0}])
+    machine = Progressive(GaussianNB(), LabelJoin(), like, Breaker(0.5))
+    machine.plan(one_by_one(Events(["0"], [0], ["a"], [1.0], [0], [400, 0])), [0])
+    machine._breaker.ratio = 0.1
+
+    for start, stop in pairwise([0, *cuts, 4]):
+        n = stop - start
+        ids = [f"after {i}" for i in range(start, stop)]
+        events = Events(ids, list(range(n)), ["a"] * n, [1.0] * n, [1] * n)
+        machine.plan(one_by_one(events), [0] * n)
+
+    assert machine.join.outcomes == {"joined": 2, "held_back": 3}
+
+
+def test_most_events_are_common() -> None:
+    """Else the test above compares a way with itself."""
+    seen = []
+    ids = [str(i) for i in range(50)]
+    events = Events(
+        [i for id_ in ids for i in (id_, id_)],
+        [row for i in range(50) for row in (i, -1)],
+        [None, "a"] * 50,
+        [1.0] * 100,
+        list(range(100)),
+    )
+    join, plan = LabelJoin(), Plan()
+    for number, id_, row, label, w, time, _ in uncommon(
+        join, plan, one_by_one(events), [0] * 50, lambda passed: True
+    ):
+        seen.append(number)
+        if number == 0:
+            join.on_observation(plan, event=0, row=row, id=id_, time=time)
+        elif number > 0:
+            join.on_label(plan, event=number, id=id_, label=label, w=w, time=time)
+    assert seen == [1, -1]  # the first of its class, and the end
+    assert len(plan.steps) == 100
