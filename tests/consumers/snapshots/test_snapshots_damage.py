@@ -9,6 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from consumers.base.errors import ConfigError, SnapshotError
@@ -74,7 +75,8 @@ def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
     newest = ran_thrice.snapshots()[-1]
     told, saved = from_bytes(newest.read_bytes())
     store = the_store(ran_thrice.directory / "headwater-state", "svc")
-    ahead = store.directory / name_of(store.write(about_at(told, told.position + 5), saved))
+    later = about_at(told, position=told.position + 5, seq=told.seq + 5)
+    ahead = store.directory / name_of(store.write(later, saved))
     with pytest.raises(ConfigError, match=f"up to position {told.position + 5}"):
         live_of(ran_thrice)
     config = ran_thrice.config()
@@ -85,11 +87,9 @@ def test_snapshot_ahead_of_the_journal_is_told_and_left(ran_thrice) -> None:
     assert ahead.exists()
 
 
-def about_at(told, position: int):
+def about_at(told, **changes):
     """The same snapshot at another position."""
-    return type(told)(
-        **{n: getattr(told, n) for n in told.__struct_fields__} | {"position": position}
-    )
+    return msgspec.structs.replace(told, **changes)
 
 
 @pytest.fixture
