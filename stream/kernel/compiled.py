@@ -2,8 +2,8 @@
 
 Rule: numba alone compares a kernel on disk with the file of the kernel. It misses a change of a
 function in another file that the kernel calls, and it fails if a class that the kernel takes was
-renamed. Here all kernels of a package are compared with the content of all its kernel
-files, so that kernels may share functions (decision 0055).
+renamed. Here each kernel is compared with the content of all kernel files of its top-level package
+(`_kernels.py`, or in a folder `_kernels`), so that kernels may share functions (decision 0055).
 """
 
 from __future__ import annotations
@@ -22,21 +22,27 @@ __all__ = ["kernel"]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Decorator: the function, compiled when it is first called with arguments of given types."""
+    """Decorator of functions in kernel files: compile for the types of the arguments of a call.
+
+    Code is kept on disk if the kernel files can be read, which those in a zip cannot.
+    """
     dispatcher = njit(function)
-    dispatcher._cache = _KernelCache(function)
+    stamp = _stamp(function.__module__.partition(".")[0])
+    if stamp is not None:
+        dispatcher._cache = _KernelCache(function, stamp)
     return dispatcher
 
 
 @cache
-def _stamp(package: str) -> str:
-    """The content of all kernel files of a top-level package, as a hash."""
+def _stamp(package: str) -> str | None:
+    """The content of all kernel files of a top-level package, as a hash; None without such files.
+
+    It is read on import: at the first call the files may be those of a newer version.
+    """
     root = Path(next(iter(sys.modules[package].__path__)))
     files = (path for path in root.rglob("*.py") if "_kernels" in path.with_suffix("").parts)
-    content = sha256()
-    for path in sorted(files):
-        content.update(sha256(path.read_bytes()).digest())
-    return content.hexdigest()
+    hashes = [sha256(path.read_bytes()).digest() for path in sorted(files)]
+    return sha256(b"".join(hashes)).hexdigest() if hashes else None
 
 
 class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
@@ -47,17 +53,7 @@ class _OneFile(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Index(IndexDataCacheFile):  # type: ignore[misc]
-    """An index whose stamp is read when it is first needed, not on import."""
-
-    _package = ""
-
-    @property
-    def _source_stamp(self) -> str:
-        return _stamp(self._package)
-
-    @_source_stamp.setter
-    def _source_stamp(self, package: str) -> None:
-        self._package = package
+    """Files of the cache. If they cannot be read, the kernel is compiled again."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
@@ -66,11 +62,16 @@ class _Index(IndexDataCacheFile):  # type: ignore[misc]
             return {}
         return loaded
 
+    def load(self, key: Any) -> Any:
+        try:
+            return super().load(key)
+        except Exception:
+            return None
+
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _OneFile
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
         super().__init__(function)
-        package = function.__module__.partition(".")[0]
-        self._cache_file = _Index(self.cache_path, self._impl.filename_base, package)
+        self._cache_file = _Index(self.cache_path, self._impl.filename_base, stamp)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -110,12 +112,40 @@ def test_renamed_class_of_an_argument_is_compiled_again(package: Path) -> None:
     assert run(package, RUN.replace("Pair", "Couple")) == (10.0, True)
 
 
-def test_damaged_index_is_compiled_again(package: Path) -> None:
+@pytest.mark.parametrize("left", [0, 100])
+@pytest.mark.parametrize("file", ["*.nbi", "*.nbc"])
+def test_damaged_file_is_compiled_again(package: Path, file: str, left: int) -> None:
     run(package)
-    for path in package.rglob("*.nbi"):
-        path.write_bytes(path.read_bytes()[:-9])
+    for path in package.rglob(file):
+        path.write_bytes(path.read_bytes()[:left])
 
     assert run(package) == (10.0, True)
+    assert run(package) == (10.0, False)
+
+
+def test_version_that_comes_before_the_first_call_is_compiled_again(package: Path) -> None:
+    """The old process compiles what it imported, and must not keep it as the new version."""
+    shared = package / "package" / "_kernels" / "shared.py"
+    upgrade = f"""
+from pathlib import Path
+shared = Path({str(shared)!r})
+shared.write_text(shared.read_text().replace("2.0 * pair.a", "5.0 * pair.a"))
+with install_recorder"""
+
+    assert run(package, RUN.replace("\nwith install_recorder", upgrade)) == (10.0, True)
+    assert run(package) == (16.0, True)
+
+
+def test_package_in_a_zip_is_compiled_by_each_process(package: Path, tmp_path: Path) -> None:
+    """numba would compare a kernel with its own file only."""
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
+        for path in sorted((package / "package").rglob("*.py")):
+            archive.write(path, path.relative_to(package))
+    shutil.rmtree(package / "package")
+    program = "import sys; sys.path.insert(0, 'package.zip')" + RUN
+
+    assert run(package, program) == (10.0, True)
+    assert run(package, program) == (10.0, True)
 
 
 def test_cache_does_not_grow_with_changes(package: Path) -> None:

@@ -1,1 +1,1 @@
-"""Compiled loops, one file for each family. A kernel calls only kernels of its own file."""
+"""Compiled loops, one file for each family. A kernel calls only functions of kernel files."""
