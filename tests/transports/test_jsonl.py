@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -149,6 +150,41 @@ def test_write_after_a_crash_removes_the_torn_line(log: JsonLinesLog, file: Path
         log.append([Outgoing("feed", None, b"next")])
 
         assert values(log) == [b"first", b"next"]
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 90])
+def test_write_that_fails_leaves_no_part_of_a_line(log, file: Path, monkeypatch, room) -> None:
+    """Another program's next line is a record of its own, also after the disk was full."""
+    log.append([Outgoing("feed", None, b"first")])
+    real = os.write
+
+    def write(number: int, content: memoryview) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        done = real(number, content[:room])
+        room -= done
+        return done
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        with pytest.raises(TransportError, match="make room on the disk"):
+            log.append([Outgoing("feed", None, b"a" * 50), Outgoing("feed", None, b"b" * 50)])
+    with file.open("ab") as other:
+        other.write(b'{"x": 1}\n')
+
+    assert values(log) == [b"first", b'{"x": 1}']
+
+
+def test_files_that_are_not_text_are_no_crash(log: JsonLinesLog, tmp_path: Path) -> None:
+    """The id of a topic, and the offsets of a service."""
+    (tmp_path / "log" / "feed" / "id").write_bytes(b"\xff\xfe")
+    owners = tmp_path / "log" / "@owners"
+    owners.mkdir(exist_ok=True)
+    (owners / "svc.0.offsets.json").write_bytes(b'[["\xff\xfe",0,1]]')
+
+    assert log.describe(["feed"])["feed"].partitions == 1
+    assert log.committed("svc", [FEED]) == {}
 
 
 def test_line_of_another_program_without_a_newline_is_kept(log: JsonLinesLog, file: Path) -> None:

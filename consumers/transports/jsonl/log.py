@@ -222,10 +222,17 @@ class PartitionFile:
             elif rest:  # another program did not write its newline
                 begin, first = b"\n", first + 1
             lines = (encode(first + i, row) for i, row in enumerate(rows))
-            left = memoryview(begin + b"".join(lines))
-            while left:
-                left = left[os.write(file, left) :]
-            os.fsync(file)
+            before = os.fstat(file).st_size
+            written, content = 0, begin + b"".join(lines)
+            try:
+                while written < len(content):
+                    written += os.write(file, memoryview(content)[written:])
+                os.fsync(file)
+            except OSError:
+                # Otherwise a line that another program appends would continue the incomplete one.
+                if os.fstat(file).st_size == before + written:
+                    os.ftruncate(file, before)
+                raise
         finally:
             os.close(file)
         return first + len(rows) - 1
@@ -278,7 +285,7 @@ class _Directory:
         """What `create_topic` wrote; "" for a directory that was made by hand."""
         path = self.root / topic / "id"
         with self.faults():
-            return path.read_text().strip() if path.exists() else ""
+            return path.read_text(errors="replace").strip() if path.exists() else ""
 
     def create_topic(self, topic: str, partitions: int) -> None:
         if not _TOPIC.fullmatch(topic):
@@ -370,7 +377,7 @@ class _Directory:
             for file in os.listdir(self.root / _OWNERS):
                 if pattern.fullmatch(file):
                     # Damaged only by a loss of power; the journal is the truth, this is a trace.
-                    with suppress(msgspec.DecodeError):
+                    with suppress(msgspec.DecodeError, UnicodeDecodeError):
                         rows = _decode_offsets((self.root / _OWNERS / file).read_bytes())
                         found |= {Partition(topic, part): at for topic, part, at in rows}
         return found
