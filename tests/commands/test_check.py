@@ -268,7 +268,7 @@ def test_lost_journal_is_told_before_and_by_the_run(capsys: pytest.CaptureFixtur
     check(configure(CONFIG + FEATURES), create=True)
     with closing(open_log("sqlite:log.db")) as log:
         log.append([Outgoing("orders", b"1", b'{"id": "1", "price": 2}')])
-    run(configure(CONFIG + FEATURES), drain=True)
+    run(configure(f"{CONFIG}{FEATURES}[http]\nenabled = false"), drain=True)
     renamed = configure(f'{CONFIG}{FEATURES}[journal]\ntopic = "books"\n[http]\nenabled = false')
     for create in (False, True):
         lines(capsys)
