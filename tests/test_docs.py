@@ -60,7 +60,7 @@ def test_formulas_of_scores_are_those_of_their_table() -> None:
     """docs/quality.md, made from stream/evaluate/table.py; no score is left out."""
     page = (ROOT / "docs/quality.md").read_text()
 
-    assert page == formulas(page), "write stream.evaluate.table.formulas(page) to docs/quality.md"
+    assert page == formulas(page), "run docs/make_pages.py"
     scores = (*SCORES, *RISK_SCORES)
     assert all(page.count(f"| {score.title} `{score.metric}` |") == 1 for score in scores)
 
@@ -69,7 +69,7 @@ def test_page_of_the_join_is_made_from_its_table() -> None:
     """docs/join.md shows each transition; what the page shows is what runs."""
     made = runpy.run_path(str(ROOT / "docs/make_join_page.py"))["page"]()
 
-    assert (ROOT / "docs/join.md").read_text() == made, "run docs/make_join_page.py"
+    assert (ROOT / "docs/join.md").read_text() == made, "run docs/make_pages.py"
 
 
 CONFIGS = [

@@ -1,9 +1,9 @@
 """From any state (first start, crash, rebalance, clean stop) to a live shard, by one path.
 
-1. fence     the old owner can no longer commit
-2. locate    find the journal's end, record 0, and the newest valid snapshot before the end
+1. fence     the old owner can no longer commit; the caller has done that
+2. locate    find the journal's end, record 0, and the newest valid snapshot up to the end
 3. replay    process the journaled ranges since then in order, without writing outputs
-4. go live   poll from the end of the journal
+4. go live   poll the inputs from their positions at the journal's end
 
 There is no undo code: after any failure the shard in memory is discarded, and this starts again.
 """
@@ -190,10 +190,10 @@ def _save(config: Config, store: SnapshotStore, live: LiveShard) -> None:
 
 
 def write_again(log: Log, live: LiveShard) -> None:
-    """Write the outputs of the last commit again, if they come after it and may be missing.
+    """Write the outputs of the last commit again, if they may be missing.
 
-    The owner may have died in between, and a snapshot comes after both. The outputs are the same
-    bytes in the same topics.
+    With at least once, outputs are written after the commit. If the process died in between, they
+    are missing. They are the same bytes in the same topics. A snapshot is written after them.
     """
     topics = log.topics() if live.last else {}
     for outcome in live.last:

@@ -20,7 +20,8 @@ bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT
 1. The first label wins, because a prediction is scored once, against what was known first. An equal
    label is a duplicate, another one conflicts. Only a CORRECTABLE id takes another label.
 2. An observation is predicted each time it comes, because somebody waits for the prediction. But an
-   id is learned once, because a redelivered record is not new evidence.
+   id is learned once, because a redelivered record is not new evidence. So the label inside a
+   repeated observation is ignored, even while the id waits for a label; a label on its own counts.
 3. A label is learned on the row as it was encoded when it was predicted. That row is kept.
 4. A label inside an observation is judged first: if it cannot be learned, the whole record is a
    dead letter and the state of its id does not change, so that the record can be sent again.
@@ -28,7 +29,8 @@ bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT
    may be learned, so that a late label is counted as late, not as a dead letter.
 6. Only a label that met its observation fixes the kind of labels or takes one of `max_classes`. An
    early label may be junk for an id that never comes. It is judged again when its observation, or
-   another label of its id, comes. If it is UNFIT then, it is rejected, and the id becomes UNKNOWN.
+   another label of its id, comes. If it is UNFIT then, it is rejected, and the new record is
+   handled as for an UNKNOWN id; but a new record that cannot be learned leaves the id UNFIT.
 7. While labels are held back (the dead-letter breaker is open), an id is settled as if its label
    had been learned, but nothing is learned and no row is kept.
 8. Waiting rows, early labels and settled ids are bounded by count, by bytes and by age. The oldest
@@ -83,7 +85,7 @@ class IdEvent(IntEnum):
 class JoinAction(Enum):
     """What the join does. Each action is a method of `LabelJoin`."""
 
-    COUNT = "count"  # nothing else
+    COUNT = "count"  # only count the outcomes
     PREDICT = "predict"  # predict the row; no label will come for this prediction
     WAIT = "wait"  # predict the row, and keep it until its label comes
     LEARN_INSIDE = "learn_inside"  # predict the row, then learn it with the label inside
@@ -99,8 +101,8 @@ class JoinAction(Enum):
     DROP_LABEL = "drop_label"  # remove the early label
     GIVE_UP = "give_up"  # remove the waiting row; its prediction gets no label
     FORGET = "forget"  # remove the settled id, and its row if it was kept
-    CORRECT = "correct"  # end the plan with a correction, because only the learner knows whether
-    # the old label can be unlearned
+    CORRECT = "correct"  # the steps so far run first, and the correction after them, because only
+    # the learner knows whether the old label can be unlearned
     RELABEL = "relabel"  # keep the new label, with the age of the first one
 
 
@@ -181,7 +183,7 @@ PLAIN: Final[Table] = {
         IdEvent.LABEL_REFUSED: _to(EARLY, A.REJECT, count="rejected"),
         **LABEL_GOES,
     },
-    UNFIT: {  # the early label is rejected; then as UNKNOWN
+    UNFIT: {  # the early label is rejected; then as UNKNOWN, except for refused records
         IdEvent.OBSERVATION: _to(WAITING, A.REFUSE_EARLY, A.WAIT, count="rejected"),
         IdEvent.OBSERVATION_LABEL: _to(
             LABELLED, A.REFUSE_EARLY, A.LEARN_INSIDE, count="rejected joined"

@@ -19,10 +19,10 @@ KEYS = [
 
 
 def test_committed_page_is_current() -> None:
-    """`python -m consumers.config.docs` was run after the last change."""
+    """`python docs/make_pages.py` was run after the last change."""
     committed = Path(__file__).parents[2] / docs.PAGE
 
-    assert committed.read_text(encoding="utf-8") == docs.page()
+    assert committed.read_text(encoding="utf-8") == docs.page(), "run docs/make_pages.py"
 
 
 @pytest.mark.parametrize(("key", "field"), KEYS)

@@ -28,7 +28,7 @@ def test_dashboards_are_the_generated_ones() -> None:
 
     assert sorted(path.name for path in FOLDER.iterdir()) == sorted(made) == sorted(NAMES)
     for name in NAMES:
-        assert stored(name) == made[name], "run python docker/grafana/make_dashboards.py"
+        assert stored(name) == made[name], "run docs/make_pages.py"
 
 
 @pytest.mark.parametrize("name", NAMES)
