@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.base.errors import ConfigError, FencedError, TransportError
+from consumers.base.errors import ConfigError, FencedError, InputChangedError, TransportError
 from consumers.base.records import Outgoing, Partition
 from consumers.config import parse
 from consumers.config.propose import ModelChoice, Source, toml
 from consumers.config.sample import InferredField
-from consumers.transports.jsonl.log import JsonLinesLog, PartitionFile, Row, decode, encode
+from consumers.transports.jsonl.lines import Row, decode, encode
+from consumers.transports.jsonl.log import JsonLinesLog, PartitionFile
 
 FEED = Partition("feed", 0)
 CONFIG = """
@@ -320,3 +321,83 @@ def test_topic_is_never_a_path(log: JsonLinesLog, topic: str) -> None:
         log.create_topic(topic, 1)
     with pytest.raises(TransportError):
         log.append([Outgoing(topic, None, b"x")])
+
+
+def lines(count: int) -> str:
+    """Observations of another file."""
+    return "".join(f'{{"id": "n{i}"}}\n' for i in range(count))
+
+
+def replaced(file: Path, count: int) -> None:
+    """Another file in its place, as a rotation of logs leaves it."""
+    file.with_name("fresh").write_text(lines(count))
+    file.with_name("fresh").replace(file)
+
+
+def cut_short(file: Path, count: int) -> None:
+    """The same file with less in it."""
+    with open(file, "r+") as there:
+        there.truncate(0)
+        there.write(lines(count))
+
+
+@pytest.mark.parametrize("change", [replaced, cut_short])
+def test_file_that_is_replaced_or_cut_counts_as_an_election(log, file, change) -> None:
+    """Appended lines do not, and neither does an incomplete line that a write removes."""
+    log.append([Outgoing("feed", b"", b"x" * 100)] * 5)
+    other = JsonLinesLog(str(file.parents[1]))
+    assert other.describe(["feed"])["feed"].epochs == (0,)
+    assert other.end_offsets([FEED]) == {FEED: 5}
+    log.append([Outgoing("feed", b"", b"{}")])
+    with open(file, "a") as there:
+        there.write('{"offset":')
+    assert other.describe(["feed"])["feed"].epochs == (0,)
+    log.append([Outgoing("feed", b"", b"{}")])
+    assert other.describe(["feed"])["feed"].epochs == (0,)
+    change(file, 3)
+
+    assert other.describe(["feed"])["feed"].epochs == (1,)
+    assert other.end_offsets([FEED]) == {FEED: 3}
+    assert other.describe(["feed"])["feed"].epochs == (1,)
+
+
+@pytest.mark.parametrize("change", [replaced, cut_short])
+@pytest.mark.parametrize("before", [1, 2500])
+def test_owner_never_reads_on_in_another_file(log, file, change, before) -> None:
+    """It would pass over the lines before its position; other readers follow the new file."""
+    file.write_text(lines(before))
+    owner = log.owner("svc", 0, [FEED])
+    owner.seek({FEED: 0})
+    while sum(map(len, owner.poll(max_records=1000, timeout=0.01))):
+        pass
+    assert log.end_offsets([FEED]) == {FEED: before}
+    change(file, 4000)
+
+    file.write_text(file.read_text().replace("n", "m"))
+    with pytest.raises(InputChangedError, match=f"other records before offset {before}"):
+        owner.poll(max_records=10, timeout=0.01)
+    [*chunks] = log.read({FEED: before}, {FEED: 4000})
+    assert sum(map(len, chunks)) == 4000 - before
+
+
+@pytest.mark.parametrize("change", [replaced, cut_short])
+def test_owner_reads_on_in_a_copy_with_more_lines(log, file, change) -> None:
+    """An editor saves a file so."""
+    file.write_text(lines(5))
+    owner = log.owner("svc", 0, [FEED])
+    owner.seek({FEED: 0})
+    assert [len(chunk) for chunk in owner.poll(max_records=10, timeout=0.01)] == [5]
+    change(file, 8)
+
+    assert [chunk.offsets for chunk in owner.poll(max_records=10, timeout=0.01)] == [[5, 6, 7]]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_partition_that_another_shard_once_owned_has_its_newest_offset(log, order) -> None:
+    """After --new-journal with other `[scale] shards`, the old file of offsets is still there."""
+    for at, shard in enumerate(order, 1):
+        owner = log.owner("svc", shard, [FEED])
+        owner.commit([], Outgoing("feed", b"", b"{}"), {FEED: 10 * at})
+        owner.close()
+
+    assert log.committed("svc", [FEED]) == {FEED: 20}

@@ -39,8 +39,10 @@ echo '{"timestamp": 1700000000000, "key": "a2", "value": {"pages": 7}}' >> feed/
   as a text.
 - A line without `timestamp` is at time 0. Give timestamps if `[labels] horizon` or the order of
   several partitions matters.
-- The offset of a record is the number of its line. Never remove or change a line. An incomplete
-  last line is not read until its newline is there.
+- The offset of a record is the number of its line. Never remove or change a line. A running
+  service ends if a file was replaced or cut: it compares its last consumed lines, as after an
+  election, and the last line again before each read. An incomplete last line is not read until
+  its newline is there.
 - Key and value are in base64 if one of them is not UTF-8; the line then has `"base64": true`.
 - After `kill -9` no prediction is lost, but those of the last commit can be there twice, with the
   same bytes.

@@ -16,22 +16,20 @@ import os
 import re
 import shutil
 import time
-from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple
+from typing import BinaryIO
 from uuid import uuid4
 
 import msgspec
 import numpy as np
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import FencedError, InputChangedError, TransportError
 from consumers.base.records import (
     Fetched,
-    Header,
     Outgoing,
     Partition,
     Record,
@@ -39,96 +37,20 @@ from consumers.base.records import (
     record_bytes,
 )
 from consumers.transports.fetching import FetchingLog, FetchingOwner, Poller
+from consumers.transports.jsonl.lines import Row, decode, encode
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 
-__all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile", "Row", "decode", "encode"]
+__all__ = ["JsonLinesLog", "JsonLinesOwner", "PartitionFile"]
 
 _STRIDE = 1000  # lines between two positions that are kept: 36 bytes of memory for each
 _BLOCK = 2**20  # bytes read at once to find the lines
+_COMPARED = 1024  # bytes of the last line that was read, to find that the file is another one
 _OURS = b'{"offset":'  # how each line begins that was written here
 _TOPIC = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}")
-_BRACKETS = 500  # a deeper value is decoded or not depending on the stack, so it would not replay
 _OWNERS = "@owners"  # no topic can have this name
 
-
-class Row(NamedTuple):
-    """A record without its place."""
-
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[Header, ...] = ()
-
-
-class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    offset: int | None = None
-    timestamp: Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)] = 0
-    key: str | None = None
-    value: msgspec.Raw
-    headers: tuple[Header, ...] = ()
-    base64: bool = False
-
-
-_encoder = msgspec.json.Encoder()
-_decode_line = msgspec.json.Decoder(_Line).decode
+_encode_offsets = msgspec.json.Encoder().encode
 _decode_offsets = msgspec.json.Decoder(list[tuple[str, int, int]]).decode
-
-
-def encode(offset: int, row: Row) -> bytes:
-    """The line of a record; key and value in base64 if one of them is not UTF-8.
-
-    Examples
-    --------
-    >>> encode(7, Row(1_700_000_000_000, b"a", b'{"x": 1}'))
-    b'{"offset":7,"timestamp":1700000000000,"key":"a","value":"{\\\\"x\\\\": 1}"}\\n'
-    """
-    cells = (row.key, row.value)
-    base64 = False
-    try:
-        key, value = (None if cell is None else cell.decode() for cell in cells)
-    except UnicodeDecodeError:
-        base64 = True
-        key, value = (None if cell is None else b64encode(cell).decode() for cell in cells)
-    line = _Line(
-        offset=offset,
-        timestamp=row.timestamp,
-        key=key,
-        value=msgspec.Raw(_encoder.encode(value)),
-        headers=row.headers,
-        base64=base64,
-    )
-    return _encoder.encode(line) + b"\n"
-
-
-def decode(line: bytes) -> Row:
-    """The record of a line, which any program may have written.
-
-    An object with a `value` that is a text, an object or null, and otherwise only members that
-    `encode` writes, is a record. Every other line is a value alone, at time 0 (1970).
-
-    Examples
-    --------
-    >>> decode(b'{"timestamp": 5, "value": {"x": 1}}\\n').value, decode(b'{"x": 1}\\n').value
-    (b'{"x": 1}', b'{"x": 1}')
-    """
-    line = line.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        found = _decode_line(line)
-        raw = bytes(found.value)
-        if raw[:1] == b"{" and not found.base64 and raw.count(b"{") + raw.count(b"[") < _BRACKETS:
-            value: bytes | None = raw
-        elif raw == b"null":
-            value = None
-        else:  # ValidationError where it is no text
-            value = _cell(msgspec.json.decode(raw, type=str), found.base64)
-        key = None if found.key is None else _cell(found.key, found.base64)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return Row(0, None, line)
-    return Row(found.timestamp, key, value, found.headers)
-
-
-def _cell(text: str, base64: bool) -> bytes:
-    return b64decode(text, validate=True) if base64 else text.encode()
 
 
 class PartitionFile:
@@ -142,6 +64,9 @@ class PartitionFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.replaced = 0  # how often the file was another one, or had lost lines
+        self.rewritten = False  # the lines before those that were read last are other ones now
+        self._next = (0, 0, b"")  # the line after the last read one, its place, what is before it
         self._forget(-1)
 
     def _forget(self, inode: int) -> None:
@@ -150,7 +75,6 @@ class PartitionFile:
         self._marks = [0]
         self._lines = 0
         self._complete = 0  # bytes up to the last newline
-        self._next = (0, 0)  # the line after the last one that was read, and where it begins
 
     def signature(self) -> tuple[int, int]:
         """A value that changes with the file."""
@@ -161,6 +85,7 @@ class PartitionFile:
         """The number of complete lines."""
         inode, size = self.signature()
         if inode != self._inode or size < self._complete:  # it was made again, or cut
+            self.replaced += self._inode >= 0
             self._forget(inode)
         if size != self._size or size > self._complete:
             with open(self.path, "rb") as file:
@@ -193,14 +118,20 @@ class PartitionFile:
                     break
                 rows.append(row)
                 position += len(line)
-        self._next = (start + len(rows), position)
+                last = line[-_COMPARED:]
+        if rows:
+            self._next = (start + len(rows), position, last)
         return rows
 
     def _seek(self, file: BinaryIO, line: int) -> int:
         """Go to where a line begins."""
-        known, position = self._next
-        if known != line:
-            known, position = line - line % _STRIDE, self._marks[line // _STRIDE]
+        known, position, last = self._next
+        if known == line:
+            file.seek(position - len(last))
+            if file.read(len(last)) == last:
+                return position
+            self.rewritten = True
+        known, position = line - line % _STRIDE, self._marks[line // _STRIDE]
         file.seek(position)
         for _ in range(line - known):
             position += len(file.readline())
@@ -286,6 +217,15 @@ class _Directory:
         path = self.root / topic / "id"
         with self.faults():
             return path.read_text(errors="replace").strip() if path.exists() else ""
+
+    def replaced(self, topic: str, partitions: int) -> tuple[int, ...]:
+        """How often each file was replaced or cut since it was first read here."""
+        files = [self._files.get(Partition(topic, n)) for n in range(partitions)]
+        with self.faults():
+            for file in files:
+                if file is not None:
+                    file.end()
+        return tuple(0 if file is None else file.replaced for file in files)
 
     def create_topic(self, topic: str, partitions: int) -> None:
         if not _TOPIC.fullmatch(topic):
@@ -374,12 +314,13 @@ class _Directory:
         pattern = re.compile(rf"{re.escape(name)}\.\d+\.offsets\.json")
         found: dict[Partition, int] = {}
         with self.faults(), suppress(FileNotFoundError):
-            for file in os.listdir(self.root / _OWNERS):
-                if pattern.fullmatch(file):
-                    # Damaged only by a loss of power; the journal is the truth, this is a trace.
-                    with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                        rows = _decode_offsets((self.root / _OWNERS / file).read_bytes())
-                        found |= {Partition(topic, part): at for topic, part, at in rows}
+            files = [p for p in (self.root / _OWNERS).iterdir() if pattern.fullmatch(p.name)]
+            # After --new-journal with other [scale] shards, a partition is in an older file too.
+            for file in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+                # Damaged only by a loss of power; the journal is the truth, this is a trace.
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    rows = _decode_offsets(file.read_bytes())
+                    found |= {Partition(topic, part): at for topic, part, at in rows}
         return found
 
 
@@ -429,9 +370,16 @@ class JsonLinesLog(FetchingLog):
         return self._directory.topics()
 
     def describe(self, topics: Collection[str]) -> dict[str, Topic]:
-        """Number of partitions and id of these topics; one that does not exist is left out."""
-        counts = self._directory.topics()
-        return {t: Topic(counts[t], self._directory.id_of(t)) for t in topics if t in counts}
+        """Number of partitions and id of these topics; one that does not exist is left out.
+
+        A file that is replaced or cut counts as an election, so that its last records are compared.
+        """
+        counts, about = self._directory.topics(), self._directory
+        return {
+            t: Topic(counts[t], about.id_of(t), about.replaced(t, counts[t]))
+            for t in topics
+            if t in counts
+        }
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Make a topic; nothing happens where it exists already."""
@@ -484,7 +432,7 @@ class JsonLinesOwner(FetchingOwner):
         self._directory = directory
         self._name, self._shard = name, shard
         self._inputs = inputs
-        super().__init__(Poller(inputs, directory.fetch, partial(directory.signatures, inputs)))
+        super().__init__(Poller(inputs, self._fetch, partial(directory.signatures, inputs)))
         base = directory.root / _OWNERS
         self._lock = base / f"{name}.{shard}.lock"
         self._offsets = base / f"{name}.{shard}.offsets.json"
@@ -523,6 +471,17 @@ class JsonLinesOwner(FetchingOwner):
         except FileNotFoundError:
             return False
 
+    def _fetch(
+        self, partition: Partition, start: int, limit: int, max_bytes: int
+    ) -> Fetched | None:
+        chunk = self._directory.fetch(partition, start, limit, max_bytes)
+        if self._directory.file(partition).rewritten:
+            raise InputChangedError(
+                f"{partition} has other records before offset {start}: its file was replaced while "
+                "it was consumed; headwater run --accept-new-topic starts it at its first record"
+            )
+        return chunk
+
     def ends(self) -> dict[Partition, int]:
         """The end of each input."""
         return self._directory.ends(self._inputs)
@@ -545,7 +504,7 @@ class JsonLinesOwner(FetchingOwner):
         rows = [(topic, number, at) for (topic, number), at in self._committed.items()]
         fresh = self._offsets.with_suffix(".new")
         with self._directory.faults():
-            fresh.write_bytes(_encoder.encode(rows))
+            fresh.write_bytes(_encode_offsets(rows))
             os.replace(fresh, self._offsets)
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:

@@ -23,6 +23,7 @@ from consumers.service.recovery import recover, sources
 from consumers.service.runner import Runner
 from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.store import SnapshotStore
+from consumers.transports.placement import murmur2
 from tests.consumers.conftest import Service
 from tests.consumers.feeds import NOW, batch, fill, phishing
 from tests.topics import cut, delete, remake, widen
@@ -434,6 +435,34 @@ def test_shards_do_not_read_partitions_where_labels_would_miss_them(sharded, mon
     assert [e.starts for e in entries if isinstance(e, InputsRecord)] == [
         [("ans", 2, 0), ("obs", 2, 0)]
     ]
+
+
+def test_failure_of_the_log_does_not_end_shards_with_unread_partitions(
+    sharded, monkeypatch
+) -> None:
+    """It starts over with the partitions it had, and reads the others once it may."""
+    monkeypatch.setattr(inputs, "OBJECT_SECONDS", 0.2)
+    ran = Running(sharded, more=SHARDED)
+    ran.until(lambda: ran.runner.health().state == "live")
+    widen(sharded.log, "obs", 4)
+    ran.until(lambda: ran.runner.health().state == "degraded")
+
+    def lost(*_) -> int:
+        raise TransportError("the coordinator is away")
+
+    monkeypatch.setattr(ran.runner._owner, "commit", lost)
+    placed = [(i, murmur2(b"n%d" % i) % 4) for i in range(60)]
+    sent = [o for i, part in placed if part in (0, 2) for o in observations(i, 1, part)]
+    sharded.log.append(sent)
+    ran.until(lambda: keys(sharded).total() == sum(o.partition == 0 for o in sent))
+    ran.until(lambda: ran.runner.health().state == "degraded")
+    widen(sharded.log, "ans", 4)
+    ran.until(lambda: keys(sharded).total() == len(sent) and ran.runner.health().state == "live")
+    ran.stop.set()
+    ran.thread.join(60)
+
+    assert ran.error is None
+    assert keys(sharded) == Counter(o.key for o in sent)
 
 
 def test_start_with_partitions_that_shards_do_not_allow_is_refused(sharded) -> None:
