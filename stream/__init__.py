@@ -19,6 +19,7 @@ from stream.errors import (
 )
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation, LinearView
+from stream.linear import LogisticRegression
 from stream.neighbors import KNNClassifier
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Label",
     "Learner",
     "LinearView",
+    "LogisticRegression",
     "NotLearnedError",
     "NotSupportedError",
     "Op",

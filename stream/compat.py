@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from river import base
 from river.__version__ import __version__ as river_version
 
-from stream.data.block import LEARN, PREDICT, Block, Rows
+from stream.data.block import LEARN, PREDICT, Block, Rows, rows_used
 from stream.data.parameters import flag, shown
 from stream.data.schema import Label
 from stream.data.state import State
@@ -158,7 +158,7 @@ class RiverClassifier(Learner):
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
         self._learned += [0] * (len(self._classes) - len(self._learned))
-        used, row = np.unique(block.row, return_inverse=True)
+        used, row = rows_used(block)
         xs = _by_name(block.rows.take(used)).dicts()
         known, k = before, 0
         for op, r, y, w in zip(

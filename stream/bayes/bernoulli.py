@@ -14,17 +14,16 @@ from stream.bayes._kernels.bernoulli import BernoulliTrials
 from stream.bayes.classifier import (
     LOWEST,
     BayesClassifier,
-    check_half_life,
     check_priors,
     finite,
     left_after,
 )
-from stream.bayes.columns import admit
 from stream.bayes.part import Line, Part, Steps, UnlearnAmount
 from stream.bayes.sums import SumsPart, given
 from stream.bayes.token_sets import TokenSetPart
 from stream.data.block import Block, Floats, Rows
-from stream.data.parameters import number
+from stream.data.columns import admit
+from stream.data.parameters import check_half_life, number
 from stream.data.rows import conflicts
 from stream.data.schema import Dictionary, Kind, Label
 from stream.errors import InvalidRecordError, NotSupportedError
@@ -274,7 +273,7 @@ class BernoulliNB(BayesClassifier):
         NotSupportedError
             With alpha = 0, if one of the classes never had an attribute or always had it.
         """
-        a, b = self._pair(label, against, None)
+        a, b = self._compared(label, against, None)
         parts = self._attributes, self._tokens
         lines = [part.line(len(self.classes)) for part in parts]
         if not finite(lines, a, b):

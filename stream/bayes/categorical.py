@@ -16,15 +16,15 @@ from stream.bayes.categories import (
     CategoryClassifier,
     Domains,
     check_domains,
-    rows_used,
 )
-from stream.bayes.classifier import check_half_life, check_priors, left_after
+from stream.bayes.classifier import check_priors, left_after
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import columns_for
 from stream.bayes.smoothing import Shares, check_estimate
-from stream.data.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.parameters import check_half_life
 from stream.data.schema import Label, Schema
 from stream.data.state import State
+from stream.data.tables import columns_for
 from stream.errors import StateError
 from stream.learner.registry import Facts, registered
 

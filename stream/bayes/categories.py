@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.classifier import BayesClassifier
-from stream.bayes.columns import MAX_FEATURES, named, restored
-from stream.data.block import Block, Rows
+from stream.data.block import Rows
+from stream.data.columns import MAX_FEATURES, named, restored
 from stream.data.parameters import mapping, shown
 from stream.data.rows import Objects
 from stream.data.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
@@ -31,7 +31,6 @@ __all__ = [
     "CodedRows",
     "Domains",
     "check_domains",
-    "rows_used",
 ]
 
 MAX_VALUES = 2**20  # over all features without a domain
@@ -355,14 +354,6 @@ def canonical(name: str, value: Any) -> str:
         return category(name, value) or str(value)
     parts = [repr(v) if isinstance(v, str | None) else canonical(name, v) for v in value]
     return f"({', '.join(parts)})"
-
-
-def rows_used(block: Block) -> tuple[Ints, Ints]:
-    """The rows that the steps of a block use, and for each step the index of its row among them."""
-    if len(block.rows) == 1:
-        return np.zeros(1, dtype=np.int64), block.row
-    used, row = np.unique(block.row, return_inverse=True)
-    return used, row.astype(np.int64)
 
 
 def check_domains(domains: Domains, named: str = "domains") -> Domains:

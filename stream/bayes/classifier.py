@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from stream.bayes._kernels import prior as kernels
 from stream.bayes._kernels.prior import Prior
-from stream.bayes.bags import named_buckets
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
 from stream.data.block import PREDICT, Block, Floats, Rows
 from stream.data.parameters import mapping, number
-from stream.data.schema import Field, Kind, Label, Schema, plain_label
+from stream.data.schema import Field, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import (
     InvalidRecordError,
@@ -35,8 +34,9 @@ from stream.errors import (
 )
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import PRIOR, Explanation, LinearView
+from stream.text.bags import named_buckets
 
-__all__ = ["BayesClassifier", "check_half_life", "check_priors", "finite", "left_after"]
+__all__ = ["BayesClassifier", "check_priors", "finite", "left_after"]
 
 LEAST_ROOM = 4096  # bytes: the least that a part with values gets
 SLACK = 1e-12  # rounding error of a sum, as a share of the largest weight it ever had
@@ -214,31 +214,13 @@ class BayesClassifier(Learner, abc.ABC):
         self, rows: Rows, label: Label | None = None, against: Label | None = None
     ) -> Explanation:
         """`explain_one` of the one row of `rows`, as `columns` makes them."""
-        a, b = self._pair(label, against, rows)
+        a, b = self._compared(label, against, rows)
         contributions: dict[str, float] = {}
         for name, term in self._terms(rows):
             share = _apart(term, a, b)
             contributions[name] = contributions.get(name, 0.0) + share
         classes = self.classes
         return Explanation(classes[a], classes[b], sum(contributions.values()), contributions)
-
-    def _pair(
-        self, label: Label | None, against: Label | None, rows: Rows | None
-    ) -> tuple[int, int]:
-        """Codes of two classes: the given ones, or the most probable ones of the row."""
-        classes = self.classes
-        for given in (label, against):
-            if given is not None and plain_label(given) not in self._classes:
-                raise NotLearnedError(f"expected one of the classes {classes}, got {given!r}")
-        if len(classes) < 2:
-            raise NotLearnedError(f"a comparison needs two classes, {len(classes)} known")
-        p = dict.fromkeys(classes, 0.0)
-        if rows is not None:
-            p = self.run(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
-        ranked = sorted(p, key=lambda c: -p[c])
-        first = label if label is not None else next(c for c in ranked if c != against)
-        second = against if against is not None else next(c for c in ranked if c != first)
-        return self._classes.codes[first], self._classes.codes[second]
 
     def _linear(self, a: int, b: int, lines: Iterable[Line]) -> LinearView:
         """The log-odds of classes a and b: the prior and the lines of the parts."""
@@ -499,11 +481,6 @@ def check_priors(priors: Mapping[Label, float] | None) -> Mapping[Label, float] 
     if abs(total - 1) > 0.01:
         raise SchemaError(f"priors must sum to 1, to two digits, got {total:g}: {plain!r}")
     return plain
-
-
-def check_half_life(half_life: float | None) -> float | None:
-    """Check that `half_life` is None or a number of at least 1."""
-    return None if half_life is None else number("half_life", half_life, 1.0)
 
 
 def _named(label: Label) -> str:

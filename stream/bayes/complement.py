@@ -9,11 +9,10 @@ from typing import Any, get_args
 import numpy as np
 
 from stream.bayes._kernels import multinomial as kernels
-from stream.bayes.classifier import check_half_life
 from stream.bayes.multinomial import TokenClassifier
 from stream.bayes.tokens import Vocabularies
 from stream.data.block import Floats
-from stream.data.parameters import flag, number, one_of, whole
+from stream.data.parameters import check_half_life, flag, number, one_of, whole
 from stream.learner.registry import Facts, registered
 from stream.text import BUCKETS
 

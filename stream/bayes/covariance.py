@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import comoments as kernels
 from stream.bayes._kernels import factor as factors
 from stream.bayes.classifier import left_after
-from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.bayes.moments import (
     Comoments,
     Room,
@@ -29,10 +28,11 @@ from stream.bayes.moments import (
     widened,
 )
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import rows_for
 from stream.data.block import PREDICT, Block, Floats, Rows
+from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.schema import LARGEST, Dictionary, Schema
 from stream.data.state import State
+from stream.data.tables import rows_for
 from stream.errors import NotSupportedError, StateError
 
 __all__ = ["MAX_JOINT_FEATURES", "Covariance", "CovariancePart", "Missing", "Settings"]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes.classifier import left_after
-from stream.bayes.columns import MAX_FEATURES
 from stream.data.block import Block, Floats, Rows, learning
+from stream.data.columns import MAX_FEATURES
 from stream.data.schema import Dictionary
 from stream.data.state import State
 from stream.errors import StateError

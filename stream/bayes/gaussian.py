@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.bayes._kernels import gaussian as kernels
-from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors, left_after
-from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
+from stream.bayes.classifier import BayesClassifier, check_priors, left_after
 from stream.bayes.lanes import Moments, cells, height, packed, rescaled, room_for, unpacked
 from stream.bayes.moments import too_far
 from stream.bayes.part import Part, Steps, Term, UnlearnAmount
 from stream.data.block import Block, Floats, Rows, learning
-from stream.data.parameters import number, one_of
+from stream.data.columns import MAX_FEATURES, admit, find, named, restored
+from stream.data.parameters import check_half_life, number, one_of
 from stream.data.schema import HEAVIEST, LARGEST, Dictionary, Kind, Label, Schema
 from stream.data.state import State
 from stream.errors import StateError

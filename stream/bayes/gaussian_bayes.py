@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 
-from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
+from stream.bayes.classifier import BayesClassifier, check_priors
 from stream.bayes.covariance import Covariance, CovariancePart, Missing, Settings
 from stream.bayes.part import Part
 from stream.data import parameters
 from stream.data.block import Floats
+from stream.data.parameters import check_half_life
 from stream.data.schema import LARGEST, Kind, Label, number, plain_label
 from stream.errors import NotSupportedError, SchemaError
 from stream.learner.explain import LinearView
@@ -300,7 +301,7 @@ class GaussianBayes(BayesClassifier):
             raise NotSupportedError(
                 f'a linear view needs a pooled covariance, got "{self.covariance}"'
             )
-        a, b = self._pair(label, against, None)
+        a, b = self._compared(label, against, None)
         (_, prior), *_ = self._terms(self.columns([{}]))
         weights, bias = self._joint.line(a, b)
         named = dict(zip(self._joint.features, weights.tolist(), strict=True))

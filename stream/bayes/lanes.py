@@ -12,8 +12,8 @@ import numpy as np
 
 from stream.bayes._kernels import gaussian as kernels
 from stream.bayes._kernels.gaussian import LANES
-from stream.bayes.room import grown
 from stream.data.block import Floats
+from stream.data.tables import grown
 
 __all__ = ["Moments", "cells", "height", "packed", "rescaled", "room_for", "unpacked"]
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, cast
 
 from stream.bayes.categorical import CategoricalPart
 from stream.bayes.categories import Domains, check_domains
-from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
+from stream.bayes.classifier import BayesClassifier, check_priors
 from stream.bayes.gaussian import GaussianPart
 from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart
 from stream.data.block import Rows
-from stream.data.parameters import mapping, names, number, one_of, shown
+from stream.data.parameters import check_half_life, mapping, names, number, one_of, shown
 from stream.data.rows import conflicts
 from stream.data.schema import Label
 from stream.errors import InvalidRecordError, SchemaError

@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal, get_args
 
 from stream.bayes.categories import Domains, check_domains
-from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
+from stream.bayes.classifier import BayesClassifier, check_priors
 from stream.bayes.conditional import ConditionalPart
 from stream.bayes.covariance import CovariancePart, Missing, Settings
 from stream.bayes.joint import JointPart
 from stream.bayes.part import Part
 from stream.bayes.smoothing import Shares, check_estimate
 from stream.data.block import Rows
-from stream.data.parameters import flag, number, one_of, whole
+from stream.data.parameters import check_half_life, flag, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import HEAVIEST, Kind, Label
 from stream.errors import InvalidRecordError, SchemaError

@@ -10,11 +10,11 @@ import numpy as np
 from river.base import tags
 
 from stream.bayes._kernels import multinomial as kernels
-from stream.bayes.classifier import BayesClassifier, check_half_life, check_priors
+from stream.bayes.classifier import BayesClassifier, check_priors
 from stream.bayes.part import Part
 from stream.bayes.tokens import TOKEN_ALPHA, TokenPart, Vocabularies
 from stream.data.block import Rows
-from stream.data.parameters import number, one_of, whole
+from stream.data.parameters import check_half_life, number, one_of, whole
 from stream.data.rows import conflicts
 from stream.data.schema import Kind, Label
 from stream.errors import InvalidRecordError
@@ -93,7 +93,7 @@ class TokenClassifier(BayesClassifier, abc.ABC):
         names are the tokens. With alpha = 0, a token that makes a class impossible has the weight
         -1e300 for it.
         """
-        a, b = self._pair(label, against, None)
+        a, b = self._compared(label, against, None)
         classes = len(self.classes)
         return self._linear(a, b, [(np.zeros(classes), self._tokens.weights(classes))])
 

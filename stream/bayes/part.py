@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.bayes.columns import MAX_FEATURES
 from stream.data.block import Block, Floats, Rows
+from stream.data.columns import MAX_FEATURES
 from stream.data.schema import Schema
 from stream.data.state import State
 from stream.errors import InvalidRecordError

@@ -13,16 +13,15 @@ from stream.bayes._kernels import poisson as kernels
 from stream.bayes._kernels.poisson import CountTotals
 from stream.bayes.classifier import (
     BayesClassifier,
-    check_half_life,
     check_priors,
     finite,
     left_after,
 )
-from stream.bayes.columns import admit
 from stream.bayes.part import Line, Part, Steps, UnlearnAmount
 from stream.bayes.sums import SumsPart, given
 from stream.data.block import Block, Floats, Rows
-from stream.data.parameters import number
+from stream.data.columns import admit
+from stream.data.parameters import check_half_life, number
 from stream.data.schema import Kind, Label
 from stream.data.state import State
 from stream.errors import InvalidRecordError, NotSupportedError, StateError
@@ -277,7 +276,7 @@ class PoissonNB(BayesClassifier):
         NotSupportedError
             With a = 0: a count that one of them has always had as 0.
         """
-        a, b = self._pair(label, against, None)
+        a, b = self._compared(label, against, None)
         line = self._counts.line(len(self.classes))
         if not finite([line], a, b):
             raise NotSupportedError("a linear view needs rates above 0; give a a value above 0")

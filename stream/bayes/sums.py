@@ -8,12 +8,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.bayes.columns import MAX_FEATURES, find, named, restored
 from stream.bayes.part import Part, Term
-from stream.bayes.room import rows_for
 from stream.data.block import Floats, Rows
+from stream.data.columns import MAX_FEATURES, find, named, restored
 from stream.data.schema import Dictionary, Schema
 from stream.data.state import State
+from stream.data.tables import rows_for
 from stream.errors import StateError
 
 __all__ = ["SumsPart", "given"]

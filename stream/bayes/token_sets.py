@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 from stream.bayes._kernels import token_sets as kernels
 from stream.bayes._kernels.multinomial import count_unknown
 from stream.bayes._kernels.token_sets import TokenSets
-from stream.bayes.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 from stream.bayes.classifier import LOWEST, left_after
 from stream.bayes.fields import Fields, present_in, text_fields
 from stream.bayes.part import Line, Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import columns_for, grown, rows_for
-from stream.data.block import Block, Floats, Rows, learning
+from stream.data.block import Block, Floats, Rows, learning, rows_used
 from stream.data.schema import Schema
 from stream.data.state import State
+from stream.data.tables import columns_for, grown, rows_for
 from stream.errors import StateError
 from stream.text import BUCKETS, bucket
+from stream.text.bags import hashed_bags, hashed_texts, named_buckets, without_numbers
 
 __all__ = ["ABSENT", "TokenSetPart"]
 
@@ -76,7 +76,7 @@ class TokenSetPart(Part):
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
         if learning(block).size:
             self.fields.learn(*text_fields(block))
-        used, row = np.unique(block.row, return_inverse=True)
+        used, row = rows_used(block)
         bags = hashed_bags(without_numbers(block.rows), used)
         given = np.array([_has_text(block.rows, i) for i in used.tolist()], dtype=np.bool_)
         new = count_unknown(bags.bucket, self.sets.slot) if learning(block).size else 0

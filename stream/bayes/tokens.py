@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from stream.bayes._kernels import multinomial as kernels
 from stream.bayes._kernels.multinomial import TokenCounts
-from stream.bayes.bags import (
+from stream.bayes.classifier import left_after
+from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
+from stream.bayes.part import Part, Steps, Term, UnlearnAmount
+from stream.data.block import Block, Floats, Rows, learning, rows_used
+from stream.data.schema import Schema
+from stream.data.state import State, pack, unpack
+from stream.data.tables import columns_for, grown
+from stream.errors import InvalidRecordError, StateError
+from stream.text import BUCKETS, bucket
+from stream.text.bags import (
     Bags,
     counted_tokens,
     exact_bags,
@@ -21,15 +30,6 @@ from stream.bayes.bags import (
     named_buckets,
     without_numbers,
 )
-from stream.bayes.classifier import left_after
-from stream.bayes.fields import Fields, counted_fields, present_in, text_fields
-from stream.bayes.part import Part, Steps, Term, UnlearnAmount
-from stream.bayes.room import columns_for, grown
-from stream.data.block import Block, Floats, Rows, learning
-from stream.data.schema import Schema
-from stream.data.state import State, pack, unpack
-from stream.errors import InvalidRecordError, StateError
-from stream.text import BUCKETS, bucket
 from stream.text.vocabulary import Vocabulary
 
 __all__ = ["TOKEN_ALPHA", "TokenPart", "Vocabularies"]
@@ -140,9 +140,7 @@ class TokenPart(Part):
             self._vocabulary.room = room // 2
 
     def execute(self, block: Block, steps: Steps, classes: int, joint: Floats) -> None:
-        used, row = block.row, np.arange(len(block))
-        if (used[1:] <= used[:-1]).any():  # a row that several steps use is read once
-            used, row = np.unique(block.row, return_inverse=True)
+        used, row = rows_used(block)
         learned = learning(block)
         if learned.size:
             self.texts.learn(*text_fields(block))
@@ -156,7 +154,7 @@ class TokenPart(Part):
         kernels.progressive(
             steps,
             bags.start,
-            row.astype(np.int64),
+            row,
             bags.bucket,
             bags.times,
             self._alpha,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from math import exp, inf, isclose, isfinite
+from collections.abc import Mapping
+from math import exp, inf, isclose, isfinite, log, nan
+from typing import Any
 
 from stream.checks.claims import Law, claim, refuses
 from stream.checks.streams import Records, records
-from stream.errors import NotLearnedError
+from stream.errors import NotLearnedError, NotSupportedError
 from stream.learner.base import Learner
+from stream.learner.explain import Explanation
 
 __all__ = ["LAWS"]
 
@@ -58,8 +61,19 @@ def the_evidence_normalises_the_joint_likelihood(learner: Learner) -> None:
             )
 
 
+def _log_odds(model: Learner, x: Mapping[str, Any], why: Explanation) -> float:
+    """Those of the joint likelihood, or of the posterior if the model has no joint; NaN if the
+    posterior has a 0."""
+    try:
+        joint = model.joint_log_likelihood_one(x)
+    except NotSupportedError:
+        p = model.predict_proba_one(x)
+        joint = {label: log(value) if value > 0.0 else nan for label, value in p.items()}
+    return joint[why.label] - joint[why.against]
+
+
 def contributions_sum_exactly_to_the_log_odds(learner: Learner) -> None:
-    """The log-odds are those of the joint likelihood. By default the two most probable classes are
+    """The log-odds are those of the prediction. By default the two most probable classes are
     explained."""
     model, data = _learned(learner, 24)
     for x in data.xs:
@@ -67,12 +81,11 @@ def contributions_sum_exactly_to_the_log_odds(learner: Learner) -> None:
         claim(sum(why.contributions.values()) == why.log_odds, "contributions do not sum exactly")
         p = model.predict_proba_one(x)
         claim(why.label == max(p, key=p.__getitem__), "another class is explained than predicted")
-        joint = model.joint_log_likelihood_one(x)
-        odds = joint[why.label] - joint[why.against]
+        odds = _log_odds(model, x, why)
         scale = max(1.0, *(abs(v) for v in why.contributions.values()))
         claim(
             not isfinite(odds) or isclose(why.log_odds, odds, rel_tol=1e-9, abs_tol=1e-9 * scale),
-            f"log-odds {why.log_odds} of an explanation, {odds} of the joint likelihood",
+            f"log-odds {why.log_odds} of an explanation, {odds} of the prediction",
         )
 
 

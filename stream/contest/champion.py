@@ -126,6 +126,9 @@ class ChampionChallenger:
         """
         if name in (MODEL, *self._shadows):
             raise SchemaError(f"challenger {name!r} exists already")
+        if self._machine.join.silence is not None:
+            # What silence teaches depends on what was published, so on who is champion.
+            raise SchemaError(f"silence and challengers exclude each other; remove {name!r}")
         if len(self._shadows) >= MOST:
             raise SchemaError(f"expected at most {MOST} challengers, got {name!r} as one more")
         self._shadows[name] = Shadow(self._machine_of(learner), learned)

@@ -17,7 +17,18 @@ from stream.data.rows import Floats, Rows
 from stream.data.schema import Label
 from stream.errors import InvalidRecordError, SchemaError
 
-__all__ = ["LEARN", "PREDICT", "PREDICT_THEN_LEARN", "Block", "Floats", "Op", "Rows", "learning"]
+__all__ = [
+    "LEARN",
+    "PREDICT",
+    "PREDICT_THEN_LEARN",
+    "Block",
+    "Floats",
+    "Op",
+    "Rows",
+    "learning",
+    "notes_of",
+    "rows_used",
+]
 
 
 class Op(IntEnum):
@@ -161,6 +172,17 @@ class Block:
         )
 
 
+def notes_of(block: Block, classes: int, numbers: int) -> Floats:
+    """The memos of the rows of a block, see `Rows.memo`; (rows, 0, 0) if nothing is noted.
+
+    If a step predicts, there is room for `classes` classes. `numbers` are those of each class.
+    """
+    rows, notes = block.rows, bool((block.op == PREDICT).any())
+    if notes or rows.memo is not None:
+        rows.memo = rows.memo_of(1 + classes * notes, numbers)
+    return np.empty((len(rows), 0, 0)) if rows.memo is None else rows.memo
+
+
 def weights(ws: Any, n: int) -> Floats:
     """One weight for all n records, or one for each, as a new array.
 
@@ -200,6 +222,14 @@ def _length(name: str, values: Any) -> int:
 def learning(block: Block) -> NDArray[np.int64]:
     """Indices of the steps that learn, in order."""
     return np.flatnonzero(block.op != PREDICT)
+
+
+def rows_used(block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows that the steps use, rising, and for each step the index of its row among them."""
+    if (block.row[1:] > block.row[:-1]).all():
+        return block.row, np.arange(len(block))
+    used, at = np.unique(block.row, return_inverse=True)
+    return used, at.astype(np.int64)
 
 
 def mixed_kinds(first: Label, label: Label) -> InvalidRecordError:

@@ -15,7 +15,7 @@ import numpy as np
 from stream.data.schema import LARGEST
 from stream.errors import SchemaError
 
-__all__ = ["flag", "mapping", "names", "number", "one_of", "shown", "whole"]
+__all__ = ["check_half_life", "flag", "mapping", "names", "number", "one_of", "shown", "whole"]
 
 T = TypeVar("T")
 
@@ -93,6 +93,17 @@ def flag(name: str, value: Any) -> bool:
     if isinstance(plain, bool):
         return plain
     raise SchemaError(f"{name} must be true or false, got {shown(value)}")
+
+
+def check_half_life(half_life: Any) -> float | None:
+    """Check that `half_life` is None or a number of at least 1.
+
+    Examples
+    --------
+    >>> check_half_life(None), check_half_life(500)
+    (None, 500.0)
+    """
+    return None if half_life is None else number("half_life", half_life, 1.0)
 
 
 def one_of(name: str, value: T, known: Iterable[Any]) -> T:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.rows import Rows
+from stream.data.rows import Floats, Rows
 from stream.data.state import State, pack, unpack
 from stream.errors import StateError
 
@@ -30,6 +30,10 @@ def stored(rows: Rows) -> dict[str, NDArray[np.generic]]:
         )
         strings = pack(v if isinstance(v, str) else None for v in flat)
         arrays |= {f"{name}_{k}": v for k, v in strings.items()}
+    if rows.memo is not None:
+        noted = np.flatnonzero(~np.isnan(rows.memo).all(axis=(0, 2)))
+        if noted.size:
+            arrays["memo"] = rows.memo[:, : int(noted[-1]) + 1]
     return arrays
 
 
@@ -63,7 +67,18 @@ def loaded(state: State, n: int, like: Rows) -> Rows:
         like.text_names,
         columns["text"],
         like.binary_names,
+        _memo(state, n),
     )
+
+
+def _memo(state: State, n: int) -> Floats | None:
+    """The saved memo; None if nothing was predicted for the rows."""
+    if "memo" not in state.arrays:
+        return None
+    memo = state.array("memo", np.float64, 3)
+    if len(memo) != n or not (np.isnan(memo) | ((memo >= 0.0) & (memo < np.inf))).all():
+        raise StateError(f"saved rows: expected {n} rows of earlier predictions, got others")
+    return memo
 
 
 def _restored(

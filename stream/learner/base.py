@@ -21,7 +21,13 @@ from stream.data.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
 from stream.data.parameters import shown, whole
 from stream.data.schema import KINDS, Dictionary, Kind, Label, Schema, plain_label
 from stream.data.state import State
-from stream.errors import InvalidRecordError, NotSupportedError, SchemaError, StateError
+from stream.errors import (
+    InvalidRecordError,
+    NotLearnedError,
+    NotSupportedError,
+    SchemaError,
+    StateError,
+)
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.predictions import Predictions
 
@@ -42,6 +48,9 @@ class Learner(base.Classifier, abc.ABC):
         Features in the order they were first learned; empty if the learner keeps no names.
     can_save : bool
         Whether `to_state` works. If not, a start rebuilds the state from the journal.
+    memo_size : int
+        How many numbers it notes in a row while it waits, for each known class and once more; see
+        `Rows.memo`.
     numbers, truths, strings : str
         The kind as which this learner reads such a value, see `Rows.from_dicts`.
     kinds : frozenset of str
@@ -59,6 +68,7 @@ class Learner(base.Classifier, abc.ABC):
     strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     can_save: bool = True
+    memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
     _declared: Schema | None = None
     added: ClassVar[Mapping[str, Any]] = {}
@@ -108,6 +118,11 @@ class Learner(base.Classifier, abc.ABC):
     def overflows(self) -> dict[str, int]:
         """How many values each bound has rejected, by the bound's name."""
         return {"classes": self._classes.overflow}
+
+    @property
+    def expert_weights(self) -> dict[str, float]:
+        """Name of each learner inside to its present weight; empty if there is no choice."""
+        return {}
 
     @property
     def not_applicable(self) -> Mapping[str, str]:
@@ -394,6 +409,34 @@ class Learner(base.Classifier, abc.ABC):
         """Whether records can be unlearned. A single record may still be impossible to unlearn."""
         return type(self).unlearn_rows is not Learner.unlearn_rows
 
+    @property
+    def can_correct(self) -> bool:
+        """Whether a learned label can be replaced, see `correct_rows`."""
+        return self.can_unlearn
+
+    def correct_rows(
+        self, rows: Rows, old: tuple[Label, float], new: tuple[Label, float], age: int
+    ) -> None:
+        """Replace the label of the one row of `rows`, as `rows` or `prepare` make them.
+
+        Parameters
+        ----------
+        old, new
+            The label that was learned and the one to learn instead, each with its weight.
+        age
+            How many records were learned since.
+
+        Raises
+        ------
+        NotLearnedError, NotSupportedError
+            The old label cannot be unlearned, or nothing is left of its weight. Nothing changed.
+        """
+        w = new[1] * self.faded(age + 1)  # learning it adds one record
+        if w == 0.0:
+            raise NotLearnedError("its weight has faded to 0")
+        self.unlearn_rows(rows, old[0], old[1], age=age)
+        self.run(Block.of(rows, LEARN, [new[0]], w))
+
     def faded(self, age: int) -> float:
         """The share of a record's weight that is left after `age` more records were learned."""
         return 1.0
@@ -436,6 +479,24 @@ class Learner(base.Classifier, abc.ABC):
     def linear_view(self, label: Label | None = None, against: Label | None = None) -> LinearView:
         """The log-odds of two classes as bias and weights, if they are linear."""
         raise self._lacks("a linear view")
+
+    def _compared(
+        self, label: Label | None, against: Label | None, rows: Rows | None
+    ) -> tuple[int, int]:
+        """Codes of two classes: the given ones, or the most probable ones of the row."""
+        classes = self.classes
+        for given in (label, against):
+            if given is not None and plain_label(given) not in self._classes:
+                raise NotLearnedError(f"expected one of the classes {classes}, got {given!r}")
+        if len(classes) < 2:
+            raise NotLearnedError(f"a comparison needs two classes, {len(classes)} known")
+        p = dict.fromkeys(classes, 0.0)
+        if rows is not None:
+            p = self.run(Block.of(self.prepare(rows), PREDICT)).dicts()[0]
+        ranked = sorted(p, key=lambda c: -p[c])
+        first = label if label is not None else next(c for c in ranked if c != against)
+        second = against if against is not None else next(c for c in ranked if c != first)
+        return self._classes.codes[first], self._classes.codes[second]
 
     @property
     def n_parameters(self) -> int:

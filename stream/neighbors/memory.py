@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from stream.bayes.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.block import Block, Floats, Rows, learning
+from stream.data.columns import MAX_FEATURES, admit, find, named, restored
 from stream.data.schema import LARGEST, Dictionary
 from stream.data.state import State
 from stream.errors import InvalidRecordError

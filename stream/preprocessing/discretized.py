@@ -69,6 +69,8 @@ class Discretized(Learner):
             raise SchemaError(f"expected a Discretizer, got {shown(discretizer)}")
         if not isinstance(learner, Learner) or learner.strings != "categorical":
             raise SchemaError(f"expected a learner of categories, got {shown(learner)}")
+        if learner.memo_size:  # a bin of then may be another now
+            raise SchemaError("bins are for a single learner, got a mixture; give it no bins")
         self.discretizer = discretizer
         self.learner = learner
         self.can_save = learner.can_save

@@ -1,0 +1,136 @@
+"""The obvious twin of LogisticRegression: dicts by name, one gradient step a record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, fsum, log, sqrt
+from typing import Any
+
+from stream.data.schema import Label
+from stream.text import tokens
+
+Name = tuple[str, str]  # kind and name of a feature
+
+
+def softmax(scores: dict[Label, float]) -> dict[Label, float]:
+    """exp(score) as shares."""
+    top = max(scores.values())
+    total = fsum(exp(s - top) for s in scores.values())
+    return {y: exp(s - top) / total for y, s in scores.items()}
+
+
+@dataclass
+class SlowLogisticRegression:
+    """Records that fade are kept and summed again; weights are moved as the formula says."""
+
+    learning_rate: float = 0.5
+    l2: float = 0.0
+    start: str = "naive_bayes"
+    text: tuple[str, ...] = ()
+    half_life: float | None = None
+    learned: list[tuple[dict[str, Any], Label, float]] = field(default_factory=list)
+    weights: dict[tuple[Name, Label], float] = field(default_factory=dict)
+    squares: dict[tuple[Name, Label], float] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> list[Label]:
+        return list(dict.fromkeys(y for _, y, _ in self.learned))
+
+    def numbers(self, x: dict[str, Any]) -> dict[str, float]:
+        """Present numbers that some learned record had, in standard deviations, at most 3."""
+        out = {}
+        for name, value in x.items():
+            if not _is_number(value):
+                continue
+            seen = [(v[name], w) for v, _, w in self.learned if _is_number(v.get(name))]
+            if seen:
+                mean, spread = _moments(seen)
+                z = 0.0 if spread == 0.0 else (value - mean) / spread
+                out[name] = max(-3.0, min(3.0, z))
+        return out
+
+    def indicators(self, x: dict[str, Any]) -> list[Name]:
+        """Categories, truth values and words of the record."""
+        found: set[Name] = set()
+        for name, value in x.items():
+            if isinstance(value, str) and name in self.text:
+                found |= {("token", token) for token in tokens(value)}
+            elif isinstance(value, str | bool):
+                found.add((name, str(value)))
+        return sorted(found)
+
+    def features(self, x: dict[str, Any]) -> dict[Name, float]:
+        """Feature to value, divided by the root of their number."""
+        numbers, indicators = self.numbers(x), self.indicators(x)
+        root = sqrt(max(len(numbers) + len(indicators), 1))
+        out = {("number", name): z / root for name, z in numbers.items()}
+        return out | dict.fromkeys(indicators, 1.0 / root)
+
+    def weight(self, feature: Name, y: Label) -> float:
+        """The learned weight, plus half of the log-odds of naive Bayes if they are the start."""
+        own = self.weights.get((feature, y), 0.0)
+        return own + (0.5 * self.naive(feature, y) if self.start == "naive_bayes" else 0.0)
+
+    def naive(self, feature: Name, y: Label) -> float:
+        kind, name = feature
+        if kind == "number":
+            seen = [(v[name], w) for v, _, w in self.learned if _is_number(v.get(name))]
+            here = [(v[name], w) for v, c, w in self.learned if _is_number(v.get(name)) and c == y]
+            mean, spread = _moments(seen)
+            if not here or spread == 0.0:
+                return 0.0
+            weight = fsum(w for _, w in here)
+            return weight / (weight + 1.0) * (_moments(here)[0] - mean) / spread
+        if not any(feature in self.indicators(x) for x, _, _ in self.learned):
+            return 0.0
+        having = fsum(w for x, c, w in self.learned if c == y and feature in self.indicators(x))
+        return log((having + 0.1) / (fsum(w for _, c, w in self.learned if c == y) + 0.2))
+
+    def scores(self, x: dict[str, Any], classes: list[Label]) -> dict[Label, float]:
+        total = fsum(w for _, _, w in self.learned) + 0.5 * len(classes)
+        features = self.features(x)
+        out = {}
+        for y in classes:
+            share = fsum(w for _, c, w in self.learned if c == y) + 0.5
+            parts = [log(share / total), self.weights.get((("bias", ""), y), 0.0)]
+            parts += [self.weight(name, y) * value for name, value in features.items()]
+            out[y] = fsum(parts)
+        return out
+
+    def predict_proba_one(self, x: dict[str, Any]) -> dict[Label, float]:
+        return softmax(self.scores(x, self.classes)) if self.learned else {}
+
+    def learn_one(self, x: dict[str, Any], y: Label, w: float = 1.0) -> None:
+        classes = list(dict.fromkeys([*self.classes, y]))
+        p = softmax(self.scores(x, classes))
+        features = self.features(x)
+        kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
+        self.learned = [(x, y, w * kept) for x, y, w in self.learned]
+        self.squares = {name: square * kept for name, square in self.squares.items()}
+        for c in classes:
+            error = w * ((c == y) - p[c])
+            self._step(("bias", ""), c, error)
+            for name, value in features.items():
+                if value:
+                    penalty = self.l2 * self.weights.get((name, c), 0.0)
+                    self._step(name, c, error * value - penalty)
+        self.learned.append((x, y, w))
+
+    def _step(self, feature: Name, y: Label, gradient: float) -> None:
+        at = feature, y
+        self.squares[at] = self.squares.get(at, 0.0) + gradient**2
+        step = self.learning_rate * gradient / sqrt(self.squares[at] + 0.01)
+        self.weights[at] = self.weights.get(at, 0.0) + step
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _moments(values: list[tuple[float, float]]) -> tuple[float, float]:
+    """Mean and standard deviation of weighted values."""
+    weight = fsum(w for _, w in values)
+    if len({v for v, _ in values}) == 1:
+        return values[0][0], 0.0
+    mean = fsum(w * v for v, w in values) / weight
+    return mean, sqrt(fsum(w * (v - mean) ** 2 for v, w in values) / weight)
