@@ -20,10 +20,12 @@ from stream.errors import (
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation, LinearView
 from stream.linear import LogisticRegression
+from stream.mixture import Calibrated, Mixture
 from stream.neighbors import KNNClassifier
 
 __all__ = [
     "Block",
+    "Calibrated",
     "Explanation",
     "Field",
     "InvalidRecordError",
@@ -32,6 +34,7 @@ __all__ = [
     "Learner",
     "LinearView",
     "LogisticRegression",
+    "Mixture",
     "NotLearnedError",
     "NotSupportedError",
     "Op",

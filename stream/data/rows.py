@@ -41,6 +41,11 @@ class Rows:
         `prepare`.
     binary_names
         The numeric columns that are declared as truth values, 1 and 0.
+    memo
+        float64, (n, 1 + classes, any): what a learner predicted for the rows and needs when their
+        labels come. At [:, 0] it notes how many classes it knew, at [:, 1 + c] what it predicted
+        of class c; NaN where it has predicted nothing. None: nothing at all. Rows keep it while
+        they wait.
     """
 
     numeric_names: tuple[str, ...]
@@ -50,6 +55,7 @@ class Rows:
     text_names: tuple[str, ...]
     text: Objects
     binary_names: frozenset[str] = frozenset()
+    memo: Floats | None = None
 
     def __len__(self) -> int:
         return int(self.numeric.shape[0])
@@ -192,6 +198,14 @@ class Rows:
             if not fits or cells.shape != (n, len(names)):
                 shape = f"{dtype} of shape ({n}, {len(names)})"
                 raise SchemaError(f"{kind} must be an array of {shape}, got {shown(cells)}")
+        memo = self.memo
+        if memo is not None and not (
+            isinstance(memo, np.ndarray)
+            and memo.dtype == np.float64
+            and memo.ndim == 3
+            and len(memo) == n
+        ):
+            raise SchemaError(f"memo must be a float64 array with a row each, got {shown(memo)}")
         beyond = np.abs(self.numeric) > kinds.LARGEST
         if beyond.any():  # this check is much faster than searching for the cell
             row, column = np.argwhere(beyond)[0].tolist()
@@ -213,13 +227,24 @@ class Rows:
             self.text_names,
             self.text[index],
             self.binary_names,
+            None if self.memo is None else self.memo[index],
         )
 
     def put(self, index: NDArray[np.int64], rows: Rows) -> None:
-        """Write `rows` (same columns) over the rows at `index`."""
+        """Write `rows` (same columns) over the rows at `index`, without their memo."""
         self.numeric[index] = rows.numeric
         self.categorical[index] = rows.categorical
         self.text[index] = rows.text
+
+    def memo_of(self, classes: int, numbers: int) -> Floats:
+        """The memo with at least this shape for each row; what is new is NaN."""
+        old = (0, 0) if self.memo is None else self.memo.shape[1:]
+        if self.memo is not None and old[0] >= classes and old[1] >= numbers:
+            return self.memo
+        out = np.full((len(self), max(classes, old[0]), max(numbers, old[1])), np.nan)
+        if self.memo is not None:
+            out[:, : old[0], : old[1]] = self.memo
+        return out
 
     def blank(self, index: Sequence[int]) -> None:
         """Make every value of the rows at `index` missing."""
@@ -227,11 +252,18 @@ class Rows:
             self.numeric[index] = np.nan
             self.categorical[index] = None
             self.text[index] = None
+            if self.memo is not None:
+                self.memo[index] = np.nan
 
     def concat(self, other: Rows) -> Rows:
         """These rows, then those of `other` (same columns)."""
         if not len(other):
             return self
+        memo = None
+        if self.memo is not None or other.memo is not None:
+            shapes = [m.shape[1:] for m in (self.memo, other.memo) if m is not None]
+            shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
+            memo = np.concatenate((self.memo_of(*shape), other.memo_of(*shape)))
         return Rows(
             self.numeric_names,
             np.concatenate((self.numeric, other.numeric)),
@@ -240,6 +272,7 @@ class Rows:
             self.text_names,
             np.concatenate((self.text, other.text)),
             self.binary_names,
+            memo,
         )
 
     def with_columns_of(self, other: Rows) -> Rows:
@@ -261,6 +294,7 @@ class Rows:
             text_names,
             text,
             self.binary_names | other.binary_names,
+            self.memo,
         )
 
     def recast(self, *, numbers: str = "numeric", truths: str = "numeric") -> Rows:
@@ -297,6 +331,7 @@ class Rows:
             self.text_names,
             self.text,
             self.binary_names - {name for _, name in moved},
+            self.memo,
         )
 
     def beside(self, other: Rows) -> Rows:

@@ -6,7 +6,7 @@ same bits alone and in a block, and before and after new classes come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -201,6 +201,11 @@ class BayesDecision:
             risk[rejected] = self.reject_loss
             chosen[rejected] = -1
         return Decisions(actions, chosen, risk, risks, rejected, known | rejected)
+
+    def actions_for(self, label: Label, actions: Sequence[Label]) -> list[int]:
+        """Which of these actions have the least loss if that label is true."""
+        losses = [self._loss(action, label) for action in actions]
+        return [i for i, loss in enumerate(losses) if loss == min(losses)]
 
     def realised(self, made: Decisions, true: Iterable[Label]) -> list[float | None]:
         """The loss of each decision, given the true classes: λ(action | true).

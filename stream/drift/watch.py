@@ -62,6 +62,7 @@ class DriftWatch:
         if self._recent is not None and steps.size:
             last = steps[-self.rule.keep :]
             rows = block.rows.take(block.row[last])
+            rows.memo = None  # of a learner that is not the one they are kept for
             self._recent.learn(rows, codes[block.y[steps]], block.w[steps])
 
     def forgot(self, age: int) -> bool:

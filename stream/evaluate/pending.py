@@ -27,7 +27,10 @@ class PendingRows:
     Attributes
     ----------
     rows : Rows
-        Features as encoded at prediction.
+        Features as encoded at prediction, without their memo.
+    memos : ndarray
+        object, (slots,): the memo of each row, for the classes that were known then; else None.
+        One array a row, so that added classes do not make waiting rows larger.
     predicted : ndarray
         int64, (slots, 3): class codes of model, majority and no-change; -1 for none.
     proba, prior : ndarray
@@ -39,6 +42,7 @@ class PendingRows:
 
     def __init__(self, like: Rows) -> None:
         self.rows = like.take(np.empty(0, dtype=np.int64))
+        self.memos = np.empty(0, dtype=object)
         self.predicted = np.empty((0, 3), dtype=np.int64)
         self.proba: Floats = np.empty((0, 0))
         self.prior: Floats = np.empty((0, 0))
@@ -49,6 +53,17 @@ class PendingRows:
         """`rows` with the columns of this store. The store adds columns that it did not have."""
         self.rows = self.rows.with_columns_of(rows)
         return rows.with_columns_of(self.rows)
+
+    def take(self, index: NDArray[np.int64]) -> Rows:
+        """The rows in the slots of `index`, copied, with their memos."""
+        rows = self.rows.take(index)
+        noted = [(i, m) for i, m in enumerate(self.memos[index].tolist()) if m is not None]
+        if noted:
+            shapes = [memo.shape for _, memo in noted]
+            rows.memo = rows.memo_of(*(max(sizes) for sizes in zip(*shapes, strict=True)))
+            for i, memo in noted:
+                rows.memo[i, : memo.shape[0], : memo.shape[1]] = memo
+        return rows
 
     def put(
         self,
@@ -63,23 +78,30 @@ class PendingRows:
         needed."""
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
-        if proba.shape[1] > self.proba.shape[1]:
-            self._resize(len(self.rows), max(proba.shape[1], 2 * self.proba.shape[1]))
-        self._classes = max(self._classes, proba.shape[1])
+        self.widen(proba.shape[1])
         if not index.size:
             return
         self.rows.put(index, rows)
+        self.memos[index] = _memos(rows)
         self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
 
+    def widen(self, classes: int) -> None:
+        """Make columns for that many classes, even if no row is put: a state has them all."""
+        if classes > self.proba.shape[1]:
+            self._resize(len(self.rows), max(classes, 2 * self.proba.shape[1]))
+        self._classes = max(self._classes, classes)
+
     def clear(self, slots: Iterable[int]) -> None:
-        """Release the categories and texts in `slots`. Numbers do not free memory, so they stay."""
+        """Release the categories, texts and memos in `slots`. Numbers do not free memory, so they
+        stay."""
         rows = self.rows
+        there = [slot for slot in slots if slot < len(rows)]  # skip slots that were never used
+        self.memos[there] = None
         if rows.categorical_names or rows.text_names:
-            there = [slot for slot in slots if slot < len(rows)]  # skip slots that were never used
             rows.categorical[there] = rows.text[there] = None
 
     def _resize(self, slots: int, classes: int) -> None:
@@ -91,6 +113,7 @@ class PendingRows:
         self.predicted, self.squares, self.proba, self.prior = predicted, squares, proba, prior
         if slots > len(self.rows):
             self.rows = self.rows.grown(slots)
+            self.memos = np.append(self.memos, np.full(slots - self.memos.size, None))
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
@@ -100,7 +123,7 @@ class PendingRows:
             "prior": self.prior[index, : self._classes],
             "squares": self.squares[index],
         }
-        return State({}, {**stored(self.rows.take(index)), **arrays})
+        return State({}, {**stored(self.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
         """Load what `to_state` saved, with its rows in the slots of `index`.
@@ -126,6 +149,18 @@ class PendingRows:
             proba,
             BaselinePredictions(predicted[:, 1:], prior, squares),
         )
+
+
+def _memos(rows: Rows) -> NDArray[np.object_]:
+    """The memo of each row alone, without the classes that it did not know."""
+    out = np.full(len(rows), None)
+    if rows.memo is not None:
+        known = np.fmax.reduce(rows.memo[:, 0], axis=1, initial=-1.0)
+        most = float(rows.memo.shape[1])  # in a damaged state there may be a larger number
+        for i, classes in enumerate(np.minimum(known, most).astype(np.int64).tolist()):
+            if classes >= 0:
+                out[i] = rows.memo[i, : 1 + classes].copy()
+    return out
 
 
 def either(

@@ -14,6 +14,7 @@ from stream import (
     GaussianNB,
     KNNClassifier,
     MixedNB,
+    Mixture,
     MultinomialNB,
     RiverClassifier,
     Rows,
@@ -22,6 +23,7 @@ from stream import (
     StateError,
 )
 from stream.contest.champion import MODEL, ChampionChallenger
+from stream.data.block import LEARN, PREDICT, Block
 from stream.data.state import State
 from stream.drift import DriftRule, MonitorRule
 from stream.evaluate.explained import ExplanationSettings
@@ -190,6 +192,7 @@ def test_an_alarm_acts_behind_its_record(action) -> None:
         (MultinomialNB(), 13),
         (MixedNB(), 0),
         (RiverClassifier(tree.HoeffdingTreeClassifier()), 13),
+        (Mixture(["MixedNB", "LogisticRegression"]), 13),
     ],
     ids=lambda given: str(given) if isinstance(given, int) else type(given).__name__,
 )
@@ -207,6 +210,32 @@ def test_any_cut_of_the_stream_gives_the_same_bits(learner, delay) -> None:
     assert sum(one_by_one.drift.actions.values()) > 1
     if learner.can_save:
         assert state_of(at_once) == state_of(in_calls) == state_of(one_by_one)
+
+
+@pytest.mark.parametrize("action", ["reset", "forget"])
+def test_a_new_mixture_does_not_believe_what_the_old_one_noted(action) -> None:
+    """It weighs its own experts' predictions, and its classes have another order."""
+    events = turning(800, seed=4, delay=30)
+    watched = machine(on_error(action, keep=40), Mixture(["MixedNB"]))
+    alarm = run(watched, events).alarms[-1][0]
+    rows = {e.id: e.x for e in events if e.x is not None}
+    labels = [(at, e) for at, e in enumerate(events) if e.x is None]
+    before = [e for at, e in labels if at <= alarm]
+    waited = {e.id for e in events[: alarm + 1] if e.x is not None}
+    expected = Mixture(["MixedNB"]).declare(SCHEMA)
+    for e in before[-40:] if action == "forget" else ():
+        expected.learn_one(rows[e.id], e.label)
+    kept = {}
+    for e in events[alarm + 1 :]:
+        if e.x is not None:
+            kept[e.id] = expected.rows([e.x])
+            expected.run(Block.of(kept[e.id], PREDICT))
+        else:
+            own = expected.rows([rows[e.id]]) if e.id in waited else kept[e.id]
+            expected.run(Block.of(own, LEARN, [e.label]))
+
+    assert watched.learner.classes == expected.classes
+    assert watched.learner.expert_weights == expected.expert_weights
 
 
 def test_a_machine_goes_on_from_its_state() -> None:

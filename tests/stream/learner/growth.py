@@ -10,6 +10,7 @@ from typing import Any
 
 from stream import (
     BernoulliNB,
+    Calibrated,
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
@@ -17,8 +18,10 @@ from stream import (
     GaussianNB,
     KNNClassifier,
     Learner,
+    LogisticRegression,
     MixedBayes,
     MixedNB,
+    Mixture,
     MultinomialNB,
     PoissonNB,
     Schema,
@@ -64,6 +67,12 @@ GROWERS = {
     "Discretized": Grower(
         lambda: Discretized(Discretizer(), CategoricalNB()), NUMBERS | CATEGORIES, 2 << 20
     ),
+    "LogisticRegression": Grower(LogisticRegression, NUMBERS | CATEGORIES, 8 << 20),
+    "LogisticRegression texts": Grower(
+        lambda: LogisticRegression(text=["t"]), TEXT | CATEGORIES, 64 << 20
+    ),
+    "Calibrated": Grower(Calibrated, NUMBERS | CATEGORIES, 24 << 20),
+    "Mixture": Grower(Mixture, NUMBERS | CATEGORIES, 48 << 20),
     "KNNClassifier": Grower(lambda: KNNClassifier(window=500), NUMBERS | CATEGORIES, 4 << 20),
 }
 

@@ -23,6 +23,7 @@ import numpy as np
 from stream import (
     BernoulliNB,
     Block,
+    Calibrated,
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
@@ -31,8 +32,10 @@ from stream import (
     GaussianNB,
     KNNClassifier,
     Learner,
+    LogisticRegression,
     MixedBayes,
     MixedNB,
+    Mixture,
     MultinomialNB,
     PoissonNB,
     RiverClassifier,
@@ -66,6 +69,11 @@ LEARNERS: dict[str, Callable[[], Learner]] = {
     "Discretized": lambda: Discretized(Discretizer(), CategoricalNB()),
     "MDLDiscretizer": lambda: Discretized(MDLDiscretizer(), CategoricalNB()),
     "PoissonNB": PoissonNB,
+    "LogisticRegression": lambda: LogisticRegression(text=["note"]),
+    "Calibrated": lambda: Calibrated(
+        Mixture([MixedNB(text=["note"]), Calibrated(KNNClassifier(window=20))])
+    ),
+    "Mixture": lambda: Mixture([MixedNB(text=["note"]), KNNClassifier(window=20)]),
     "KNNClassifier": lambda: KNNClassifier(window=20, n_neighbors=3),
 }
 

@@ -1,0 +1,176 @@
+"""Calibrated: the probabilities of a learner, corrected by how often it was right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.data.block import Block
+from stream.data.parameters import number
+from stream.data.state import State
+from stream.errors import SchemaError, StateError
+from stream.learner.base import Predictions
+from stream.learner.registry import Facts, registered
+from stream.mixture._kernels import calibrate as kernels
+from stream.mixture._kernels.calibrate import FARTHEST, STEEPEST, SlopesAndBiases
+from stream.mixture.composed import Composed, made, plain
+
+__all__ = ["Calibrated"]
+
+BINS = 10
+
+
+@registered(
+    Facts(
+        model="its learner, as sure as it was right",
+        cost="its learner's and C",
+        memory="its learner's and 2·C",
+        merge_unlearn="no, no",
+        missing="as in its learner",
+        source="Platt 1999; Guo et al. 2017; Duchi, Hazan and Singer 2011",
+        reads={
+            "numeric": "as its learner does",
+            "binary": "as its learner does",
+            "categorical": "as its learner does",
+            "text": "as its learner does",
+        },
+    )
+)
+class Calibrated(Composed):
+    """A learner whose probabilities are corrected, so that of the predictions with 80 % about 80 %
+    are right.
+
+    Naive Bayes is too sure where fields depend on each other, and the shares of a few neighbours
+    are rough. The order of the classes by probability hardly changes, but the log loss does.
+
+    Parameters
+    ----------
+    learner
+        A learner, which is made once more and so does not learn itself; the name of one; or
+        ``{"type": NAME}`` with parameters beside the name, as in a configuration.
+    learning_rate
+        The length of the first step of a slope or bias. Later steps are shorter: they are divided
+        by the root of the sum of the squared gradients.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    slopes : tuple of float
+        How much each of the three logarithms, and being the most probable class, counts; see the
+        notes. At the beginning 0, 1, 0 and 0.
+    calibration_error : dict
+        Expected calibration error of the learned records, ``"before"`` and ``"after"`` the
+        correction: the mean distance between the largest probability and the share of right
+        predictions, over 10 bins of that probability. NaN before the first one.
+
+    Raises
+    ------
+    SchemaError
+        The learner is not a learner or not the name of one, or a parameter is out of range.
+    InvalidRecordError
+        By `learn_one` and the predictions: the learner rejects the record.
+
+    Notes
+    -----
+    P(class | x) is the softmax of Σ slope · log p + slope · [most probable] + bias, where p is the
+    probability of the learner, mixed with 0.3, 0.01 and 10⁻⁶ of the uniform distribution. The four
+    slopes, at least 0, and one bias for each class are learned by gradient steps of the log loss
+    (AdaGrad). For two classes it is Platt's scaling with four slopes in place of one. The last
+    logarithm is of use where small probabilities mean something, as in naive Bayes; the first two
+    where they do not, as in nearest neighbours; and the most probable class where labels are noisy,
+    so that a learner is right equally often however sure it is.
+
+    If a label comes late, the step uses the probabilities of the learner at the time of the
+    prediction. They are kept with the waiting row, 16 bytes a class. A label that was not known at
+    the prediction changes nothing. Neither `merge` nor `unlearn_one` is possible. A correction
+    changes the learner and not what the correction of its probabilities has learned.
+
+    Source: Platt 1999, Probabilistic Outputs for Support Vector Machines; Guo et al. 2017, On
+    Calibration of Modern Neural Networks (temperature and vector scaling).
+
+    Examples
+    --------
+    >>> from stream.mixture import Calibrated
+    >>> model = Calibrated("BernoulliNB")
+    >>> for i in range(200):
+    ...     x = {"a": i % 4 == 0, "the same": i % 4 == 0, "and again": i % 4 == 0}
+    ...     model.learn_one(x, "no" if i % 8 == 0 else "yes")
+    >>> round(model.predict_proba_one({"a": 1, "the same": 1, "and again": 1})["no"], 1)
+    0.5
+    >>> model.calibration_error["after"] < model.calibration_error["before"]
+    True
+    """
+
+    def __init__(self, learner: Any = "MixedNB", learning_rate: float = 0.2) -> None:
+        self.learner = learner
+        try:
+            made(learner)
+        except SchemaError as error:
+            raise SchemaError(f"learner: {error}") from None
+        self.learning_rate = number("learning_rate", learning_rate, 0.0, 100.0, above=True)
+        self._begin()
+
+    def _start(self) -> None:
+        self._compose([made(self.learner)], 2)
+        zeros = np.zeros(4), np.zeros(0), np.zeros(0), np.zeros((2, BINS, 3))
+        self._correction = SlopesAndBiases(np.array([0.0, 1.0, 0.0, 0.0]), *zeros)
+
+    @property
+    def slopes(self) -> tuple[float, ...]:
+        return tuple(self._correction.slope.tolist())
+
+    @property
+    def expert_weights(self) -> dict[str, float]:
+        """Those of its learner, if that is a mixture."""
+        return self._parts[0].expert_weights
+
+    @property
+    def calibration_error(self) -> dict[str, float]:
+        """Expected calibration error before and after the correction."""
+        out = {}
+        for name, bins in zip(("before", "after"), self._correction.bins, strict=True):
+            n = bins[:, 0].sum()
+            out[name] = float(np.abs(bins[:, 1] - bins[:, 2]).sum() / n) if n else float("nan")
+        return out
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        ran = self._run_parts(block)
+        more = np.zeros(len(self._classes) - self._correction.bias.size)
+        if more.size:
+            old = self._correction
+            self._correction = old._replace(
+                bias=np.append(old.bias, more), bias_squares=np.append(old.bias_squares, more)
+            )
+        steps = block.op, block.row, label[block.y], block.w, before, self.learning_rate
+        kernels.progressive(*steps, ran, self._correction, out.proba, out.known)
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        return {"learner": plain(self.learner), "learning_rate": self.learning_rate}
+
+    def _export(self) -> State:
+        return self._join(State({}, self._correction._asdict()))
+
+    def _restore(self, state: State) -> None:
+        own, classes = state.nested("own"), len(self._classes)
+        s = SlopesAndBiases(
+            own.array("slope", np.float64, 1),
+            own.array("slope_squares", np.float64, 1),
+            own.array("bias", np.float64, 1),
+            own.array("bias_squares", np.float64, 1),
+            own.array("bins", np.float64, 3),
+        )
+        shapes = [array.shape for array in s]
+        if shapes != [(4,), (4,), (classes,), (classes,), (2, BINS, 3)]:
+            raise StateError(f"expected the biases of {classes} classes, got other shapes")
+        positive = all((array >= 0).all() for array in s if array is not s.bias)
+        if not positive or not all(np.isfinite(array).all() for array in s):
+            raise StateError("expected finite slopes and sums of at least 0, got others")
+        if (s.slope > STEEPEST).any() or (np.abs(s.bias) > FARTHEST).any():
+            raise StateError("expected slopes and biases within their bounds, got larger ones")
+        self._restore_parts(state)
+        self._correction = s

@@ -1,0 +1,191 @@
+"""Mixture: which learner is right is one more unknown, and Bayes' rule averages over it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream.data.block import Block
+from stream.data.parameters import shown
+from stream.data.state import State
+from stream.errors import SchemaError, StateError
+from stream.learner.base import Learner, Predictions
+from stream.learner.registry import Facts, registered
+from stream.linear import LogisticRegression
+from stream.mixture._kernels import weigh as kernels
+from stream.mixture._kernels.weigh import Belief
+from stream.mixture.calibrated import Calibrated
+from stream.mixture.composed import Composed, made, plain
+from stream.mixture.guesses import ClassShares, NoChange
+from stream.neighbors import KNNClassifier
+
+__all__ = ["Mixture"]
+
+RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
+MOST_EXPERTS = 32
+SLACK = 1e-9  # by which weights in a state may sum to another number than 1
+
+
+@registered(
+    Facts(
+        model="each of its experts, as far as it was right",
+        cost="the sum of its experts",
+        memory="the sum of its experts",
+        merge_unlearn="no, no",
+        missing="as in its experts",
+        source="Herbster and Warmuth 1998; Cesa-Bianchi and Lugosi 2006, 5",
+        reads={
+            "numeric": "as its experts do",
+            "binary": "as its experts do",
+            "categorical": "as its experts do",
+            "text": "as its experts do",
+        },
+    )
+)
+class Mixture(Composed):
+    """Several learners predict; each counts as much as its past predictions were likely.
+
+    Two guesses, the shares of the classes and the last label, are always among the experts. So the
+    mixture is hardly ever worse than guessing, whatever the data are.
+
+    Parameters
+    ----------
+    experts
+        Learners, which are made once more and so do not learn themselves; names of learners, which
+        are made with their defaults; or ``{"type": NAME}`` with parameters beside the name, as in a
+        configuration. None: a calibrated `MixedNB`, `LogisticRegression`, a second one with
+        learning_rate = 1 and half_life = 300, which follows changes faster, and a calibrated
+        `KNNClassifier`.
+
+    Attributes
+    ----------
+    classes : list
+        Labels in the order they were first learned.
+    experts : list
+        As given.
+    expert_weights : dict
+        Name of each expert to its present weight. The weights sum to 1.
+
+    Raises
+    ------
+    SchemaError
+        An expert is not a learner or not the name of one, or there are too many.
+    InvalidRecordError
+        By `learn_one` and the predictions: an expert rejects the record.
+
+    Notes
+    -----
+    P(class | x) = Σ weight_i · P_i(class | x). Before it is weighed, each P_i is mixed with 0.001
+    of the uniform distribution. After each label a weight is multiplied by the probability that
+    the expert gave that label, so it is the posterior probability of the expert. Then each expert
+    gives a share of its weight to all alike, so that an expert that was wrong for long can come
+    back. There is a bank of share rates (0, 1e-4, 1e-3, 0.01 and 0.1), which is weighed in the same
+    way.
+
+    With labels at once and records of weight w ≤ 1, the sum of w · log loss is at most that of any
+    one expert plus ln N + ln 5, for N experts, on every stream. If a label comes late, the
+    probabilities count that the experts, and the mixtures of the share rates, gave at the time.
+    They are kept with the waiting row, 8 · (N + 5) bytes a class. A label that was not known at the
+    prediction moves no weight.
+
+    Each expert reads a declared field as it does alone. In a dict without declared fields, a truth
+    value is a number if it is one to every expert, and else a category; a string is a text if it is
+    one to every expert.
+
+    Source: Herbster and Warmuth 1998, Tracking the Best Expert; the bank: Cesa-Bianchi and Lugosi
+    2006, Prediction, Learning, and Games, chapter 5.
+
+    Examples
+    --------
+    >>> from stream import GaussianNB, LogisticRegression
+    >>> from stream.mixture import Mixture
+    >>> model = Mixture([GaussianNB(), LogisticRegression()])
+    >>> for height, y in [(1.6, "a"), (1.7, "a"), (1.9, "b"), (2.0, "b")]:
+    ...     model.learn_one({"height": height}, y)
+    >>> model.predict_one({"height": 1.62})
+    'a'
+    >>> list(model.expert_weights)
+    ['ClassShares', 'NoChange', 'GaussianNB', 'LogisticRegression']
+    """
+
+    def __init__(self, experts: Sequence[Any] | None = None) -> None:
+        self.experts = _checked(experts)
+        self._begin()
+
+    def _start(self) -> None:
+        given = _default() if self.experts is None else map(made, self.experts)
+        every = [ClassShares(), NoChange(), *given]
+        n, k = len(every), len(RATES)
+        self._compose(every, n + k)
+        self._belief = Belief(np.full(k, -np.log(k)), np.full((k, n), -np.log(n)))
+
+    @property
+    def expert_weights(self) -> dict[str, float]:
+        """Name of each expert to its weight; the second of a name has "2" after it."""
+        out = np.empty(len(self._parts))
+        kernels.weights(self._belief, out)
+        return dict(zip(self._names(), out.tolist(), strict=True))
+
+    def _names(self) -> list[str]:
+        seen: dict[str, int] = {}
+        names = []
+        for expert in self._parts:
+            name = type(expert).__name__
+            if isinstance(expert, Calibrated):
+                name = f"{name}({type(expert._parts[0]).__name__})"
+            seen[name] = seen.get(name, 0) + 1
+            names.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+        return names
+
+    def _execute(
+        self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
+    ) -> None:
+        ran = self._run_parts(block)
+        steps = block.op, block.row, label[block.y], block.w, before
+        kernels.progressive(*steps, np.array(RATES), ran, self._belief, out.proba, out.known)
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The names of the experts, and the parameters of those that were given as learners."""
+        return {"experts": None if self.experts is None else list(map(plain, self.experts))}
+
+    def _export(self) -> State:
+        return self._join(State({}, self._belief._asdict()))
+
+    def _restore(self, state: State) -> None:
+        own = state.nested("own")
+        belief = Belief(own.array("bank", np.float64, 1), own.array("experts", np.float64, 2))
+        k, n = len(RATES), len(self._parts)
+        if (belief.bank.shape, belief.experts.shape) != ((k,), (k, n)):
+            raise StateError(f"expected the weights of {n} experts, got other shapes")
+        for logs in (belief.bank, *belief.experts):
+            # In this order, because exp would overflow. NaN fails the first check.
+            if not (logs <= SLACK).all() or not abs(np.exp(logs).sum() - 1.0) <= SLACK:
+                raise StateError("expected logarithms of weights that sum to 1, got others")
+        self._restore_parts(state)
+        self._belief = belief
+
+
+def _checked(experts: Sequence[Any] | None) -> list[Any] | None:
+    """`experts`, if each is a learner or names one."""
+    if experts is None:
+        return None
+    listed = isinstance(experts, Sequence) and not isinstance(experts, str)
+    if not listed or not 1 <= len(experts) <= MOST_EXPERTS:
+        raise SchemaError(
+            f"experts must be a list of 1 to {MOST_EXPERTS} learners, got {shown(experts)}"
+        )
+    for expert in experts:
+        try:
+            made(expert)
+        except SchemaError as error:
+            raise SchemaError(f"experts: {error}") from None
+    return list(experts)
+
+
+def _default() -> list[Learner]:
+    """One for independent fields, one for dependent ones, one for changes, one for any shape."""
+    fast = LogisticRegression(learning_rate=1.0, half_life=300)
+    return [Calibrated(), LogisticRegression(), fast, Calibrated(KNNClassifier())]
