@@ -64,7 +64,7 @@ def _common(
     now, sweep, first = held.time, held.oldest + join.horizon, held.learned
     learned, known = first, len(settled)
     delays: list[int] = []
-    weigh, most = held.weigh, join.max_bytes
+    weigh, most, noted = held.weigh, join.max_bytes, join.bytes_per_class * (1 + len(values))
     label: Any  # compared with the learned labels before it is used
     for number, id_, row, label, w, time, dead in events:  # noqa: B007  returned below
         if time > sweep or dead:
@@ -77,7 +77,7 @@ def _common(
         elif label is None or id_ not in waiting:
             break
         if label is None:
-            size = sizes[row]
+            size = sizes[row] + noted
             more = weigh(id_)
             if len(waiting) >= bound or held.text_bytes + more + rows.bytes + size > most:
                 break

@@ -8,7 +8,7 @@ transition. Its only other decision is which id is the oldest if a bound is reac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.data.schema import Dictionary, Label
 from stream.data.state import State
+from stream.errors import SchemaError
 from stream.join.label_delay import LabelDelays
-from stream.join.plan import Correction, Plan, Refused, Step
+from stream.join.plan import Correction, Plan, Refused, Silence, Step
 from stream.join.state import JoinState, SettledId
 from stream.join.transitions import IdEvent, IdState, JoinAction, Table, table
 
@@ -34,6 +35,7 @@ LABELLED, CORRECTABLE = IdState.LABELLED, IdState.CORRECTABLE
 OBSERVATION, OBSERVATION_LABEL = IdEvent.OBSERVATION, IdEvent.OBSERVATION_LABEL
 OBSERVATION_SAME, OBSERVATION_REFUSED = IdEvent.OBSERVATION_SAME, IdEvent.OBSERVATION_REFUSED
 LABEL, LABEL_SAME, LABEL_REFUSED = IdEvent.LABEL, IdEvent.LABEL_SAME, IdEvent.LABEL_REFUSED
+SILENCE, SILENCE_VOID = IdEvent.SILENCE, IdEvent.SILENCE_VOID
 EXPIRY, OVERFLOW = IdEvent.EXPIRY, IdEvent.OVERFLOW
 
 # The number of an event, the row of an observation, label and weight, and the bytes of the row
@@ -69,11 +71,22 @@ class LabelJoin:
         A journal is replayed under the rules it was started with. Under rules 1 an early label
         fixed the kind of labels and took one of `max_classes`, and ids, labels and the records of
         early labels did not count towards `max_bytes`.
+    silence
+        What it means that nobody labels an observation; None: nothing. Needs `corrections`,
+        because the label may still come.
+
+    Raises
+    ------
+    SchemaError
+        `silence` is given without `corrections`, or its `after` is longer than `horizon`.
 
     Attributes
     ----------
     state : JoinState
         The state of all ids.
+    bytes_per_class : int
+        Bytes of a waiting row for each label that was learned before it, and once more, beside its
+        categories and texts. The learner that plans sets it.
 
     Examples
     --------
@@ -93,12 +106,17 @@ class LabelJoin:
         corrections: bool = False,
         max_bytes: int = UNBOUNDED,
         rules: int = RULES,
+        silence: Silence | None = None,
     ) -> None:
+        if silence is not None and not (corrections and 0 < silence.after <= horizon):
+            raise SchemaError("silence needs corrections, and an `after` within the horizon")
+        self.silence = silence
         self.max_pending = max_pending
         self.max_bytes = max_bytes
         self.horizon = horizon
         self.corrections = corrections
-        self.state = JoinState(max_classes, rules)
+        self.bytes_per_class = 0
+        self.state = JoinState(max_classes, rules, silence.after if silence else None)
         self._learning = _compiled(table(corrections=corrections))
         self._holding = _compiled(table(corrections=corrections, held_back=True))
 
@@ -169,6 +187,7 @@ class LabelJoin:
         `learn` False: a label is held back. `size`: bytes of its row, without its numbers.
         """
         held = self.state
+        size += self.bytes_per_class * (1 + len(held.labels.learned))
         if time > held.time:
             self._pass_time(plan, time)
         state = held.of(id)
@@ -213,6 +232,36 @@ class LabelJoin:
         for outcome in outcomes:
             held.outcomes[outcome] += 1
         act(self, plan, id, (event, -1, label, w, 0))
+
+    def fall_silent(self, plan: Plan, time: int, *, learn: bool = True) -> bool:
+        """Learn what nobody labelled before `time`, each row at its own moment, oldest first.
+
+        Call it before an event of that time. False: silence falls on a row that the steps of the
+        plan predict, so they must run, and `flag` be called, before this call is repeated.
+        """
+        silence, held = self.silence, self.state
+        while silence is not None and held.unheard:
+            id_, since = next(iter(held.unheard.items()))
+            moment = since + silence.after
+            if moment >= time:
+                break
+            if id_ in plan.asked:
+                return False
+            if moment > held.time:
+                self._pass_time(plan, moment)
+            label = held.labels.accepted(silence.label)
+            what = SILENCE_VOID if label is None or id_ in held.flagged else SILENCE
+            del held.unheard[id_]
+            held.flagged.discard(id_)
+            outcomes, act = (self._learning if learn else self._holding)[WAITING][what]
+            for outcome in outcomes:
+                held.outcomes[outcome] += 1
+            act(self, plan, id_, (-1, -1, label, 1.0, 0))
+        return True
+
+    def flag(self, asked: Iterable[str]) -> None:
+        """The ids of `Plan.asked` that were decided otherwise: silence is void for them."""
+        self.state.flagged.update(id_ for id_ in asked if id_ in self.state.unheard)
 
     def corrected(self, due: Correction) -> None:
         """The correction is done: its new label was learned."""
@@ -264,11 +313,15 @@ class LabelJoin:
 
     def _predict(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         self.state.label_delays.gave_up()
+        if id_ in self.state.unheard:
+            plan.asked.setdefault(id_, []).append(len(plan.steps))
         plan.steps.append((PREDICT, arrival[1], -1, None, 1.0))
 
     def _wait(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         _, row, _, _, size = arrival
         held = self.state
+        if self.silence is not None:
+            plan.asked[id_] = [len(plan.steps)]
         plan.steps.append((PREDICT, row, -1, None, 1.0))
         if len(held.waiting) >= self.max_pending:
             self._run(plan, next(iter(held.waiting)), WAITING, OVERFLOW)
@@ -298,6 +351,14 @@ class LabelJoin:
         plan.no_longer_waits(slot)
         held.label_delays.label_came(held.time - since)
         self._learn(plan, id_, (LEARN, plan.kept.get(slot, -1), slot, label, w))
+
+    def _learn_silent(self, plan: Plan, id_: str, arrival: Arrival) -> None:
+        _, _, label, w, _ = arrival
+        slot, _ = self.state.remove_row(id_)
+        plan.no_longer_waits(slot)
+        self.state.label_delays.gave_up()  # no label came
+        plan.silent.append(len(plan.steps))
+        self._learn(plan, id_, (LEARN, -1, slot, label, w))
 
     def _hold_inside(self, plan: Plan, id_: str, arrival: Arrival) -> None:
         self.state.label_delays.label_came(0)
@@ -466,6 +527,7 @@ ACTS: dict[JoinAction, Act] = {
     JoinAction.LEARN_INSIDE: LabelJoin._learn_inside,
     JoinAction.LEARN_EARLY: LabelJoin._learn_early,
     JoinAction.LEARN_KEPT: LabelJoin._learn_kept,
+    JoinAction.LEARN_SILENT: LabelJoin._learn_silent,
     JoinAction.HOLD_INSIDE: LabelJoin._hold_inside,
     JoinAction.HOLD_EARLY: LabelJoin._hold_early,
     JoinAction.HOLD_KEPT: LabelJoin._hold_kept,

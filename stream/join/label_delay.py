@@ -29,6 +29,8 @@ OUTCOMES = (
     "evicted",  # an observation removed because a bound was reached
     "forgotten",  # a settled id removed because a bound was reached
     "duplicate_observation",  # an id seen before: predicted, not learned again
+    "silence",  # an observation that nobody labelled in time: learned with the label of silence
+    "silence_ignored",  # the same, not learned: it was decided otherwise, or labels are held back
 )
 
 # Outcomes of a label that came. The others are outcomes of an observation or an early label.

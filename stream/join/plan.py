@@ -1,7 +1,8 @@
 """The plan of one call: the steps for a learner that the label join derives from events.
 
 A plan ends early if a correction is due, because only the learner knows whether the old label can
-be unlearned, and the next event depends on it.
+be unlearned, and the next event depends on it; and if silence falls on a row that the plan itself
+predicts, because it depends on the prediction whether silence counts.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 
 from stream.data.schema import Label
 from stream.errors import Reason
+from stream.join.events import Event
 
-__all__ = ["Correction", "Plan", "Refused", "Step", "StepColumns"]
+__all__ = ["Correction", "Plan", "Refused", "Silence", "Step", "StepColumns"]
 
 # An `Op`; the row of this call, or -1; the slot of the row if it is kept, else -1; label and weight
 # if it learns. A built-in tuple, because one is made for each record.
@@ -32,6 +34,24 @@ class StepColumns(NamedTuple):
     slot: NDArray[np.int64]
     y: Sequence[Label | None]
     w: NDArray[np.float64]
+
+
+class Silence(NamedTuple):
+    """What it means that nobody labels an observation.
+
+    Parameters
+    ----------
+    label
+        The label that is learned then.
+    after
+        Milliseconds of stream time in which somebody could have labelled it.
+    scored
+        Whether the prediction is scored against that label.
+    """
+
+    label: Label
+    after: int
+    scored: bool = False
 
 
 class Correction(NamedTuple):
@@ -107,6 +127,13 @@ class Plan:
         The event of each step; empty unless the caller fills it.
     correction
         The correction to make after the steps and before the next event is planned.
+    silent
+        The steps that learn because nobody labelled their row.
+    asked
+        With a label for silence: id to the steps that predict it while it waits.
+    again
+        The event to plan next, after the steps ran: what was decided for a row of theirs says
+        whether silence counts.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -119,6 +146,9 @@ class Plan:
     origin: Callable[[int], bytes] | None = None
     events: list[int] = field(default_factory=list)
     correction: Correction | None = None
+    silent: list[int] = field(default_factory=list)
+    asked: dict[str, list[int]] = field(default_factory=dict)
+    again: Event | None = None
 
     def columns(self) -> StepColumns:
         """Op, row, slot, label and weight of the steps."""

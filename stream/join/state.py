@@ -87,11 +87,17 @@ class JoinState:
         How many different labels are accepted.
     rules
         See `LabelJoin`.
+    after
+        The `after` of silence; None: silence means nothing.
 
     Attributes
     ----------
     waiting : OrderedDict
         Id to the row that waits for its label.
+    unheard : OrderedDict
+        Of the waiting ids those whose silence has not been heard yet, with the time of each.
+    flagged : set
+        Of these the ones that were decided otherwise, so that silence is void.
     early : OrderedDict
         Id to the label that waits for its observation.
     settled : Fifo
@@ -116,10 +122,12 @@ class JoinState:
         Bytes of all ids, labels and records; of early labels; of settled ids with their rows.
     """
 
-    def __init__(self, max_classes: int, rules: int) -> None:
-        self.rules = rules
+    def __init__(self, max_classes: int, rules: int, after: int | None = None) -> None:
+        self.rules, self.after = rules, after
         self.weigh = _weigher(rules)
         self.waiting: OrderedDict[str, WaitingRow] = OrderedDict()
+        self.unheard: OrderedDict[str, int] = OrderedDict()
+        self.flagged: set[str] = set()
         self.early: OrderedDict[str, EarlyLabel] = OrderedDict()
         self.settled: Fifo[SettledId] = Fifo()
         self.rows = RowPool()
@@ -158,11 +166,15 @@ class JoinState:
     def add_row(self, id_: str, slot: int) -> None:
         """The observation of an unknown id waits from now on."""
         self.waiting[id_] = (slot, self.time)
+        if self.after is not None:
+            self.unheard[id_] = self.time
         self.text_bytes += self.weigh(id_)
 
     def remove_row(self, id_: str) -> WaitingRow:
         """The row no longer waits; its slot is still taken."""
         row = self.waiting.pop(id_)
+        self.unheard.pop(id_, None)
+        self.flagged.discard(id_)
         self.text_bytes -= self.weigh(id_)
         return row
 
@@ -293,6 +305,9 @@ class JoinState:
             arrays[f"{name}_time"] = np.array([kept[1] for kept in ids.values()], dtype=np.int64)
         slots = [slot for slot, _ in self.waiting.values()]
         arrays["waiting_slot"] = np.array(slots, dtype=np.int64)
+        if self.after is not None:
+            flagged = [id_ in self.flagged for id_ in self.waiting]
+            arrays["waiting_flagged"] = np.array(flagged, dtype=np.bool_)
         weights = [w for _, _, w, _ in self.early.values()]
         arrays["early_w"] = np.array(weights, dtype=np.float64)
         if self.rules > 1:
@@ -324,6 +339,11 @@ class JoinState:
         waiting = zip(slots, times["waiting"], strict=True)
         labels = zip(early, times["early"], weights, origins, strict=True)
         self.waiting = OrderedDict(zip(ids["waiting"], waiting, strict=True))
+        if self.after is not None:  # what is older was heard before the state was saved
+            since = self.time - self.after
+            self.unheard = OrderedDict((i, t) for i, (_, t) in self.waiting.items() if t >= since)
+            flagged = state.array("waiting_flagged", np.bool_, 1).tolist()
+            self.flagged = {id_ for id_, other in zip(self.waiting, flagged, strict=True) if other}
         self.early = OrderedDict(zip(ids["early"], labels, strict=True))
         columns_of = zip(settled, times["settled"], *kept, strict=False)
         self.settled = Fifo(zip(ids["settled"], columns_of, strict=True))

@@ -13,9 +13,9 @@ what it knows under the observation's id, which is compared as text. Every id is
 - UNLABELLED: its observation was given up before a label came.
 
 The last three are *settled*: the id is kept only to recognize what comes again. Events come from
-three sides: the stream (an observation, with or without a label inside, or a label on its own), the
-bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT_CORRECTED`,
-`WITHDRAWN`). The rules, each with its reason:
+three sides: the stream (an observation, with or without a label inside, or a label on its own),
+time and bounds (`SILENCE`, `SILENCE_VOID`, `EXPIRY`, `OVERFLOW`), and the learner or the service
+(`CORRECTED`, `NOT_CORRECTED`, `WITHDRAWN`). The rules, each with its reason:
 
 1. The first label wins, because a prediction is scored once, against what was known first. An equal
    label is a duplicate, another one conflicts. Only a CORRECTABLE id takes another label.
@@ -37,6 +37,10 @@ bounds (`EXPIRY`, `OVERFLOW`), and the learner or the service (`CORRECTED`, `NOT
    is removed first (`EXPIRY`, `OVERFLOW`). If an observation is removed, its id is settled, so that
    its label is counted as late. If an early label or a settled id is removed, the id becomes
    UNKNOWN.
+9. With a label for silence, an observation that still waits when more than `after` of stream time
+   has passed is learned with that label, as of that moment, before the event that showed it. It
+   is then CORRECTABLE like any other. Silence is void if the record was decided otherwise: nobody
+   could object to what was put away. Void silence changes nothing: the observation waits on.
 
 `table` gives the transitions that hold with and without corrections and while labels are held back.
 `LabelJoin` runs them: it finds state and event, counts the outcomes and calls the actions. Pairs
@@ -80,6 +84,8 @@ class IdEvent(IntEnum):
     WITHDRAWN = 9  # the record of its early label was rejected in a span removed by a rollback
     CORRECTED = 10  # the learner replaced its label by another one
     NOT_CORRECTED = 11  # the learner could not unlearn the label
+    SILENCE = 12  # nobody labelled it in time
+    SILENCE_VOID = 13  # as silence, but it was decided otherwise, or the label cannot be learned
 
 
 class JoinAction(Enum):
@@ -91,6 +97,7 @@ class JoinAction(Enum):
     LEARN_INSIDE = "learn_inside"  # predict the row, then learn it with the label inside
     LEARN_EARLY = "learn_early"  # predict the row, then learn it with the early label
     LEARN_KEPT = "learn_kept"  # learn the row that was kept with the label that came
+    LEARN_SILENT = "learn_silent"  # learn the row that was kept with the label of silence
     HOLD_INSIDE = "hold_inside"  # as learn inside, but nothing is learned
     HOLD_EARLY = "hold_early"  # as learn early, but nothing is learned
     HOLD_KEPT = "hold_kept"  # as learn kept, but nothing is learned
@@ -157,6 +164,8 @@ SETTLED_GOES = {
     IdEvent.EXPIRY: _to(UNKNOWN, A.FORGET),  # nothing is lost: its horizon has passed
     IdEvent.OVERFLOW: _to(UNKNOWN, A.FORGET, count="forgotten"),
 }
+# Rule 9.
+SILENCE_IGNORED = _to(WAITING, A.COUNT, count="silence_ignored")
 
 # Without corrections, while labels are learned. `table` derives the other tables from it.
 PLAIN: Final[Table] = {
@@ -171,6 +180,8 @@ PLAIN: Final[Table] = {
         **_again(WAITING),
         IdEvent.LABEL: _to(LABELLED, A.LEARN_KEPT, count="joined"),
         IdEvent.LABEL_REFUSED: _to(WAITING, A.REJECT, count="rejected"),
+        IdEvent.SILENCE: _to(LABELLED, A.LEARN_SILENT, count="silence"),
+        IdEvent.SILENCE_VOID: SILENCE_IGNORED,
         **ROW_GOES,
     },
     EARLY: {
@@ -217,7 +228,7 @@ PLAIN: Final[Table] = {
     },
 }
 
-LEARNS = {A.LEARN_INSIDE, A.LEARN_EARLY, A.LEARN_KEPT}
+LEARNS = {A.LEARN_INSIDE, A.LEARN_EARLY, A.LEARN_KEPT, A.LEARN_SILENT}
 HELD_BACK = {
     A.LEARN_INSIDE: A.HOLD_INSIDE,
     A.LEARN_EARLY: A.HOLD_EARLY,
@@ -264,7 +275,9 @@ def _with_corrections(transition: Transition) -> Transition:
 
 
 def _held_back(transition: Transition) -> Transition:
-    """Rule 7. What is not learned cannot be corrected."""
+    """Rule 7. What is not learned cannot be corrected. Silence says nothing new, so it is void."""
+    if A.LEARN_SILENT in transition.actions:
+        return SILENCE_IGNORED
     if not HELD_BACK.keys() & set(transition.actions):
         return transition
     outcomes = [outcome for outcome in transition.outcomes if outcome != "joined"]

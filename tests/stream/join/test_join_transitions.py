@@ -8,7 +8,7 @@ import pytest
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN
 from stream.join.join import ACTS, LabelJoin
-from stream.join.plan import Plan
+from stream.join.plan import Plan, Silence
 from stream.join.transitions import COMMON, IdEvent, IdState, JoinAction, table
 from tests.oracles.join import JoinTwin
 from tests.stream.join.short_joins import (
@@ -33,6 +33,7 @@ POSSIBLE = {
     *product(set(S) - {S.UNKNOWN}, [E.EXPIRY, E.OVERFLOW]),
     *product([S.EARLY, S.UNFIT], [E.WITHDRAWN]),
     *product([S.CORRECTABLE], [E.CORRECTED, E.NOT_CORRECTED]),
+    *product([S.WAITING], [E.SILENCE, E.SILENCE_VOID]),
 }
 STEPS = {
     A.PREDICT: [PREDICT],
@@ -40,10 +41,12 @@ STEPS = {
     A.LEARN_INSIDE: [PREDICT_THEN_LEARN],
     A.LEARN_EARLY: [PREDICT_THEN_LEARN],
     A.LEARN_KEPT: [LEARN],
+    A.LEARN_SILENT: [LEARN],
     A.HOLD_INSIDE: [PREDICT],
     A.HOLD_EARLY: [PREDICT],
 }
 HORIZON, LATER, FAR = 100, 200, 1_000  # milliseconds
+HEARD = [E.SILENCE, E.SILENCE_VOID]
 
 
 def plan() -> Plan:
@@ -65,7 +68,13 @@ def report(join: LabelJoin, id_: str, label: object, learn: bool = True) -> Plan
 
 def join_in(state: IdState, *, corrections: bool) -> LabelJoin:
     """A join with room for one id of a kind, where "a" is in this state; "x" and "y" are known."""
-    join = LabelJoin(max_pending=1, horizon=HORIZON, max_classes=3, corrections=corrections)
+    join = LabelJoin(
+        max_pending=1,
+        horizon=HORIZON,
+        max_classes=3,
+        corrections=corrections,
+        silence=Silence("y", HORIZON // 2 - 1) if corrections else None,
+    )
     if state is S.UNFIT:
         report(join, "a", 7)
     join.labels.add("x")
@@ -99,6 +108,11 @@ def happen(join: LabelJoin, state: IdState, event: IdEvent, *, learn: bool) -> P
             return observe(join, "other")
         out = report(join, "other", "y") if state in (S.EARLY, S.UNFIT) else None
         return out or observe(join, "other", "y")
+    if event in HEARD:
+        out = plan()
+        join.flag(["a"] if event is E.SILENCE_VOID else [])
+        assert join.fall_silent(out, HORIZON // 2, learn=learn)
+        return out
     if event is E.WITHDRAWN:
         join.forget_early(lambda origin: origin == b"record")
         return plan()
@@ -129,7 +143,7 @@ def test_table_has_exactly_what_can_happen() -> None:
     [
         pytest.param(state, event, on, id=f"{state.name}-{event.name}-{'corrections' * on}")
         for (state, event), on in product(sorted(POSSIBLE), [False, True])
-        if on or state is not S.CORRECTABLE
+        if on or (state is not S.CORRECTABLE and event not in HEARD)
     ],
 )
 def test_join_does_what_the_table_says(state, event, corrections, learn) -> None:

@@ -18,8 +18,8 @@ from stream.join.events import Events, one_by_one
 from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
 from stream.join.label_delay import DELAY_BOUNDS_MS, OUTCOMES
-from stream.join.plan import Plan
-from tests.oracles.join import JoinTwin, record_of
+from stream.join.plan import Plan, Silence
+from tests.oracles.join import JoinTwin, otherwise, record_of
 from tests.stream.join.test_join import OPS
 
 labels = st.sampled_from(["x", "x", "y", "z", 1, True, 1.5, ""])
@@ -65,6 +65,7 @@ class Calls:
         self.refused: list[tuple[int, object, str, bytes]] = []
         self.ages: list[int] = []
         self.waiting: set[int] = set()
+        self.pauses = 0
 
     def end(self) -> None:
         """Do what is planned, up to the correction at its end."""
@@ -73,6 +74,9 @@ class Calls:
             of = self.owner[slot] if row < 0 else self.first + row
             self.steps.append((OPS[op], of, y, None if y is None else w))
         self.owner |= {slot: self.first + row for slot, row in plan.kept.items()}
+        rows = {i: self.first + row for i, (_, row, *_) in enumerate(plan.steps)}
+        asked = plan.asked.items()
+        self.join.flag(id_ for id_, at in asked if any(otherwise(rows[i]) for i in at))
         self.rejected |= plan.rejected
         self.refused += map(tuple, plan.refused)
         held = self.join.state
@@ -94,6 +98,9 @@ class Calls:
 
     def event(self, at: int, time: int, event) -> None:
         what, id_, label, _, w, learn = event
+        while not self.join.fall_silent(self.plan, time, learn=learn):
+            self.pauses += 1
+            self.end()
         if what == "answer":
             self.join.on_label(
                 self.plan, event=at, id=id_, label=label, w=w, time=time, learn=learn
@@ -119,7 +126,7 @@ class Calls:
         """Go on with a join that was saved and loaded."""
         join = self.join
         bounds = (join.max_pending, join.horizon, join.labels.bound, join.corrections)
-        again = LabelJoin(*bounds, join.max_bytes, join.rules)
+        again = LabelJoin(*bounds, join.max_bytes, join.rules, join.silence)
         again.load_state(join.to_state())
         self.join = again
 
@@ -149,7 +156,32 @@ def test_any_events_in_any_calls_give_what_the_obvious_twin_gives(
 ) -> None:
     """Steps, outcomes, refusals, corrections and classes; the state is the same bits for every
     split (I1), and for every save and load between two calls (I2)."""
+    compare(events, bound, cuts, restart)
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@given(
+    st.lists(event, max_size=40),
+    bounds,
+    st.sampled_from(["x", "y", "x", 1]),
+    st.integers(1, 20),
+    st.lists(st.integers(0, 40), max_size=6),
+    st.frozensets(st.integers(0, 40), max_size=2),
+)
+def test_silence_falls_where_the_obvious_twin_says(
+    events, bound, label, after, cuts, restart
+) -> None:
+    """At the same moment for every split, after every restart, among all other events."""
+    after = min(after, bound["horizon"])
+    bound = {**bound, "rules": 2, "corrections": True, "silence": Silence(label, after)}
+    compare(events, bound, cuts, restart)
+
+
+def compare(events, bound, cuts, restart) -> None:
+    """The join, in one call and in several, against the twin."""
     twin = JoinTwin(**{"bound" if k == "max_pending" else k: v for k, v in bound.items()})
+    if "silence" in bound:
+        twin.silence = bound["silence"][:2]
     time = 0
     for at, (what, id_, label, passed, w, learn) in enumerate(events):
         time += passed
