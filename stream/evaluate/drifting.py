@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, PREDICT, Block, Floats
-from stream.data.schema import Dictionary
+from stream.data.schema import Dictionary, Label
 from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import DriftWatch
@@ -39,11 +39,14 @@ class BlockContext(NamedTuple):
         How many predictions were scored.
     made
         The steps, and the predictions that their labels belong to.
+    silence
+        See `run_explained`.
     """
 
     events: Sequence[int]
     scored: int
     made: LabelledPredictions
+    silence: Label | None = None
 
 
 def executed(
@@ -77,7 +80,7 @@ def executed(
     codes = np.array([labels.codes.get(label, -1) for label in block.labels], dtype=np.int64)
     drift.monitors.begin(_features(block, features))
     proven = len(learner.classes) > 0
-    whole = run_explained(learner, block, why, labels)
+    whole = run_explained(learner, block, why, labels, context.silence)
     alarms: list[Alarm] = []
     start = 0
     while True:
@@ -92,11 +95,12 @@ def executed(
         acting = [alarm for alarm in more if alarm.at == stop]
         proven = proven or steps.size > 0
         learner = drift.replacement(learner, proven, acting, list(labels))
+        # What the old learner noted in rows says nothing about the new one.
+        block.rows.memo, context.made.waiting.memos[:] = None, None
         start = stop + 1
         if start <= last:
-            whole = _joined(
-                whole, run_explained(learner, block.slice(start, last + 1), why, labels)
-            )
+            rest = block.slice(start, last + 1)
+            whole = _joined(whole, run_explained(learner, rest, why, labels, context.silence))
     return learner, whole, _completed(alarms, codes, whole[0], context) if alarms else []
 
 
@@ -142,7 +146,8 @@ def _series(
     top = np.maximum.reduce(predictions.proba[first:], axis=1, initial=0.0)
     out = {"score": Series(predicting[first:][known], top[known])}
 
-    steps = start + np.flatnonzero(block.op[start:] != PREDICT)
+    steps = made.scored(block.op != PREDICT)
+    steps = steps[steps >= start]
     true, (here, slot) = codes[block.y[steps]], made.answered(steps)
     fresh = slot < 0
     answer = np.where(fresh, _at(predictions.best(), here), _at(waiting.predicted[:, 0], slot))

@@ -107,7 +107,7 @@ class AccuracyEstimate:
             The predictions of this call, and their class codes.
         """
         block, waiting = made.block, made.waiting
-        labelled = np.flatnonzero(block.op == LEARN)
+        labelled = made.scored(block.op == LEARN)
         if not (labelled.size or plan.began or plan.ended):
             return
         ended = np.array(plan.ended, dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream.data.block import LEARN, Block, Rows
-from stream.data.schema import Dictionary
+from stream.data.schema import Dictionary, Label
 from stream.evaluate.result import by_code
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
@@ -38,9 +38,17 @@ class ExplanationSettings(NamedTuple):
 
 
 def run_explained(
-    learner: Learner, block: Block, why: ExplanationSettings | None, labels: Dictionary
+    learner: Learner,
+    block: Block,
+    why: ExplanationSettings | None,
+    labels: Dictionary,
+    silence: Label | None = None,
 ) -> ExplainedPredictions:
     """The predictions of a learner at the steps of a block, with explanations if `why` is given.
+
+    `silence` is the label of silence, if it has one. Until it was learned, nothing is predicted:
+    a model that knows the reported classes only would decide for them always, and then silence
+    would never count.
 
     Returns
     -------
@@ -49,10 +57,19 @@ def run_explained(
     list of Explanation, or None
         See `explained_many`.
     """
+    explanations: list[Explanation | None] | None = None
     if why is None:
-        return by_code(learner.run(block), labels), None
-    predictions, explanations = explained_many(learner, block, why)
-    return by_code(predictions, labels), explanations
+        predictions = learner.run(block)
+    else:
+        predictions, explanations = explained_many(learner, block, why)
+    made = by_code(predictions, labels)
+    if silence is None:
+        return made, explanations
+    told = made.known > labels.codes.get(silence, len(labels))
+    if explanations is not None:
+        explanations = [one if t else None for one, t in zip(explanations, told, strict=True)]
+    proba = np.where(told[:, None], made.proba, 0.0)
+    return Predictions(made.classes, proba, np.where(told, made.known, 0)), explanations
 
 
 def explained_many(

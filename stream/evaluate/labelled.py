@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -24,14 +25,29 @@ class LabelledPredictions:
         int64, one for each step: the slot its row was fetched from; -1 for a row of this call.
     waiting
         Rows and predictions of earlier calls, by slot.
+    unscored
+        The steps that learn, although nobody gave their label, and are not scored.
 
     Notes
     -----
     Everything is computed on first use.
     """
 
-    def __init__(self, block: Block, slot: NDArray[np.int64], waiting: PendingRows) -> None:
-        self.block, self.slot, self.waiting = block, slot, waiting
+    def __init__(
+        self,
+        block: Block,
+        slot: NDArray[np.int64],
+        waiting: PendingRows,
+        unscored: Sequence[int] = (),
+    ) -> None:
+        self.block, self.slot, self.waiting, self._unscored = block, slot, waiting, unscored
+
+    def scored(self, which: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The steps of a mask, one for each step, that are scored."""
+        if self._unscored:
+            which = which.copy()
+            which[list(self._unscored)] = False
+        return np.flatnonzero(which)
 
     @cached_property
     def predicting(self) -> NDArray[np.int64]:

@@ -17,10 +17,11 @@ from stream.data.parameters import number, shown
 from stream.data.schema import HEAVIEST
 from stream.errors import SchemaError
 from stream.evaluate.quality import QualityView
+from stream.evaluate.verification import Timed, Verification
 from stream.join.events import Events
 from stream.learner.base import Predictions
 
-__all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected"]
+__all__ = ["Checkpoint", "Chunk", "Delay", "Moment", "Record", "chunks", "connected", "timed"]
 
 Features = Mapping[str, Any]
 Record = tuple[Features, Any] | tuple[Features, Any, Mapping[str, float]]
@@ -40,10 +41,13 @@ class Checkpoint(QualityView):
         Records predicted so far. Records whose label has not yet come are not in the scores.
     predictions
         The predictions since the previous checkpoint, in order.
+    verification
+        At the last checkpoint with `verify`: the comparison with river's own loop.
     """
 
     n: int
     predictions: Predictions
+    verification: Verification | None = None
 
 
 class Chunk(NamedTuple):
@@ -80,30 +84,22 @@ def chunks(
     dataset, moment, delay, step
         See `progressive`.
     """
-    when, wait = _when(moment), _wait(delay)
-    try:
-        records = iter(dataset)
-    except TypeError:
-        raise SchemaError(f"expected records of features and label, got {shown(dataset)}") from None
-    hidden = {name for name in (moment, delay) if isinstance(name, str)}
     owed: list[tuple[Any, int, object, float]] = []  # time, number of the record, label, weight
     xs: list[Features] = []
     out: list[_Line] = []
     n = unlabelled = most = 0
-    for record in records:
-        x, y, w = _read(record, n)
-        now = _asked(when, n, x)
+    for _, x, y, w, now, wait in timed(dataset, moment, delay):
         try:
             while owed and owed[0][0] <= now:
                 out.append(_label(heappop(owed), n))
             if y is not None:
-                heappush(owed, (_due(now, wait, x, y, n), n, y, w))
+                heappush(owed, (_due(now, wait, n), n, y, w))
         except TypeError:
             raise SchemaError(
                 f"record {n}: cannot compare its moment {shown(now)} with earlier ones"
             ) from None
         out.append((str(n), len(xs), None, 1.0, n))
-        xs.append({k: v for k, v in x.items() if k not in hidden} if hidden else x)
+        xs.append(x)
         if y is None:
             unlabelled += 1
         n += 1
@@ -114,6 +110,22 @@ def chunks(
             xs, out = [], []
     out += [_label(heappop(owed), n) for _ in range(len(owed))]
     yield Chunk(xs, _events(out), n, most + size, checkpoint=True)
+
+
+def timed(dataset: Iterable[Record], moment: Moment, delay: Delay) -> Iterator[Timed]:
+    """The records of a data set with their times, without the fields that hold the times."""
+    when, waits = _when(moment), _wait(delay)
+    try:
+        records = iter(dataset)
+    except TypeError:
+        raise SchemaError(f"expected records of features and label, got {shown(dataset)}") from None
+    hidden = {name for name in (moment, delay) if isinstance(name, str)}
+    for n, record in enumerate(records):
+        x, y, w = _read(record, n)
+        now = _asked(when, n, x)
+        wait = None if y is None else _waited(waits, x, y, n)
+        shown_x = {k: v for k, v in x.items() if k not in hidden} if hidden else x
+        yield Timed(n, shown_x, y, w, now, wait)
 
 
 def connected(parts: list[Predictions]) -> Predictions:
@@ -154,14 +166,19 @@ def _asked(when: Callable[[int, Features], Any], n: int, x: Features) -> Any:
     return now
 
 
-def _due(now: Any, wait: Callable[[Features, Any], Any], x: Features, y: Any, n: int) -> Any:
-    """The time at which the label of a record arrives."""
+def _waited(waits: Callable[[Features, Any], Any], x: Features, y: Any, n: int) -> Any:
+    """The delay of the label of a record."""
     try:
-        delay = wait(x, y)
-        due = now if delay == 0 else now + delay  # also if moments are not numbers
+        return waits(x, y)
     except KeyError as error:
         why = f"record {n}: it has no field {error}, which `delay` refers to"
         raise SchemaError(why) from None
+
+
+def _due(now: Any, delay: Any, n: int) -> Any:
+    """The time at which the label of a record arrives."""
+    try:
+        due = now if delay == 0 else now + delay  # also if moments are not numbers
     except (TypeError, ValueError):  # e.g. an array, which cannot be compared with 0
         raise SchemaError(
             f"record {n}: expected a delay that can be added to the moment {shown(now)}, such as a "

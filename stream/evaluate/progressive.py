@@ -11,12 +11,15 @@ learner may change when a correction unlearns the last record of a class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats, Rows
-from stream.data.parameters import shown, whole
+from stream.data.parameters import flag, shown, whole
 from stream.data.schema import Label
 from stream.data.state import State
 from stream.decision import BayesDecision, OverallRisk
@@ -25,15 +28,25 @@ from stream.drift.rule import DriftRule
 from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import judge
+from stream.evaluate.decided import flagged, judge
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import ExplanationSettings, run_explained
 from stream.evaluate.labelled import LabelledPredictions
-from stream.evaluate.offline import Checkpoint, Chunk, Delay, Moment, Record, chunks, connected
+from stream.evaluate.offline import (
+    Checkpoint,
+    Chunk,
+    Delay,
+    Moment,
+    Record,
+    chunks,
+    connected,
+    timed,
+)
 from stream.evaluate.pending import PendingRows, either
 from stream.evaluate.quality import LAST, MOST, BaselinePredictions, Quality, QualityView
 from stream.evaluate.result import Result, joined
+from stream.evaluate.verification import Timed
 from stream.join.events import Event, Events, check, one_by_one
 from stream.join.fast import uncommon
 from stream.join.join import LabelJoin
@@ -72,6 +85,9 @@ class Progressive:
     risk : OverallRisk, or None
         The risk of the decisions whose label came, in the order of the labels. Its state is not
         part of `to_state`, because a service may start or stop to decide at any time.
+    decides : BayesDecision, or None
+        The rule by which the predictions are published. Silence counts only where it decides for
+        the label of silence.
 
     Notes
     -----
@@ -94,6 +110,7 @@ class Progressive:
         self.quality = Quality(window)
         self.estimate = AccuracyEstimate()
         self.risk = None if rule is None else OverallRisk(rule, window)
+        self.decides = rule
         self.drift: DriftWatch | None = None
         self._breaker = breaker
         self.waiting = PendingRows(learner.prepare(like))
@@ -128,17 +145,20 @@ class Progressive:
         check(events, len(rows))
         stream, sizes = one_by_one(events), rows.sizes(by_character=self.join.rules == 1)
         parts: list[Result] = []
+        again: Event | None = None
         while True:
-            plan = self.plan(stream, sizes, origin=events.origin)
-            if plan.correction is None and not parts:
+            plan = self.plan(stream, sizes, origin=events.origin, again=again)
+            again = plan.again
+            if plan.correction is None and again is None and not parts:
                 return self.run(plan, rows, why, features)
             at = np.array(plan.renumber(), dtype=np.int64)
             watched = {name: values[at] for name, values in (features or {}).items()}
             taken = None if why is None else why._replace(raw=why.raw.take(at))
             parts.append(self.run(plan, rows.take(at), taken, watched))
-            if plan.correction is None:
+            if plan.correction is not None:
+                self.correct(plan.correction)
+            elif again is None:
                 return joined(parts, list(self.join.labels))
-            self.correct(plan.correction)
 
     def run(
         self,
@@ -150,12 +170,15 @@ class Progressive:
         """Execute the steps of a plan whose rows are `rows`."""
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
-        made = LabelledPredictions(block, old, self.waiting)
+        silence = self.join.silence
+        label = None if silence is None else silence.label
+        unscored = plan.silent if silence is not None and not silence.scored else ()
+        made = LabelledPredictions(block, old, self.waiting, unscored)
         alarms: list[Alarm] = []
         if self.drift is None:
-            predictions, reasons = run_explained(self.learner, block, why, self.join.labels)
+            predictions, reasons = run_explained(self.learner, block, why, self.join.labels, label)
         else:
-            context = BlockContext(plan.events, self.quality.scored, made)
+            context = BlockContext(plan.events, self.quality.scored, made, label)
             self.learner, (predictions, reasons), alarms = executed(
                 self.learner, self.drift, why, context, self.join.labels, features or {}
             )
@@ -164,6 +187,8 @@ class Progressive:
         if self.risk is not None:
             judge(self.risk, made, predictions, predicted)
         self._score(plan, made, predictions, predicted)
+        if silence is not None:
+            self.join.flag(flagged(plan, made, predictions, predicted, silence.label, self.decides))
         self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
         learns = block.op != PREDICT
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
@@ -178,23 +203,33 @@ class Progressive:
         *,
         traced: bool = False,
         origin: Callable[[int], bytes] | None = None,
+        again: Event | None = None,
     ) -> Plan:
         """The plan of the next events, up to a correction or the last event. `sizes`: bytes of
         their rows.
 
         With `traced`, or if drift is watched, it has the event of each step. `origin` is that of
-        the events.
+        the events, `again` that of the plan before.
         """
         plan, join, breaker = Plan(origin=origin), self.join, self._breaker
+        join.bytes_per_class = 8 * self.learner.memo_size
         traced = traced or self.drift is not None
         if not traced:
             stream = uncommon(join, plan, stream, sizes, self._learns)
+        if again is not None:
+            stream = chain([again], stream)
         for event, id_, row, label, w, time, dead in stream:
             for _ in range(dead if breaker is not None else 0):
                 breaker.add(dead=True)  # type: ignore[union-attr]
             if event < 0:
                 break
             learn = breaker is None or not breaker.open
+            decided = join.fall_silent(plan, time, learn=learn)
+            if traced:
+                plan.events += [event] * (len(plan.steps) - len(plan.events))
+            if not decided:
+                plan.again = (event, id_, row, label, w, time, 0)
+                break
             if row < 0:
                 join.on_label(plan, event=event, id=id_, label=label, w=w, time=time, learn=learn)
             else:
@@ -236,15 +271,11 @@ class Progressive:
         succeeded."""
         if self.drift is not None and self.drift.forgot(due.age):
             return False
-        row = self.waiting.rows.take(np.array([due.slot]))
-        w = due.new_w * self.learner.faded(due.age + 1)  # learning it adds one record
+        row = self.waiting.take(np.array([due.slot]))
         try:
-            if w == 0.0:
-                raise NotLearnedError("its weight has faded to 0")
-            self.learner.unlearn_rows(row, due.old, due.old_w, age=due.age)
+            self.learner.correct_rows(row, (due.old, due.old_w), (due.new, due.new_w), due.age)
         except (NotLearnedError, NotSupportedError):
             return False
-        self.learner.run(Block.of(row, LEARN, [due.new], w))
         return True
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
@@ -260,7 +291,7 @@ class Progressive:
         y = np.fromiter(map(codes.__getitem__, ys), np.int32, len(ys))
         old = np.full(len(op), -1, dtype=np.int64)
         old[fetch] = slot[fetch]
-        every = rows.concat(self.waiting.rows.take(slot[fetch])) if fetch.size else rows
+        every = rows.concat(self.waiting.take(slot[fetch])) if fetch.size else rows
         return Block(every, op, row, y, w, labels), old
 
     def _score(
@@ -273,13 +304,14 @@ class Progressive:
         block = made.block
         codes = {label: code for code, label in enumerate(predictions.classes)}
         label = np.array([codes.get(value, -1) for value in block.labels], dtype=np.int64)
+        n_classes = len(predictions.classes)
+        self.waiting.widen(n_classes)
         if not plan.kept and (block.op == PREDICT_THEN_LEARN).all():
             self.quality.score_at_once(block.y, label, predictions)  # every label came with its row
             return
-        n_classes = len(predictions.classes)
         beside = self.quality.baselines(block.op, block.y, label, n_classes, made.predicting.size)
 
-        answered, then = np.flatnonzero(block.op != PREDICT), self.waiting
+        answered, then = made.scored(block.op != PREDICT), self.waiting
         here, slots = made.answered(answered)
         proba = either(here, slots, predictions.proba, then.proba, n_classes)
         every = either(
@@ -338,6 +370,7 @@ def progressive(
     step: int | None = None,
     window: int = LAST,
     block_size: int = 1024,
+    verify: bool = False,
 ) -> Iterator[Checkpoint]:
     """Progressive validation of `learner` over a data set.
 
@@ -349,10 +382,9 @@ def progressive(
     learner
         The learner to validate. It learns the data set.
     delay
-        The delay of a label. It arrives just before the first record whose moment is at least that
-        much later. A number, a `timedelta`, the name of a field, or a function of features and
-        label. 0 and 1 records both mean: before the next record. The remaining labels arrive at the
-        end.
+        The delay of a label: a number, a `timedelta`, a field, or a function of features and label.
+        It arrives just before the first record whose moment is at least that much later, or at the
+        end. 0 and 1 records both mean: before the next record.
     moment
         The time of a record: the name of a field, or a function of the features. None: the number
         of the record. Fields used as `moment` and `delay` are not features.
@@ -362,12 +394,14 @@ def progressive(
         The N of the scores of the last N records.
     block_size
         Records in each compiled call. It does not change the result.
+    verify
+        Whether river's own `evaluate.iter_progressive_val_score` repeats the run at the end, one
+        record at a time. The last checkpoint compares both. The data set is read a second time.
 
     Yields
     ------
     Checkpoint
-        The scores after every `step` records and at the end, and the predictions since the last
-        checkpoint.
+        The scores after every `step` records and at the end, and the predictions in between.
 
     Raises
     ------
@@ -387,18 +421,59 @@ def progressive(
     500 500 0.87 0.671
     1000 500 0.889 0.739
     1250 250 0.891 0.75
-
-    `scores.calibration`, `scores.agreement` and `scores.per_class` have the rest.
+    >>> *_, last = progressive(datasets.Phishing(), GaussianNB(), verify=True)
+    >>> last.verification.largest
+    0.0
     """
+    step, window, size = _checked(learner, step, window, block_size)
+    parts = chunks(dataset, moment, delay, size, step)
+    again = (dataset, moment, delay) if flag("verify", verify) else None
+    return _started(parts, learner, window, again)
+
+
+def _checked(
+    learner: object, step: object, window: object, size: object
+) -> tuple[int | None, int, int]:
+    """Step, window and block size as integers; SchemaError if an argument is not valid."""
     if not isinstance(learner, Learner):
         raise SchemaError(
             f"expected a Learner, got {shown(learner)}; wrap a river model in RiverClassifier"
         )
-    if step is not None:
-        step = whole("step", step, 1, LONGEST)
-    window = whole("window", window, 1, MOST)
-    size = whole("block_size", block_size, 1, LONGEST)
-    return _checkpoints(chunks(dataset, moment, delay, size, step), learner, window)
+    step = None if step is None else whole("step", step, 1, LONGEST)
+    return step, whole("window", window, 1, MOST), whole("block_size", size, 1, LONGEST)
+
+
+def _started(
+    parts: Iterable[Chunk],
+    learner: Learner,
+    window: int,
+    again: tuple[Iterable[Record], Moment, Delay] | None,
+) -> Iterator[Checkpoint]:
+    """The checkpoints, compared with river's loop if there is something to read `again`."""
+    if again is None:
+        return _checkpoints(parts, learner, window)
+    dataset, moment, delay = again
+    if isinstance(dataset, Iterator):
+        raise SchemaError(
+            "verify reads the records twice, and an iterator can be read once; pass a list or a "
+            "data set of river"
+        )
+    return _compared(parts, learner, window, partial(timed, dataset, moment, delay))
+
+
+def _compared(
+    parts: Iterable[Chunk], learner: Learner, window: int, again: Callable[[], Iterable[Timed]]
+) -> Iterator[Checkpoint]:
+    from stream.evaluate.verifier import Verifier  # imports river's loop
+
+    verifier, last = Verifier(learner, window), None
+    for checkpoint in _checkpoints(parts, learner, window):
+        if last is not None:
+            yield last
+        made, last = checkpoint.predictions, checkpoint
+        verifier.keep(np.arange(last.n - len(made), last.n), made)
+    if last is not None:
+        yield replace(last, verification=verifier.compare(again(), last))
 
 
 def _checkpoints(parts: Iterable[Chunk], learner: Learner, window: int) -> Iterator[Checkpoint]:

@@ -52,6 +52,8 @@ def settle(counts, learner: Learner, x, y, said) -> None:
 @pytest.mark.parametrize("delay", DELAYS)
 def test_three_ways_over_phishing_give_one_confusion_matrix(learner, delay) -> None:
     """Each shipped learner; river's loop, our blocks, our one-record calls."""
+    if learner.memo_size and delay > 1:
+        pytest.skip("river's loop keeps no predictions of experts; see tests/stream/mixture")
     taken = takeable(learner)
     stream = [(taken(x), y) for x, y in datasets.Phishing()]
     expected = rivers_counts(stream, learner.clone(), delay)

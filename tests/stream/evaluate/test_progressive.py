@@ -160,6 +160,16 @@ def test_any_split_into_calls_gives_the_same_bits(learner, seed, cuts, bound, ho
     assert cut.view().scores == whole.view().scores
 
 
+def test_class_that_comes_with_the_last_record_is_in_any_split_alike() -> None:
+    """A waiting row has a column for it, though no row of the last call waits."""
+    events = [Event("a", {"a": 1.0}), Event("b", {"a": 2.0}, "q"), Event("c", {"a": 3.0}, "r")]
+    whole, single = machine(), machine()
+    run(whole, events)
+    run(single, events, cuts=[1, 2])
+
+    assert single.to_state() == whole.to_state()
+
+
 @pytest.mark.parametrize("learner", [GaussianNB(), MultinomialNB()], ids=["gaussian", "text"])
 @pytest.mark.parametrize("at", [0, 1, 40, 150])
 def test_restored_machine_goes_on_bit_for_bit(learner, at) -> None:
