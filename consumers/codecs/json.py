@@ -1,16 +1,16 @@
 """JSON to columns and back.
 
-Rule: the fast path is a typed decoder of msgspec. A record that it rejects takes the slow path
-(`slow`: the standard library, then the conversions of `stream.data.schema`). Only the slow path
-decides whether a record is bad, and why. So both paths agree. NaN, which msgspec rejects, counts
-as a missing value.
+Rule: the fast path is a typed decoder of msgspec, or a second one if a number is a text that means
+"no value". A record that both reject takes the slow path (`slow`: the standard library, then the
+conversions of `stream.data.schema`). Only the slow path decides whether a record is bad, and why.
+So all paths agree. NaN, which msgspec rejects, counts as a missing value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from consumers.base.errors import RecordError
+from consumers.base.missing import MISSING, is_missing
 from consumers.codecs.json_document import LARGEST_RECORD, RULES, SHORT, parse, plain
 from stream.data import schema as kinds
 from stream.data.block import Rows
@@ -46,19 +47,27 @@ KIND_TYPES: dict[str, Any] = {
     "categorical": bool | Small | str | None,
     "text": str | None,
 }
+# With texts, which may mean "no value".
+TEXT_TYPES: dict[str, Any] = KIND_TYPES | {
+    "numeric": float | str | None,
+    "binary": bool | float | str | None,
+}
+_LITERAL_RULES = 3  # the first rules that read names with dots, and texts for "no value"
 
 
 @dataclass(slots=True)
 class DecodedObservations:
     """Decoded observations; row i belongs to record i, rejected or not.
 
-    `labels` holds the label inside an observation, or None.
+    `labels` holds the label inside an observation, or None. `bad` holds the fields of a record with
+    values that cannot be used and are taken as missing.
     """
 
     rows: Rows
     ids: list[str]
     labels: list[object]
     rejected: dict[int, RecordError]
+    bad: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -77,29 +86,51 @@ class JsonObservations:
     Parameters
     ----------
     schema
-        The features; a dotted name is a path into nested objects.
+        The features. A field of the record with this name comes first; else a dotted name is a
+        path into nested objects.
     id_field
         Field with the id; the record's key where it is absent.
     label_field
         Field with the label, or None.
     rules
         See `consumers.codecs.json_document`.
+    missing
+        Texts that mean "no value" in a numeric or binary field; None: those of the rules.
+    keep
+        Whether a value that cannot be used is taken as missing. A record without any other value
+        is rejected even then.
     """
 
     def __init__(
-        self, schema: Schema, id_field: str, label_field: str | None, rules: int = RULES
+        self,
+        schema: Schema,
+        id_field: str,
+        label_field: str | None,
+        rules: int = RULES,
+        missing: Collection[str] | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         self.schema = schema
+        self.keep = keep
         self.rules = rules
+        if missing is None:
+            missing = MISSING if rules >= _LITERAL_RULES else ()
+        self.missing = frozenset(missing)
         self._category = kinds.category if rules > 1 else _rounded
         self._convert = _CONVERT | {"categorical": self._category}
         self.id_field = id_field
         self.label_field = label_field
-        self._paths = {f.name: f.name.split(".") for f in schema.fields}
-        names = (*self._paths, id_field, label_field or "")
-        flat = not any(c in '."\\' or ord(c) < 32 for name in names for c in name)
-        self._decoder = self._typed() if flat else None
-        self._missing = (None,) * len(schema.fields)
+        names = [f.name for f in schema.fields]
+        names += [id_field] if label_field is None else [id_field, label_field]
+        self._paths = {name: name.split(".") for name in names}
+        self._dotted = [i for i, name in enumerate(names) if "." in name]
+        flat = not any(c in '"\\' or ord(c) < 32 for name in names for c in name)
+        flat = flat and (rules >= _LITERAL_RULES or not self._dotted)
+        self._decoder = self._typed(KIND_TYPES) if flat else None
+        self._decoder_of_texts = self._typed(TEXT_TYPES) if flat and self.missing else None
+        self._blank = (None,) * len(schema.fields)
+        self._numbers = [i for i, f in enumerate(schema.fields) if f.kind in ("numeric", "binary")]
         order = [f.name for f in schema.fields]
         self._numeric = [order.index(name) for name in schema.numeric]
         self._other = [order.index(name) for name in (*schema.categorical, *schema.text)]
@@ -109,10 +140,10 @@ class JsonObservations:
             if schema.fields[order.index(name)].kind == "binary"
         ]
 
-    def _typed(self) -> msgspec.json.Decoder[Any]:
+    def _typed(self, kinds: Mapping[str, Any]) -> msgspec.json.Decoder[Any]:
         """A decoder to a struct of the declared fields, the id and the label, in this order."""
         names = [f.name for f in self.schema.fields]
-        types = [KIND_TYPES[f.kind] for f in self.schema.fields]
+        types = [kinds[f.kind] for f in self.schema.fields]
         names.append(self.id_field)
         types.append(str | int | None)
         if self.label_field is not None:
@@ -131,8 +162,8 @@ class JsonObservations:
         n = len(values)
         tuples: list[tuple[Any, ...]] = []
         ids, labels = [""] * n, [None] * n  # type: list[str], list[object]
-        rejected: dict[int, RecordError] = {}
-        width, inside = len(self.schema.fields), self.label_field is not None
+        out = DecodedObservations(Rows.empty(self.schema, 0), ids, labels, {})
+        width, inside, dotted = len(self.schema.fields), self.label_field is not None, self._dotted
         decode, astuple = self._decoder and self._decoder.decode, msgspec.structs.astuple
         for i, value in enumerate(values):
             try:
@@ -140,6 +171,8 @@ class JsonObservations:
                     raise msgspec.DecodeError
                 safe = value is not None and len(value) <= SHORT and value.isascii()
                 found = astuple(decode(value if safe else plain(value)))  # type: ignore[arg-type]
+                if dotted and any(found[j] is None for j in dotted):
+                    raise msgspec.DecodeError  # it may be in a nested object
                 id_, label = found[width], found[width + 1] if inside else None
                 ids[i] = (
                     id_
@@ -149,32 +182,56 @@ class JsonObservations:
                 labels[i] = label
                 tuples.append(found[:width])
             except (msgspec.DecodeError, RecordError):
-                tuples.append(self._missing)
-                self._take_slow(i, keys[i], value, tuples, ids, labels, rejected)
-        rows = self._rows(tuples)
+                tuples.append(self._blank)
+                given = self._with_texts(keys[i], value)
+                if given is not None:
+                    tuples[i], ids[i], labels[i] = given
+                else:
+                    tuples[i] = self._take_slow(i, keys[i], value, out)
+        rows = out.rows = self._rows(tuples)
         for i in self._suspects(rows):
-            self._take_slow(i, keys[i], values[i], tuples, ids, labels, rejected)
-            self._write(rows, i, tuples[i])
-        return DecodedObservations(rows, ids, labels, rejected)
+            self._write(rows, i, self._take_slow(i, keys[i], values[i], out))
+        return out
+
+    def _with_texts(
+        self, key: bytes | None, value: bytes | None
+    ) -> tuple[tuple[Any, ...], str, object] | None:
+        """As `slow`, for a record whose numbers are numbers or texts for "no value"; else None."""
+        if self._decoder_of_texts is None:
+            return None
+        try:
+            decoded = self._decoder_of_texts.decode(plain(value))
+            found = list(msgspec.structs.astuple(decoded))
+            id_ = _id(found[width := len(self.schema.fields)], key)
+        except (msgspec.DecodeError, RecordError):
+            return None
+        if any(found[j] is None for j in self._dotted):
+            return None
+        for j in self._numbers:
+            if type(found[j]) is str:
+                if not is_missing(found[j], self.missing):
+                    return None
+                found[j] = None
+        label = None if self.label_field is None else found[width + 1]
+        return tuple(found[:width]), id_, label
 
     def _take_slow(
-        self,
-        i: int,
-        key: bytes | None,
-        value: bytes | None,
-        tuples: list[tuple[Any, ...]],
-        ids: list[str],
-        labels: list[object],
-        rejected: dict[int, RecordError],
-    ) -> None:
+        self, i: int, key: bytes | None, value: bytes | None, out: DecodedObservations
+    ) -> tuple[Any, ...]:
+        """The features of record i by the slow path; the rest of it is written to `out`."""
         try:
-            tuples[i], ids[i], labels[i] = self.slow(key, value)
+            features, out.ids[i], out.labels[i], bad = self.slow(key, value)
         except RecordError as error:
-            tuples[i] = self._missing
-            rejected[i] = error.bare()
+            out.rejected[i] = error.bare()
+            return self._blank
+        if bad:
+            out.bad[i] = bad
+        return features
 
-    def slow(self, key: bytes | None, value: bytes | None) -> tuple[tuple[Any, ...], str, object]:
-        """Features in the schema's order, id and label of one record, by the slow path.
+    def slow(
+        self, key: bytes | None, value: bytes | None
+    ) -> tuple[tuple[Any, ...], str, object, tuple[str, ...]]:
+        """Features in the schema's order, id, label and bad fields of a record, by the slow path.
 
         Raises
         ------
@@ -182,16 +239,28 @@ class JsonObservations:
             The record is bad; the error has the reason.
         """
         document = parse(value, self.rules)
-        features = []
-        try:
-            for f in self.schema.fields:
-                found = _dig(document, self._paths[f.name])
+        features: list[Any] = []
+        bad: dict[str, InvalidRecordError] = {}
+        for f in self.schema.fields:
+            found = self._find(document, f.name)
+            if f.kind in ("numeric", "binary") and isinstance(found, str):
+                found = None if is_missing(found, self.missing) else found
+            try:
                 features.append(self._convert[f.kind](f.name, found))
-        except InvalidRecordError as error:
-            raise RecordError(error.reason, error.detail) from None
-        id_ = _id(_dig(document, self.id_field.split(".")), key)
-        label = _dig(document, self.label_field.split(".")) if self.label_field else None
-        return tuple(features), id_, label
+            except InvalidRecordError as error:
+                bad[f.name] = error
+                features.append(self._convert[f.kind](f.name, None))
+        if bad and not (self.keep and any(v is not None and v == v for v in features)):
+            first = next(iter(bad.values()))
+            raise RecordError(first.reason, first.detail)
+        id_ = _id(self._find(document, self.id_field), key)
+        label = self._find(document, self.label_field) if self.label_field else None
+        return tuple(features), id_, label, tuple(bad)
+
+    def _find(self, document: Mapping[str, Any], name: str) -> Any:
+        if self.rules >= _LITERAL_RULES and name in document:
+            return document[name]
+        return _dig(document, self._paths[name])
 
     def _rows(self, tuples: list[tuple[Any, ...]]) -> Rows:
         n = len(tuples)

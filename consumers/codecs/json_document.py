@@ -4,9 +4,11 @@ Rule: whether a record is rejected depends on its bytes only. The interpreter's 
 depends on the depth of the caller's stack, which differs between a live run and its replay. So
 brackets are counted here, before parsing.
 
-`RULES` is the version of the parsing rules, because a journal replays under the rules with which it
-began. Rules 1 also accepted UTF-16 and UTF-32, and rounded categories that are integers of 2**53
-and more, so that neighbouring integers became one category.
+`RULES` is the version of the decoding rules, because a journal replays under the rules with which
+it began. Rules 1 also accepted UTF-16 and UTF-32, and rounded categories that are integers of 2**53
+and more, so that neighbouring integers became one category. Rules 1 and 2 rejected every text in a
+numeric field, and looked for a name with a dot in nested objects only. Another list
+`consumers.base.missing.MISSING` needs other rules.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from consumers.base.errors import RecordError
 
 __all__ = ["DEEPEST", "LARGEST_RECORD", "RULES", "SHORT", "parse", "plain"]
 
-RULES = 2
+RULES = 3
 
 LARGEST_RECORD = 1 << 20
 DEEPEST = 128  # levels of nested objects and lists

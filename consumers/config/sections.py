@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -20,8 +20,10 @@ from pydantic import (
     ConfigDict,
     Field,
     InstanceOf,
+    model_validator,
 )
 
+from consumers.base.missing import MISSING
 from consumers.base.secrets import Secret
 from consumers.config.units import (
     duration_ms,
@@ -31,6 +33,7 @@ from consumers.config.units import (
     utc_text,
 )
 from consumers.transports.registry import forms, is_well_formed, transports
+from stream.join.plan import Silence
 
 __all__ = [
     "DEAD_LETTER_RATIO",
@@ -46,6 +49,7 @@ __all__ = [
     "Section",
     "Size",
     "SnapshotsConfig",
+    "ValuesConfig",
 ]
 
 DEAD_LETTER_RATIO = 0.5
@@ -167,6 +171,37 @@ class InputConfig(Section):
         return round(datetime.fromisoformat(self.start).timestamp() * 1000)
 
 
+class ValuesConfig(Section):
+    """Values that cannot be used as they are. Part of the identity."""
+
+    missing: list[Annotated[str, Field(max_length=100)]] | None = Field(
+        default=None,
+        max_length=1000,
+        description="Texts that mean that a value is missing, with or without spaces around "
+        "them: in numeric and binary fields of a JSON record, and in every column of a CSV "
+        "file except those of the id and the label. Default pandas' list (`NA`, `N/A`, `NaN`, "
+        "`null`, `None`, an empty text and so on, see [records.md](records.md#missing-values)) "
+        "with `?` and `-`, because people and programs write them. A list replaces the "
+        "default; `[]` turns this off, as it is by default in a journal that began before "
+        "this key.",
+    )
+
+    on_bad_value: Literal["dead_letter", "missing"] = Field(
+        default="dead_letter",
+        description="What happens to an observation with a value that does not fit the kind of "
+        "its field. `dead_letter`: it becomes a dead letter. `missing`: the value counts as "
+        "missing, and `headwater_bad_values_total` counts it by field; an observation without "
+        "any other value is still a dead letter. Default `dead_letter`, because a producer that "
+        "changes a field must be noticed. `headwater init` writes `missing`, because it infers "
+        "kinds from a sample, and one rare value should not cost the other fields.",
+    )
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """`missing`, or the default list."""
+        return MISSING if self.missing is None else frozenset(self.missing)
+
+
 class LabelsConfig(Section):
     """How long observations wait for their labels. Part of the identity."""
 
@@ -207,11 +242,57 @@ class LabelsConfig(Section):
         "first label. Default off: the first label counts, which needs no second store of "
         "features and works with every model.",
     )
+    silence: bool | int | str | None = Field(
+        default=None,
+        description="The label of observations that nobody labels: users flag spam, and nobody "
+        'flags ham (`silence = "ham"`). It is learned when `after` has passed, unless the '
+        "record was decided otherwise, because nobody could object to what was put away. A later "
+        "label replaces it, so it needs `corrections = true`. It cannot be combined with "
+        "`[[challenger]]`. Default none: what nobody labels is not learned.",
+    )
+    after: Duration = Field(
+        default="24h",
+        description="How long silence lasts until it counts, in stream time (`ms`, `s`, `m`, "
+        "`h`, `d`); at most `horizon`. Default one day, in which most users look at what they "
+        "got.",
+    )
+    score_silence: bool = Field(
+        default=False,
+        description="Whether predictions are scored against the label of silence. Default off: "
+        "it is an assumption, and only predictions that agree with it would be scored.",
+    )
 
     @property
     def horizon_ms(self) -> int:
         """`horizon` in milliseconds."""
         return duration_ms(self.horizon)
+
+    @property
+    def meaning_of_silence(self) -> Silence | None:
+        """`silence`, `after` and `score_silence`, for the join; None without `silence`."""
+        if self.silence is None:
+            return None
+        return Silence(self.silence, duration_ms(self.after), self.score_silence)
+
+    @model_validator(mode="after")
+    def _silence_can_be_taken_back(self) -> Self:
+        if self.silence is None:
+            for key in ("after", "score_silence"):
+                if key in self.model_fields_set:
+                    raise ValueError(f"{key} has no meaning without silence; add silence")
+            return self
+        if self.silence == "":
+            raise ValueError("silence is empty; name the label of what nobody labels")
+        if not self.corrections:
+            raise ValueError(
+                "silence needs corrections = true, because a later label replaces it; add it"
+            )
+        if not 0 < duration_ms(self.after) <= self.horizon_ms:
+            raise ValueError(
+                f"after is {self.after}, and observations wait for {self.horizon} (horizon); "
+                "choose an after above 0 and at most horizon"
+            )
+        return self
 
 
 class OutputConfig(Section):

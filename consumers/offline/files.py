@@ -1,7 +1,9 @@
 """Files of records: JSONL and CSV, plain or .gz, read line by line as dicts of JSON values.
 
 Rule: every fault of a file is one `ConfigError` with the file and the line. Records are unchanged,
-except that absent, empty and NaN cells of a CSV are left out.
+except that cells of a CSV without a value are left out: empty ones, and texts such as `NA`. In the
+columns of ids and labels only empty cells are left out, because `-`, `None` and `NA` are classes
+and ids in many tables.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice
 from math import isfinite
@@ -23,6 +25,7 @@ from typing import BinaryIO, TextIO, cast
 import msgspec
 
 from consumers.base.errors import ConfigError
+from consumers.base.missing import MISSING, is_missing
 
 __all__ = ["FORMATS", "count_records", "format_of", "read_records"]
 
@@ -41,7 +44,13 @@ Record = dict[str, object]
 Convert = Callable[[str], object]
 
 
-def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator[Record]:
+def read_records(
+    path: Path,
+    types: Mapping[str, str] | None = None,
+    *,
+    missing: Collection[str] = MISSING,
+    verbatim: Collection[str | None] = (),
+) -> Iterator[Record]:
     """The records of a file, one after the other; empty lines are skipped.
 
     A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero. It
@@ -55,6 +64,10 @@ def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator
     types
         Column of a CSV to kind (numeric, binary, categorical, text), for columns that are not
         inferred. JSON has types.
+    missing
+        Texts of a CSV that mean "no value", with or without spaces around them.
+    verbatim
+        Columns of a CSV in which only an empty cell means "no value": ids and labels.
 
     Raises
     ------
@@ -68,13 +81,13 @@ def read_records(path: Path, types: Mapping[str, str] | None = None) -> Iterator
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:
     ...     path = Path(directory, "shops.csv")
-    ...     _ = path.write_text("zip,price,open\\n01234,2.5,\\n53111,3,yes\\n")
+    ...     _ = path.write_text("zip,price,open\\n01234,2.5,NA\\n53111,?,yes\\n")
     ...     list(read_records(path))
-    [{'zip': '01234', 'price': 2.5}, {'zip': '53111', 'price': 3, 'open': 'yes'}]
+    [{'zip': '01234', 'price': 2.5}, {'zip': '53111', 'open': 'yes'}]
     """
     if format_of(path) == "jsonl":
         return _read_jsonl(path)
-    return _read_csv(path, types or {})
+    return _read_csv(path, types or {}, frozenset(missing), verbatim)
 
 
 def count_records(path: Path) -> int:
@@ -153,24 +166,34 @@ def _decode_slowly(path: Path, number: int, line: bytes) -> Record:
     return record
 
 
-def _read_csv(path: Path, types: Mapping[str, str]) -> Iterator[Record]:
+def _read_csv(
+    path: Path,
+    types: Mapping[str, str],
+    missing: frozenset[str],
+    verbatim: Collection[str | None],
+) -> Iterator[Record]:
     with _rows(path) as rows:
         header = _header(path, rows, types)
+        absent = [None if name in verbatim else missing for name in header]
         filled = _checked(path, rows, header)
         sample = list(islice(filled, SAMPLED_ROWS))
         converts = [
             _CONVERTS[types[name]]
             if name in types
-            else _guessed(row[i] for row in sample if row[i])
+            else _guessed(row[i] for row in sample if not _absent(row[i], absent[i]))
             for i, name in enumerate(header)
         ]
         for row in chain(sample, filled):
             record = {}
-            for name, convert, cell in zip(header, converts, row, strict=True):
-                value = convert(cell) if cell else None
+            for name, convert, cell, no in zip(header, converts, row, absent, strict=True):
+                value = None if _absent(cell, no) else convert(cell)
                 if value is not None:
                     record[name] = value
             yield record
+
+
+def _absent(cell: str, missing: frozenset[str] | None) -> bool:
+    return not cell or (missing is not None and is_missing(cell, missing))
 
 
 def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> list[str]:

@@ -66,7 +66,7 @@ def test_fast_way_is_the_slow_way_on_hostile_observations(batch) -> None:
             if slow is None:
                 continue
             accepted += 1
-            (price, urgent, colour, text), id_, label = slow
+            (price, urgent, colour, text), id_, label, _ = slow
             expected = [bits(price), bits(urgent), colour, text]
             assert cells(found.rows, i) == expected, value and value[:200]
             assert (found.ids[i], found.labels[i]) == (id_, label)
@@ -184,7 +184,129 @@ def test_dotted_field_is_a_path_into_nested_objects() -> None:
 
     assert (found.ids, found.labels, found.rejected) == (["5", "k"], ["x", None], {})
     assert found.rows.numeric[0].tolist() == [3.0]
-    assert found.rows.categorical.tolist() == [[None], [None]]
+    assert found.rows.categorical.tolist() == [["Bonn"], [None]]
+
+
+def test_field_with_a_dot_in_its_name_comes_before_the_path() -> None:
+    """A column of a CSV keeps its name; a journal of rules 2 knows paths only."""
+    schema = Schema((Field("shop.city", "categorical"),))
+    values = [
+        b'{"id":1,"shop.city":"Bonn","shop":{"city":"Kiel"}}',
+        b'{"id":2,"shop.city":null,"shop":{"city":"Kiel"}}',
+        b'{"id":3,"shop":{"city":"Kiel"}}',
+    ]
+    new, old = (JsonObservations(schema, "id", None, rules) for rules in (3, 2))
+
+    def cities(codec: JsonObservations) -> list[str | None]:
+        found: list[str | None] = codec.decode([None] * 3, values).rows.categorical[:, 0].tolist()
+        return found
+
+    assert cities(new) == ["Bonn", None, "Kiel"]
+    assert cities(old) == ["Kiel"] * 3
+
+
+@pytest.mark.parametrize("text", ["NA", "N/A", "NaN", "null", "None", "?", "-", "", " ", " NA\t"])
+@pytest.mark.parametrize("name", ["price", "urgent"])
+def test_text_for_missing_is_missing_in_a_number(text, name) -> None:
+    """The other fields are kept; a journal of rules 2 goes on rejecting it."""
+    record = json.dumps({"id": 1, "price": 2, "urgent": True, "colour": "red"} | {name: text})
+    found = one(record.encode())
+    before = JsonObservations(SCHEMA, "id", None, rules=2).decode([None], [record.encode()])
+
+    assert found.rejected == {}
+    assert np.isnan(found.rows.numeric[0]).tolist() == [name == "price", name == "urgent"]
+    assert found.rows.categorical[0, 0] == "red"
+    assert before.rejected[0].reason == "wrong_kind"
+
+
+def test_text_for_missing_is_a_category_and_a_text_like_any_other() -> None:
+    """JSON has null; Namibia and the word `None` must not vanish."""
+    found = one({"id": 1, "colour": "NA", "text": "None"})
+
+    assert (found.rows.categorical[0, 0], found.rows.text[0, 0]) == ("NA", "None")
+
+
+def test_own_texts_for_missing_replace_the_default() -> None:
+    """Then `NA` is a value of the wrong kind again."""
+    codec = JsonObservations(SCHEMA, "id", None, missing=["-999"])
+    values = [b'{"id":1,"price":"-999"}', b'{"id":2,"price":"NA"}', b'{"id":3,"price":-999}']
+    found = codec.decode([None] * 3, values)
+
+    assert {i: error.reason for i, error in found.rejected.items()} == {1: "wrong_kind"}
+    assert found.rows.numeric[2, 0] == -999.0
+
+
+def test_bad_value_can_be_missing_instead_of_a_dead_letter() -> None:
+    """The fields that can be used are kept; a record without any is rejected for its first one."""
+    codec = JsonObservations(SCHEMA, "id", None, keep=True)
+    values = [
+        b'{"id":1,"price":"dear","urgent":7,"colour":"red","text":[]}',
+        b'{"id":2,"price":1e300,"urgent":true}',
+        b'{"id":3,"price":"dear","urgent":null,"colour":{}}',
+        b'{"id":[],"price":"dear","urgent":1}',
+        b'{"id":5,"price":4}',
+        b'{"id":6}',
+    ]
+    found = codec.decode([None] * 6, values)
+
+    assert found.bad == {0: ("price", "urgent", "text"), 1: ("price",)}
+    reasons = {i: error.reason for i, error in found.rejected.items()}
+    assert reasons == {2: "wrong_kind", 3: "no_id"}
+    assert "price" in found.rejected[2].detail
+    assert found.rows.dicts()[0] == {"colour": "red"}
+    assert found.rows.dicts()[1] == {"urgent": 1.0}
+
+
+DOTTED = Schema(
+    (
+        Field("a", "numeric"),
+        Field("a.b", "binary"),
+        Field("a.c", "categorical"),
+        Field("n", "numeric"),
+        Field("t", "text"),
+    )
+)
+VALUES = st.sampled_from(
+    [
+        *(None, 0, 1, 2, -0.0, 1.5, 1e300, float("nan"), float("inf"), True),
+        *("NA", " ? ", "", "1", "red", "-9"),
+        *([1], {"b": 1}, {"b": "NA", "c": 3}, {"id": "deep", "c": None}),
+    ]
+)
+NAMED = st.sampled_from(["a", "a.b", "a.c", "n", "t", "id", "a.id", "y"])
+SETTINGS = st.tuples(
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([None, (), ("NA", "-9")]),
+    st.sampled_from(["id", "a.id"]),
+    st.sampled_from([None, "y", "a.b"]),
+    st.booleans(),
+)
+
+
+@given(SETTINGS, st.lists(st.dictionaries(NAMED, VALUES, max_size=6), max_size=6))
+def test_fast_way_is_the_slow_way_on_drawn_records(settings, records) -> None:
+    """Texts for missing, bad values, names with dots, paths, under all rules and lists."""
+    rules, missing, id_field, label, keep = settings
+    schema = Schema(tuple(f for f in DOTTED.fields if f.name != label))
+    codec = JsonObservations(schema, id_field, label, rules, missing, keep=keep)
+    raw = [json.dumps(record).encode() for record in records]
+    found = codec.decode([b"key"] * len(raw), raw)
+
+    order = [f.name for f in schema.fields]
+    columns = [*schema.numeric, *schema.categorical, *schema.text]
+    for i, value in enumerate(raw):
+        reason, slow = slowly(codec, b"key", value)
+        assert (found.rejected[i].reason if i in found.rejected else "ok") == reason, value
+        if slow is None:
+            continue
+        features, id_, given_label, bad = slow
+        assert found.bad.get(i, ()) == bad
+        assert keep or not bad
+        row = [features[order.index(name)] for name in columns]
+        numbers = len(schema.numeric)
+        assert cells(found.rows, i) == [*map(bits, row[:numbers]), *row[numbers:]], value
+        assert found.ids[i] == id_
+        assert repr(found.labels[i]) == repr(given_label)
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "tab\there", "é", "f0", "a b", "class", "日本"])
@@ -225,7 +347,7 @@ def test_integers_are_categories_of_their_own(value) -> None:
     """Exactly, however large; by rules 1 those of 2**53 and more were rounded."""
     schema = Schema.of(c="categorical")
     values = [json.dumps({"id": 1, "c": v}).encode() for v in (value, value + 1, str(value))]
-    new, old = (JsonObservations(schema, "id", None, rules) for rules in (2, 1))
+    new, old = (JsonObservations(schema, "id", None, rules) for rules in (3, 1))
     found = new.decode([None] * 3, values).rows.categorical[:, 0].tolist()
     first = old.decode([None] * 3, values).rows.categorical[0, 0]
 
