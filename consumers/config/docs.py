@@ -37,10 +37,10 @@ _HEAD = """\
 One TOML file configures one service. Unknown keys are errors. Relative paths are relative to the
 file. `headwater init` writes a configuration; `headwater check FILE` reports its errors.
 
-`[input]`, `[features]`, `[labels]`, `[model]` and `[scale]` are the *identity* of the service.
-They decide what the model learns, so journal record 0 holds them, and a start with another identity
-under the same `name` is refused. `transport`, `max_wait_ms` and `trust_pickle` are not part of it,
-because they do not change what is learned. All other keys can change at any restart.
+`[input]`, `[features]`, `[values]`, `[labels]`, `[model]` and `[scale]` are the *identity* of the
+service. They decide what the model learns, so journal record 0 holds them, and a start with another
+identity under the same `name` is refused. `transport`, `max_wait_ms` and `trust_pickle` are not
+part of it, because they do not change what is learned. All other keys can change at any restart.
 """
 
 
@@ -134,6 +134,8 @@ def _default(key: str, field: FieldInfo) -> str:
         return "required"
     if key in ("predictions", "dead_letters"):
         return f"`NAME-{key.replace('_', '-')}`"
+    if key == "missing":
+        return "pandas' list, `?`, `-`"
     if key == "topic":
         return "`NAME-journal`"
     value = field.get_default(call_default_factory=True, validated_data={})

@@ -19,23 +19,16 @@ __all__ = [
     "LearnerConfig",
     "ModelConfig",
     "PromotionConfig",
-    "learner_type",
     "model_types",
 ]
 
 _CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
 SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
-AUTO = "MixedNB"  # what "auto" is
 
 
 def model_types() -> tuple[str, ...]:
     """The values of [model] type, without river's classifiers."""
     return ("auto", *learners())
-
-
-def learner_type(name: str) -> str:
-    """The name of [model] type `name` in predictions: the learner for which "auto" stands."""
-    return AUTO if name == "auto" else name
 
 
 def _model_type(name: str) -> str:
@@ -55,9 +48,11 @@ class LearnerConfig(Section):
     type: Annotated[str, AfterValidator(_model_type)] = Field(
         default="auto",
         description="The class name of a learner of docs/learners.md, `auto`, or "
-        "`river:MODULE.CLASS` (any classifier of river). Default `auto`, which is `MixedNB`: "
-        "it takes numbers, categories, truth values and texts as they are declared, so it "
-        "fits every input.",
+        "`river:MODULE.CLASS` (any classifier of river). Default `auto`, which runs several "
+        "learners and two guesses and believes each as far as it was right, see "
+        "docs/learners.md: nobody can know in advance which one fits. The journal keeps the list "
+        "of its learners. With parameters or bins, and in journals that began before it was "
+        "several learners, `auto` is `MixedNB`.",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,

@@ -24,12 +24,14 @@ from consumers.config.sections import (
     ScaleConfig,
     Section,
     SnapshotsConfig,
+    ValuesConfig,
 )
 from consumers.config.telemetry import TelemetryConfig
 from consumers.transports.registry import transport_of
 from stream.contest.champion import MOST
 from stream.data.schema import Field as Feature
 from stream.data.schema import Kind, Schema
+from stream.decision.risk import named
 
 __all__ = ["Config"]
 
@@ -49,10 +51,12 @@ class Config(Section):
     features: dict[FieldName, Kind] | None = Field(
         default=None,
         description='Fields to learn from, `NAME = "numeric" | "binary" | "categorical" | '
-        '"text"`; a nested field by its dotted path. All other fields are ignored. Without '
-        "this section the fields are inferred from the first 500 observations at the first "
-        "start; text is never inferred and must be declared.",
+        '"text"`; a nested field by its dotted path. A field whose own name has the dots, as '
+        "the columns of some CSV files, comes before the path. All other fields are ignored. "
+        "Without this section the fields are inferred from the first 500 observations at the "
+        "first start; text is never inferred and must be declared.",
     )
+    values: ValuesConfig = ValuesConfig()
     labels: LabelsConfig = LabelsConfig()
     model: ModelConfig = ModelConfig()
     challenger: Annotated[tuple[ChallengerConfig, ...], Field(strict=False, max_length=MOST)] = ()
@@ -156,6 +160,24 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _silence_is_heard(self) -> Self:
+        silence = self.labels.silence
+        if silence is None:
+            return self
+        if self.challenger:
+            raise ValueError(
+                "[labels] silence and [[challenger]] exclude each other: what silence teaches "
+                "depends on the published predictions; remove one of them"
+            )
+        losses = self.decision.named
+        if losses is not None and named(silence) not in losses:
+            raise ValueError(
+                f"[labels] silence is {silence!r}, and [decision] losses names "
+                f"{', '.join(map(repr, sorted(losses)))}; use one of these labels"
+            )
+        return self
+
     @property
     def predictions_topic(self) -> str:
         """Topic of the predictions."""
@@ -194,13 +216,25 @@ class Config(Section):
         (`input.transport`), how long the merge waits (`input.max_wait_ms`; the order is journaled)
         and how state is kept (`model.trust_pickle`).
         """
-        sections = {"input", "features", "labels", "model", "scale"}
+        sections = {"input", "features", "values", "labels", "model", "scale"}
         identity = self.model_dump(mode="json", include=sections)
         for section, key in _NOT_LEARNED:
             del identity[section][key]
         # A journal that began before these keys existed continues.
         for key in ("corrections", "max_pending_bytes"):
             if getattr(self.labels, key) == LabelsConfig.model_fields[key].default:
+                del identity["labels"][key]
+        values = identity["values"]
+        if self.values.missing is None:
+            del values["missing"]
+        else:  # neither the order nor a repetition of the texts changes what is learned
+            values["missing"] = sorted(self.values.texts)
+        if values["on_bad_value"] == ValuesConfig.model_fields["on_bad_value"].default:
+            del values["on_bad_value"]
+        if not values:
+            del identity["values"]
+        if self.labels.silence is None:
+            for key in ("silence", "after", "score_silence"):
                 del identity["labels"][key]
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]

@@ -1,14 +1,15 @@
 """From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
 
 Rule: the model takes every declared field. A field without information (an id, a constant) is not
-declared, because a value of another kind in it would make the record a dead letter.
+declared. A value that does not fit its field counts as missing, because kinds are inferred from a
+sample, and one rare value should not cost the other fields.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from consumers.base.errors import ConfigError
@@ -20,10 +21,11 @@ __all__ = ["ModelChoice", "Source", "choose", "service_name", "toml"]
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """A model, and why it was chosen."""
+    """A model, why it was chosen, and the scores that show it, as lines."""
 
     model: str
     why: str
+    scores: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,8 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
 
     Examples
     --------
-    >>> choose([InferredField("body", "text", "…"), InferredField("hops", "numeric", "…")]).model
-    'auto'
-    >>> choose([InferredField("price", "numeric", "…")]).model
-    'GaussianNB'
+    >>> choose([InferredField("hops", "numeric", "…")]).why
+    '1 field of numbers or truth values: several learners, each believed as far as it is right'
     """
     kinds = [f.kind for f in fields if f.kind is not None]
     texts, categories = kinds.count("text"), kinds.count("categorical")
@@ -62,23 +62,27 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
             "no field of the sample can be learned from; send numbers, truth values, categories "
             "or texts in addition to the id and the label"
         )
-    if texts == len(kinds):
-        return ModelChoice("MultinomialNB", f"{_fields(texts)} of text: it counts the words")
-    if kinds.count("numeric") == len(kinds):
-        why = f"{_fields(numbers)} of numbers: learned exactly, from the first record on"
-        return ModelChoice("GaussianNB", why)
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))
     mix = ", ".join(f"{_fields(n)} of {what}" for n, what in counted if n)
-    return ModelChoice("auto", f"{mix}: MixedNB has a part for each kind")
+    return ModelChoice("auto", f"{mix}: several learners, each believed as far as it is right")
 
 
-def toml(source: Source, fields: Sequence[InferredField], choice: ModelChoice) -> str:
-    """The commented configuration."""
+def toml(
+    source: Source,
+    fields: Sequence[InferredField],
+    choice: ModelChoice,
+    warnings: Mapping[str, str] | None = None,
+    missing: Sequence[str] | None = None,
+) -> str:
+    """The commented configuration.
+
+    `warnings` are of single fields, `missing` are the user's texts for missing values.
+    """
     lines = [
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
-        "# [labels] [[challenger]] [promotion] [decision] [drift] [output] [commit] [journal]",
-        "# [snapshots] [http] [telemetry] [kafka].",
+        "# [labels] [[challenger]] [promotion] [decision] [drift] [output] [commit]",
+        "# [journal] [snapshots] [http] [telemetry] [kafka].",
         "",
         f"name = {_text(source.name)}",
         "",
@@ -86,10 +90,12 @@ def toml(source: Source, fields: Sequence[InferredField], choice: ModelChoice) -
         *_input(source),
         "",
         "[features]",
-        *_features(fields, choice.model),
+        *_features(fields, warnings or {}),
         "",
+        *_values(missing),
         "[model]",
         f"# {choice.why}.",
+        *(f"#   {line}".rstrip() for line in choice.scores),
         f"type = {_text(choice.model)}",
         "",
         *_commit(source.transport),
@@ -140,19 +146,31 @@ def _input(source: Source) -> list[str]:
     return lines
 
 
-def _features(fields: Sequence[InferredField], model: str) -> list[str]:
-    takes_text = model in ("auto", "MultinomialNB")
-    and_then = "" if takes_text else ', and make the model\'s type "auto"'
+def _features(fields: Sequence[InferredField], warnings: Mapping[str, str]) -> list[str]:
     lines = []
     for field in fields:
         shown = _key(field.name)
         if field.kind is None:
-            lines.append(f"# {shown} is left out: {field.why}")
+            lines.append(f"# {shown} is left out: {field.about}")
             if field.may_be_text:
-                lines.append(f'# {shown} = "text"   # uncomment to learn from its words{and_then}')
+                lines.append(f'# {shown} = "text"   # uncomment to learn from its words')
         else:
-            lines.append(f"{shown} = {_text(field.kind)}  # {field.why}")
+            if field.name in warnings:
+                lines.append(f"# warning: {shown} {_comment(warnings[field.name])}")
+            lines.append(f"{shown} = {_text(field.kind)}  # {field.about}")
     return lines
+
+
+def _values(missing: Sequence[str] | None) -> list[str]:
+    lines = [
+        "[values]",
+        "# A value that does not fit the kind of its field counts as missing, and is counted.",
+        'on_bad_value = "missing"',
+    ]
+    if missing is not None:
+        texts = ", ".join(map(_text, missing))
+        lines.append(f"missing = [{texts}]  # instead of NA, ? and so on")
+    return [*lines, ""]
 
 
 def _key(name: str) -> str:
@@ -162,6 +180,11 @@ def _key(name: str) -> str:
 def _text(value: str) -> str:
     # A JSON string is a TOML basic string, except that TOML requires DEL to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    """Text in a comment, which ends at a line break; TOML allows no control characters in it."""
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _fields(n: int) -> str:

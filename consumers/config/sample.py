@@ -1,20 +1,21 @@
 """Infers the fields of an input and their kinds from a sample of its records. Pure.
 
-Rule: a wrong guess must not reject records. Two kinds are not inferred: one that would reject
-values that are rare in the sample (binary for a rare counter), and one without a bound (ids, times,
+Rule: a wrong guess must not cost values. Two kinds are not inferred: one that would not fit values
+that are rare in the records (binary for a rare counter), and one without a bound (ids, times,
 names). Each field that is left out has a reason.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isnan
 from typing import Any
 
 from consumers.base.errors import ConfigError
+from consumers.base.missing import MISSING, is_missing
 from consumers.config.sections import LONGEST_NAME
 from stream.data.schema import Field, Kind, Schema
 
@@ -31,6 +32,7 @@ __all__ = [
 MOST_FIELDS = 1000
 RAREST = 0.05  # of the sample: one unusual record must not add a field permanently
 SAMPLE_SIZE = 500  # estimates a share to ±4 %, and takes milliseconds to read
+FEWEST_BINARY = 20  # of the rarer of 0 and 1: if a seventh of them were 2, one would be seen
 FEW_DISTINCT = 10  # values that a category can have in a sample of any size
 TEXT_WORDS = 4  # mean words per value at which a string is text rather than a name
 RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0 exceeds 1 one day
@@ -55,11 +57,20 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
 
 @dataclass(frozen=True, slots=True)
 class InferredField:
-    """The inferred kind of a field, None if it is left out. `why` is one sentence with figures."""
+    """The inferred kind of a field, None if it is left out. `why` is one sentence with figures.
+
+    `missing` says in how many records of the sample the field has no value, "" if it is in all.
+    """
 
     name: str
     kind: Kind | None
     why: str
+    missing: str = ""
+
+    @property
+    def about(self) -> str:
+        """`why`, and how often the field is missing."""
+        return f"{self.why}; {self.missing}" if self.missing else self.why
 
     @property
     def may_be_text(self) -> bool:
@@ -80,7 +91,7 @@ def likely_ids(records: Sequence[Mapping[str, Any]], label: str | None) -> dict[
     found = {}
     for name in records[0] if len(records) >= FEW_RECORDS else ():
         values = [record.get(name) for record in records]
-        if name == label or "." in name or not all(_may_be_id(v) for v in values):
+        if name == label or not all(_may_be_id(v) for v in values):
             continue
         if len(set(map(str, values))) < len(values) or _TIME_NAME.search(name):
             continue
@@ -173,7 +184,13 @@ def _rises(values: Sequence[Any]) -> bool:
 
 
 def infer(
-    records: Sequence[Mapping[str, Any]], exclude: set[str], *, text: bool, csv: bool = False
+    records: Sequence[Mapping[str, Any]],
+    exclude: set[str],
+    *,
+    text: bool,
+    csv: bool = False,
+    missing: Collection[str] = MISSING,
+    later: Callable[[str], Iterable[Any]] | None = None,
 ) -> list[InferredField]:
     """The fields of `records` and their kinds, sorted by name.
 
@@ -189,6 +206,11 @@ def infer(
     csv
         Whether they come from a CSV file, where a number kept as text has another reason and
         remedy than in JSON.
+    missing
+        Texts that mean "no value" among numbers and truth values.
+    later
+        The values of a field in the records after the sample. They decide whether a field of zeros
+        and ones is binary.
 
     Examples
     --------
@@ -201,25 +223,29 @@ def infer(
     columns: dict[str, list[Any]] = {}
     literal: set[str] = set()
     for record in records:
-        for name, value in _flat(record, "", literal):
+        for name, value in _flat(record, literal):
             columns.setdefault(name, []).append(value)
     inferred = []
     for name in sorted(columns.keys() - exclude):
         if name in literal:
-            why = "its name has a dot, which means a path into an object; rename it to use it"
+            why = "it is in an object and its own name has a dot; rename it to use it"
             inferred.append(InferredField(name, None, why))
             continue
         if len(name) > LONGEST_NAME:
             why = f"its name has {len(name):,} characters, expected at most {LONGEST_NAME:,}"
             inferred.append(InferredField(name[:LONGEST_NAME], None, why))
             continue
-        values = [v for v in columns[name] if v is not None and v == v]
+        values = _present(columns[name], missing)
         if len(values) < RAREST * len(records):
             why = f"in {len(values)} of {len(records)} records: too rare to be inferred"
             inferred.append(InferredField(name, None, why))
             continue
         kind, why = _kind(name, values, len(records), text=text, csv=csv)
-        inferred.append(InferredField(name, kind, why))
+        if later is not None and kind in ("numeric", "binary") and _zeros_and_ones(values):
+            kind, why = _tried(values, later(name))
+        absent = len(records) - len(values)
+        share = f"missing in {absent} of {len(records)} records" if absent else ""
+        inferred.append(InferredField(name, kind, why, share))
     return inferred
 
 
@@ -234,16 +260,39 @@ def schema_of(fields: Iterable[InferredField]) -> Schema:
     return Schema(tuple(Field(name, kind) for name, kind in kept))
 
 
-def _flat(record: Mapping[str, Any], prefix: str, literal: set[str]) -> Iterator[tuple[str, Any]]:
+def _flat(record: Mapping[str, Any], literal: set[str]) -> Iterator[tuple[str, Any]]:
+    """Names and values of the fields, nested ones by their paths; unreachable names are added to
+    `literal`."""
+    for key, value in record.items():
+        if "." in key and isinstance(value, Mapping):
+            literal.add(key)
+            yield key, value
+        elif isinstance(value, Mapping):
+            inner = _nested(value, key + ".", literal)
+            yield from ((name, found) for name, found in inner if name not in record)
+        else:
+            yield key, value
+
+
+def _nested(record: Mapping[str, Any], prefix: str, literal: set[str]) -> Iterator[tuple[str, Any]]:
     for key, value in record.items():
         name = prefix + key
         if "." in key:
             literal.add(name)
             yield name, value
         elif isinstance(value, Mapping):
-            yield from _flat(value, name + ".", literal)
+            yield from _nested(value, name + ".", literal)
         else:
             yield name, value
+
+
+def _present(values: Sequence[Any], missing: Collection[str]) -> list[Any]:
+    """The values that are not missing. A text can be so only among numbers or truth values."""
+    values = [v for v in values if v is not None and v == v]
+    rest = [v for v in values if not (isinstance(v, str) and is_missing(v, missing))]
+    strings = sum(1 for v in rest if isinstance(v, str))
+    numbers = sum(1 for v in rest if isinstance(v, int | float))
+    return rest if numbers and numbers >= strings else values
 
 
 def _kind(
@@ -281,6 +330,23 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
         )
     why = f"{len(numbers)} of {total} values are numbers"
     return "numeric", why + _rejects(total - len(numbers))
+
+
+def _zeros_and_ones(values: Sequence[Any]) -> bool:
+    return all(type(v) in (int, float) and v in (0, 1) for v in values)
+
+
+def _tried(values: Sequence[Any], later: Iterable[Any]) -> tuple[Kind, str]:
+    """The kind of a field with zeros and ones only in the sample, by the records after it too."""
+    numbers = [v for v in later if type(v) in (int, float) and v == v]
+    other = next((v for v in numbers if v not in (0, 1)), None)
+    if other is not None:
+        return "numeric", f"all {len(values)} values are 0 or 1, but a later one is {other}"
+    total, ones = len(values) + len(numbers), sum(values) + sum(numbers)
+    seen = f"all {total:,} values are 0 or 1, {ones:,.0f} of them 1"
+    if min(ones, total - ones) >= FEWEST_BINARY:
+        return "binary", seen
+    return "numeric", f"{seen}: one value is too rare to rule out other numbers"
 
 
 def _string_kind(
@@ -327,7 +393,7 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
 
 
 def _rejects(n: int) -> str:
-    return f"; the other {n} would be dead letters" if n else ""
+    return f"; the other {n} count as missing" if n else ""
 
 
 def _identifies(name: str, values: list[Any]) -> bool:

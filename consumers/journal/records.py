@@ -17,6 +17,7 @@ import msgspec
 
 from consumers.base.errors import TransportError
 from consumers.base.records import Batch, Fetched, Outgoing, Partition
+from consumers.config.auto import FIRST_AUTO, Defaults
 from consumers.journal.checksum import RangeChecksum, checksum
 from consumers.shard.outcome import OutputShape
 
@@ -31,6 +32,7 @@ __all__ = [
     "RangeCheck",
     "RollbackRecord",
     "decode",
+    "defaults_of",
     "encode",
     "entry_of",
     "mark_of",
@@ -56,7 +58,8 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     rules with which it started. `codec` is the number of the decoding rules, see
     `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
     earlier run that the operator chose to replace. `topics` are the ids of the input topics to
-    which `starts` belong; an older journal has none.
+    which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
+    for which `auto` stands; in an older journal it is `MixedNB`.
     """
 
     name: str
@@ -70,6 +73,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     codec: int = FIRST_CODEC_RULES
     replaces: list[str] = []
     topics: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    auto: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:
@@ -349,6 +353,12 @@ def tails(batch: Batch) -> dict[Partition, Range]:
 
 def _checksums(batch: Batch) -> dict[Partition, int]:
     return {part.partition: checksum(part) for part in filter(len, batch.parts)}
+
+
+def defaults_of(identity: IdentityRecord) -> Defaults:
+    """The defaults with which the journal began."""
+    auto = FIRST_AUTO if identity.auto is msgspec.UNSET else identity.auto
+    return Defaults(identity.join == FIRST_JOIN_RULES, auto)
 
 
 def mark_of(identity: IdentityRecord) -> str:

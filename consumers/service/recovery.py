@@ -20,6 +20,7 @@ from consumers.base.records import Partition
 from consumers.codecs import json_document
 from consumers.codecs.json import parse
 from consumers.config import Config, infer, schema_of
+from consumers.config.auto import auto_of
 from consumers.config.sample import SAMPLE_SIZE
 from consumers.journal import records as journal
 from consumers.journal.reader import Course, course
@@ -408,6 +409,7 @@ def _first_start(
         codec=json_document.RULES,
         replaces=replaced,
         topics={t: known.id for t, known in described.items() if known.id} or msgspec.UNSET,
+        auto=auto_of(schema),
     )
     return owner.commit([], journal.written(entry, found.journal, now), starts) + 1
 
@@ -427,7 +429,9 @@ def schema_from(values: Iterable[bytes | None], config: Config) -> Schema:
         except RecordError:
             continue
     exclude = {config.input.id, config.input.label or config.input.id}
-    schema = schema_of(infer(records[:SAMPLE_SIZE], exclude, text=False))
+    schema = schema_of(
+        infer(records[:SAMPLE_SIZE], exclude, text=False, missing=config.values.texts)
+    )
     if not schema.fields:
         raise ConfigError(
             f"[features] is missing, and the {len(records)} observations of "
@@ -515,6 +519,7 @@ def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
         number=found.journal.number,
         join_rules=identity.join,
         codec_rules=identity.codec,
+        auto=journal.defaults_of(identity).auto,
     )
 
 

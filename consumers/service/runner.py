@@ -49,6 +49,7 @@ from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import CopyError, SnapshotWriter, open_store
 from consumers.telemetry.absent import AbsentFields
 from consumers.telemetry.event_logger import EventLogger
+from consumers.telemetry.guessing import GuessMonitor
 from consumers.telemetry.prometheus import Telemetry
 from consumers.transports.protocol import Log, Owner
 from consumers.web.status_feed import StatusFeed
@@ -109,11 +110,13 @@ class Runner:
         self._config, self._log, self._stop, self._drain = config, transport, stop, drain
         self._view: ShardView | None = None
         self._objection = ""  # why added partitions are not read
+        self._inputs: tuple[Partition, ...] = ()  # that the last owner consumed
         self._health = Health("starting")
         self._turned, self._max_idle = 0.0, duration_ms(config.http.max_idle) / 1000
         self._largest_dead_letter: int | None = None
         priors = config.model.parameters.get("priors")
         self._event_logger = EventLogger(time.monotonic, config.decision.named, priors)
+        self._guesses = GuessMonitor()
         self.registry = CollectorRegistry()
         self._telemetry = Telemetry(
             self.registry,
@@ -215,6 +218,9 @@ class Runner:
             sources(self._config, self._log, self._shard),
             largest_dead_letter=self._largest_dead_letter,
         )
+        if self._inputs and self._config.scale.shards > 1:
+            # A start would refuse added partitions. The watch decides whether they are read.
+            found = replace(found, inputs=tuple(p for p in found.inputs if p in self._inputs))
         if self._owner is not None and self._owner.overtaken():
             raise FencedError(
                 f"expected to own shard {self._shard} of {self._config.name}, but another process "
@@ -246,10 +252,11 @@ class Runner:
                 guard.close()
                 writer.close()
             if grown:
-                self._warm = lambda: live
+                self._warm, self._inputs = lambda: live, ()
             elif self._view is not None:
                 why = "stopped" if self._stop.is_set() else "drained"
-                self._event_logger.ended(why, live.position, self._view)
+                view = self._guesses.looked(self._view, now=True)
+                self._event_logger.ended(why, live.position, view)
             return grown
         finally:
             owner.close()
@@ -271,7 +278,7 @@ class Runner:
             new_journal=self._new_journal,
             decision=self._decision,
         )
-        self._new_journal, self._decision = False, None
+        self._new_journal, self._decision, self._inputs = False, None, found.inputs
         for objection in live.refused:
             # After a rollback this is expected, and no action is needed.
             level = logging.INFO if CUT_OUT in objection else logging.WARNING
@@ -300,7 +307,7 @@ class Runner:
         if (left := unused(self._config.model, live.shard.spec.schema)) is not None:
             log.warning("note features: %s", left)
         self._telemetry.replay_remaining(0)
-        self._view = live.shard.view()
+        self._view = self._guesses.looked(live.shard.view())
         self._turn()
         self._health = _health(self._view)
         self.status_feed.recovered(self._view)
@@ -440,7 +447,7 @@ class Runner:
         treats the exception as one of its own: a `TransportError` starts over from the journal,
         which publishes no commit again, and any other exception ends the run.
         """
-        self._view = view = live.shard.view()
+        self._view = view = self._guesses.looked(live.shard.view())
         self._health = _health(view, self._objection)
         for subscriber in (*self._subscribers, last):
             subscriber(event, view)

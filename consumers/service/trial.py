@@ -69,6 +69,7 @@ class _Case(msgspec.Struct):
     largest_dead_letter: int | None
     join_rules: int
     codec_rules: int
+    auto: dict[str, Any]
     parts: list[Fetched]
     now: int
     drift: dict[str, Any] | None
@@ -178,6 +179,7 @@ class TrialProcesses:
             self.found.largest_dead_letter,
             live.entry.join,
             live.entry.codec,
+            dict(live.shard.spec.defaults.auto),
             list(parts),
             now,
             shard.drift_change,
@@ -313,6 +315,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
         number=case.number,
         join_rules=case.join_rules,
         codec_rules=case.codec_rules,
+        auto=case.auto,
     )
     shard.spec = replace(shard.spec, trusted=frozenset(case.pickled))
     _, state = from_bytes(file.read())

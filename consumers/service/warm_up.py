@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from numba.core.event import Event, Listener, install_listener
@@ -15,7 +16,7 @@ from stream.contest.compare import compile_comparison
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 
-__all__ = ["CompilationStopped", "compile_kernels"]
+__all__ = ["CompilationStopped", "announced", "compile_kernels"]
 
 
 class CompilationStopped(BaseException):
@@ -44,9 +45,7 @@ def compile_kernels(
     """
     models = [config.model, *config.challenger]
     ours = [build(model) for model in models if not model.type.startswith("river:")]
-    with install_listener(
-        "numba:compile", _Once(partial(report, "compiling kernels (once)"), stopped)
-    ):
+    with announced(report, stopped):
         for learner in ours or [GaussianNB()]:
             *_, quality = progressive([({"warm": 1.0}, "a"), ({"warm": 2.0}, "b")], learner)
             assert quality.scores["all"].agreement is not None  # noqa: S101  loads river's metrics
@@ -58,6 +57,16 @@ def compile_kernels(
         if config.drift.detectors:
             compile_drift()
         transport_of(config.input.transport).warm_up()
+
+
+@contextmanager
+def announced(
+    report: Callable[[str], None], stopped: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Report once if a kernel is compiled in the block. `stopped`: see `compile_kernels`."""
+    once = _Once(partial(report, "compiling kernels (once)"), stopped)
+    with install_listener("numba:compile", once):
+        yield
 
 
 class _Once(Listener):  # type: ignore[misc]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
+from typing import Any
 
 from consumers.base.errors import ConfigError
 from consumers.codecs import json_document
 from consumers.config import Config
+from consumers.config.auto import Defaults, auto_of, learner_type
 from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
@@ -15,7 +17,6 @@ from consumers.shard.models import (
     classes_that_fit,
     correcting,
     explained,
-    learner_type,
     limited,
 )
 from consumers.shard.shard import Shard, ShardSpec
@@ -37,19 +38,22 @@ def shard_of(
     number: int = 0,
     join_rules: int = RULES,
     codec_rules: int = json_document.RULES,
+    auto: Mapping[str, Any] | None = None,
 ) -> Shard:
-    """The empty shard of a configuration."""
+    """The empty shard of a configuration. `auto`: what it is in its journal, by default that of
+    this version."""
     # Bounds and default smoothing decide what is learned, so a journal keeps the rules with which
     # it started.
     first = join_rules == 1
-    learner = build(config.model, first=first)
+    defaults = Defaults(first, auto_of(schema) if auto is None else auto)
+    learner = build(config.model, defaults)
     check_numeric_fields(config.model, schema)
     classes = (
         classes_that_fit(config.model, learner) if first else limited(config.model, learner, schema)
     )
     spec = ShardSpec(
         name=config.name,
-        model=learner_type(config.model.type),
+        model=learner_type(config.model, defaults),
         schema=schema,
         id_field=config.input.id,
         label_field=label_field,
@@ -67,7 +71,11 @@ def shard_of(
         max_classes=classes,
         join_rules=join_rules,
         codec_rules=codec_rules,
+        defaults=defaults,
+        missing=config.values.missing,
+        keep_bad=config.values.on_bad_value == "missing",
         corrections=correcting(config.labels.corrections, learner),
+        silence=config.labels.meaning_of_silence,
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),
         decision=config.decision.rule,

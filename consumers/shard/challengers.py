@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from consumers.base.errors import ConfigError
 from consumers.config import Config
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, learner_type
+from consumers.config.auto import Defaults, learner_type
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
 from consumers.shard.models import challenging
 from stream.data.schema import Schema
@@ -75,11 +76,16 @@ class ChallengerSet:
 
     def pickled(self) -> list[str]:
         """Challengers whose saved state is a pickle."""
-        return [name for name in self.challengers if self.type(name).startswith("river:")]
+        return [
+            name for name in self.challengers if self.challengers[name]["type"].startswith("river:")
+        ]
 
-    def type(self, name: str) -> str:
-        """The type of a challenger, as predictions show it."""
-        return learner_type(self.challengers[name]["type"])
+    def types(self, defaults: Defaults) -> dict[str, str]:
+        """The type of each challenger, as predictions show it."""
+        return {
+            name: learner_type(ChallengerConfig.model_validate({**block, "name": name}), defaults)
+            for name, block in self.challengers.items()
+        }
 
     def learner(
         self,
@@ -87,9 +93,8 @@ class ChallengerSet:
         trusted: Collection[str],
         classes: int,
         corrections: bool,
-        schema: Schema | None = None,
-        *,
-        first: bool = False,
+        schema: Schema | None,
+        defaults: Defaults,
     ) -> Learner:
         """The empty learner of a challenger.
 
@@ -97,7 +102,7 @@ class ChallengerSet:
         ----------
         trusted
             Names of the challengers whose state may be a pickle.
-        classes, corrections, schema, first
+        classes, corrections, schema, defaults
             See `consumers.shard.models.challenging`.
         """
         block = {**self.challengers[name], "name": name}
@@ -112,7 +117,7 @@ class ChallengerSet:
                 f"version: {'.'.join(map(str, found['loc']))}: {message(found)}; run the version "
                 "that journaled it, and remove the challenger there"
             ) from None
-        return challenging(challenger, classes, corrections, schema, first=first)
+        return challenging(challenger, classes, corrections, schema, defaults)
 
 
 def configured(config: Config) -> ChallengerSet:

@@ -14,8 +14,9 @@ from typing import Any, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from consumers.base.errors import ConfigError
+from consumers.config.auto import DEFAULTS, Defaults, learner_type, resolved
 from consumers.config.bins import BinsConfig
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig, learner_type
+from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
 from stream.data.schema import Schema
 from stream.errors import SchemaError
@@ -31,7 +32,6 @@ __all__ = [
     "correcting",
     "explainable",
     "explained",
-    "learner_type",
     "limited",
     "unused",
 ]
@@ -39,12 +39,7 @@ __all__ = [
 MOST_NAMES = 10  # of fields in one line
 
 
-def family(name: str) -> type[Learner]:
-    """The class of the [model] type `name`, which must be a learner of this project."""
-    return learners()[learner_type(name)]
-
-
-def unused(model: LearnerConfig, schema: Schema) -> str | None:
+def unused(model: LearnerConfig, schema: Schema, defaults: Defaults = DEFAULTS) -> str | None:
     """A message about fields that the learner does not use; None if it uses all.
 
     Examples
@@ -55,12 +50,13 @@ def unused(model: LearnerConfig, schema: Schema) -> str | None:
     """
     if model.type.startswith("river:"):
         return None  # only river knows which fields it uses
+    name, _ = resolved(model, defaults)
     left: dict[str, list[str]] = {}
     for field in schema.fields:
-        if field.kind not in family(model.type).kinds:
+        if field.kind not in learners()[name].kinds:
             left.setdefault(field.kind, []).append(field.name)
     named = [f"{_listed(names)} ({kind})" for kind, names in left.items()]
-    return f"{learner_type(model.type)} does not use {', '.join(named)}" if named else None
+    return f"{learner_type(model, defaults)} does not use {', '.join(named)}" if named else None
 
 
 def _listed(names: list[str]) -> str:
@@ -68,13 +64,13 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def build(model: LearnerConfig, *, first: bool = False) -> Learner:
+def build(model: LearnerConfig, defaults: Defaults = DEFAULTS) -> Learner:
     """The empty learner that [model] or a [[challenger]] describes.
 
     Parameters
     ----------
-    first
-        Whether defaults are those of the first rules, as in a journal of rules 1.
+    defaults
+        Those of the journal. By default those of this version.
 
     Raises
     ------
@@ -84,15 +80,16 @@ def build(model: LearnerConfig, *, first: bool = False) -> Learner:
     try:
         if model.type.startswith("river:"):
             return _river(model)
-        kind = family(model.type)
+        type_, parameters = resolved(model, defaults)
+        kind = learners()[type_]
         known = list(inspect.signature(kind).parameters)
-        for name in model.parameters:
+        for name in parameters:
             if name not in known:
                 near = get_close_matches(name, [*known, *type(model).model_fields], n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
                 raise SchemaError(f"no parameter {name!r}; {hint}")
-        _check_types(kind, model.parameters)
-        given = {**(kind.first_defaults if first else {}), **model.parameters}
+        _check_types(kind, parameters)
+        given = {**(kind.first_defaults if defaults.first else {}), **parameters}
         learner = cast("Callable[..., Learner]", kind)(**given)
         if model.bins is not None:
             learner = _after_bins(model.bins, learner)
@@ -139,8 +136,7 @@ def challenging(
     classes: int,
     corrections: bool,
     schema: Schema | None = None,
-    *,
-    first: bool = False,
+    defaults: Defaults = DEFAULTS,
 ) -> Learner:
     """The empty learner of a [[challenger]] to a model of `classes` classes.
 
@@ -148,7 +144,7 @@ def challenging(
     ----------
     schema
         The fields, by which its memory is bounded. None: no bound, as in journals of rules 1.
-    first
+    defaults
         See `build`.
 
     Raises
@@ -156,10 +152,10 @@ def challenging(
     ConfigError
         It cannot be built, cannot hold the classes, or cannot unlearn although corrections need it.
     """
-    learner = build(challenger, first=first)
+    learner = build(challenger, defaults)
     if schema is not None:
         check_numeric_fields(challenger, schema)
-        _limit(challenger, learner, classes, schema)
+        _limit(challenger, learner, classes, schema, defaults)
     needed, given = classes * getattr(learner, "bytes_per_class", 0), challenger.max_state_bytes
     if given is not None and given < needed:
         raise ConfigError(
@@ -171,7 +167,7 @@ def challenging(
             f"{_where(challenger)} holds {learner.max_classes} classes, [model] {classes}; give it "
             "more, or [model] fewer under a new name for the service"
         )
-    if corrections and not learner.can_unlearn:
+    if corrections and not learner.can_correct:
         raise ConfigError(
             f"{_where(challenger)} cannot unlearn a label, and [labels] corrections asks for it; "
             "choose a model that can, such as MixedNB"
@@ -199,12 +195,18 @@ def _check_types(kind: type[Learner], parameters: dict[str, Any]) -> None:
             raise SchemaError(f"{where}: {message(detail)}") from None
 
 
-def _limit(challenger: ChallengerConfig, learner: Learner, classes: int, schema: Schema) -> None:
+def _limit(
+    challenger: ChallengerConfig,
+    learner: Learner,
+    classes: int,
+    schema: Schema,
+    defaults: Defaults,
+) -> None:
     """Bound its memory. Without a configured bound, use as many GiB as its classes need."""
     given = challenger.max_state_bytes
     for most in [given] if given is not None else [2**30 << n for n in range(11)]:
         try:
-            fit = build(challenger).limit(most, schema, classes)
+            fit = build(challenger, defaults).limit(most, schema, classes)
         except SchemaError:
             fit = 0
         if fit == classes:
@@ -276,7 +278,7 @@ def correcting(corrections: bool, learner: Learner) -> bool:
     ConfigError
         The learner cannot unlearn a label.
     """
-    if corrections and not learner.can_unlearn:
+    if corrections and not learner.can_correct:
         raise ConfigError(
             f"[labels] corrections: {_name(learner)} cannot unlearn a label; remove "
             "corrections, or choose a model that can, such as MixedNB"

@@ -17,7 +17,8 @@ import numpy as np
 from consumers.base.errors import RecordError
 from consumers.base.records import Batch, Header, Outgoing, Partition, Record
 from consumers.codecs import json_document
-from consumers.codecs.json import PredictionEncoder
+from consumers.codecs.json import JsonObservations, PredictionEncoder
+from consumers.config.auto import DEFAULTS, Defaults
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
 from stream.decision import BayesDecision
@@ -25,6 +26,7 @@ from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
 from stream.join.join import DAY_MS, RULES, UNBOUNDED
+from stream.join.plan import Silence
 
 __all__ = [
     "EarlyLabel",
@@ -100,10 +102,16 @@ class ShardSpec:
         How many features a prediction explains; 0: no explanation.
     largest_dead_letter
         Bytes of the original record that a dead letter keeps at most; None: all.
-    max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules
+    max_pending, max_pending_bytes, horizon, max_classes, corrections, join_rules, silence
         Parameters of the join.
     codec_rules
         Number of the decoding rules.
+    defaults
+        Those with which the journal began.
+    missing
+        Texts that mean "no value" in a numeric or binary field; None: those of the rules.
+    keep_bad
+        Whether a value that cannot be used is taken as missing.
     max_dead_letter_ratio
         Limit of the breaker.
     version
@@ -137,13 +145,28 @@ class ShardSpec:
     max_classes: int = 256
     corrections: bool = False
     join_rules: int = RULES
+    silence: Silence | None = None
     codec_rules: int = json_document.RULES
+    defaults: Defaults = DEFAULTS
+    missing: Collection[str] | None = None
+    keep_bad: bool = False
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None
     window: int = LAST
     trusted: frozenset[str] = frozenset()
     drift: DriftRule = field(default_factory=DriftRule)
+
+    def decoder(self) -> JsonObservations:
+        """A decoder of observations."""
+        return JsonObservations(
+            self.schema,
+            self.id_field,
+            self.label_field,
+            self.codec_rules,
+            self.missing,
+            keep=self.keep_bad,
+        )
 
     @property
     def shape(self) -> OutputShape:

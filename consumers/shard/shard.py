@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
-from consumers.codecs.json import DecodedObservations, JsonLabels, JsonObservations
+from consumers.codecs.json import DecodedObservations, JsonLabels
 from consumers.codecs.order import in_order
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
@@ -107,6 +107,7 @@ class Shard:
             spec.corrections,
             spec.max_pending_bytes,
             spec.join_rules,
+            spec.silence,
         )
         self._breaker = Breaker(spec.max_dead_letter_ratio)
         like = Rows.empty(spec.schema)
@@ -115,12 +116,11 @@ class Shard:
             ChampionChallenger(self._machine, like, spec.decision),
             ChallengerSet.empty(),
         )
-        self._observations = JsonObservations(
-            spec.schema, spec.id_field, spec.label_field, spec.codec_rules
-        )
+        self._observations = spec.decoder()
         self._labels = JsonLabels(spec.codec_rules)
         self._counts: Counter[str] = Counter()
         self._dead: Counter[str] = Counter()
+        self._bad: Counter[str] = Counter()  # by field
         self._actions: Counter[str] = Counter()
         self._alarms = DriftAlarms(self._machine)
         self.positions: dict[Partition, int] = {}
@@ -204,9 +204,9 @@ class Shard:
             contest.dismiss(name)
         for name in challenger_set.challengers:
             if name not in contest.names:
-                first = spec.join_rules == 1
-                bounds = (spec.max_classes, spec.corrections, None if first else spec.schema)
-                learner = challenger_set.learner(name, spec.trusted, *bounds, first=first)
+                schema = None if spec.defaults.first else spec.schema
+                bounds = (spec.max_classes, spec.corrections, schema, spec.defaults)
+                learner = challenger_set.learner(name, spec.trusted, *bounds)
                 contest.enroll(name, learner, self._counts["learned"])
         contest.threshold = inf if challenger_set.threshold is None else challenger_set.threshold
         self._challenger_set, self.given_up = challenger_set, []
@@ -261,12 +261,12 @@ class Shard:
         more
             Whether another piece follows. The last piece gives the digest of all pieces.
         shape, explain, check
-            The journaled shape of outputs, None: as configured; fewest features to explain; how
-            many observations, from the first, to check for declared fields.
+            Shape of outputs (None: as configured); features to explain; observations to check.
         """
         spec = self.spec.shaped(shape)
         if drift is not None:
             self._alarms.watch(drift)
+        self._machine.decides = spec.decision
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
         kind = self._labels_in(batch)
         events, at, (rows, x), rejected = self._decode(
@@ -279,7 +279,7 @@ class Shard:
         rejected |= self._refused(result, events, at)
         early = self._early(result, at)
         observed = [e for e, row in enumerate(events.row) if row >= 0 and e not in result.rejected]
-        self._count(batch, int(np.count_nonzero(~kind)), result, rejected, early)
+        self._count(batch, x, int(np.count_nonzero(~kind)), result, rejected, early)
         (entry := before or EarlierPieces()).add(result, len(events.ids))
         return Outcome(
             spec,
@@ -291,7 +291,7 @@ class Shard:
             rejected,
             self._machine.join.outcomes - counted,
             b"" if more else self._digest(entry),
-            {name: self._challenger_set.type(name) for name in self._challenger_set.challengers},
+            self._challenger_set.types(self.spec.defaults),
             self._alarms.locate(result.alarms, batch, at, events.times),
             self._promoted(result, batch, at),
             early,
@@ -395,6 +395,7 @@ class Shard:
     def _count(
         self,
         batch: Batch,
+        x: DecodedObservations,
         observations: int,
         result: Result,
         rejected: dict[int, RecordError],
@@ -402,6 +403,7 @@ class Shard:
     ) -> None:
         self._counts["records"] += len(batch)
         self._counts["observations"] += observations
+        self._bad.update(f for k, bad in x.bad.items() if k not in x.rejected for f in bad)
         self._counts["predictions"] += len(result.predictions)
         self._counts["learned"] += result.learned
         if self.spec.decision is not None:
@@ -445,7 +447,14 @@ class Shard:
             [self._challenger_view(c) for c in everyone.values()],
             self._contest.promotions,
             self._alarms.view(self.spec.name),
+            self.learner.expert_weights,
+            bad_values=self._bad_values(),
         )
+
+    def _bad_values(self) -> dict[str, int]:
+        """Declared field to its bad values; empty if they make a dead letter."""
+        fields = self.spec.schema.fields if self.spec.keep_bad else ()
+        return {f.name: self._bad[f.name] for f in fields}
 
     def _label_view(self, champion: Progressive) -> LabelView:
         join, label_delays = self._machine.join, self._machine.join.label_delays
@@ -467,7 +476,9 @@ class Shard:
     def _name_and_type(self, name: str) -> tuple[str, str]:
         """Name and type of a model, as predictions show them."""
         return (
-            (name, self._challenger_set.type(name)) if name else (self.spec.name, self.spec.model)
+            (name, self._challenger_set.types(self.spec.defaults)[name])
+            if name
+            else (self.spec.name, self.spec.model)
         )
 
     def _risk_view(self, risk: OverallRisk | None) -> RiskView | None:
@@ -487,6 +498,8 @@ class Shard:
             "positions": [[p.topic, p.number, at] for p, at in sorted(self.positions.items())],
             "stream_time": self.stream_time,
         }
+        if self._bad:  # absent in the state of a version that did not count them
+            header["bad"] = dict(self._bad)
         parts = {
             "shard": State(header),
             "machine": self._machine.to_state(),
@@ -516,6 +529,7 @@ class Shard:
         header = state.nested("shard").header
         self._counts = Counter(header["counts"])
         self._dead = Counter(header["dead"])
+        self._bad = Counter(header.get("bad", {}))
         self._actions = Counter(header["actions"])
         self.positions = {Partition(t, n): at for t, n, at in header["positions"]}
         self.stream_time = header["stream_time"]

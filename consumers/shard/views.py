@@ -11,6 +11,7 @@ from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
 from stream.decision import RiskScores
 from stream.evaluate.estimate import EstimateView
+from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
 
 __all__ = [
@@ -311,6 +312,14 @@ class ShardView:
         How often the rule promoted a challenger.
     drift
         None if nothing is monitored.
+    experts
+        Name of each learner of a mixture to its weight; empty if [model] is another learner.
+    bad_values
+        Declared field to how many of its values could not be used and were taken as missing; empty
+        if such a value makes a dead letter.
+    guesses
+        Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
+        adds it, because it depends on what was found before: it is not taken from the state.
     """
 
     name: str
@@ -336,6 +345,13 @@ class ShardView:
     challengers: Sequence[ChallengerView] = ()
     promotions: int = 0
     drift: DriftView | None = None
+    experts: Mapping[str, float] = field(default_factory=dict)
+    bad_values: Mapping[str, int] = field(default_factory=dict)
+    guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
+
+    def worse_than_guessing(self, model: str) -> Sequence[BetterGuess]:
+        """The baselines that are better than a model; none if it is not known."""
+        return self.guesses.get(model, ())
 
 
 class Subscriber(Protocol):

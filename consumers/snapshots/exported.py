@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from consumers.base.errors import ConfigError, SnapshotError
+from consumers.config.auto import Defaults
 from consumers.config.learner import ModelConfig
-from consumers.journal.records import FIRST_JOIN_RULES
+from consumers.journal.records import defaults_of
 from consumers.shard.challengers import RIVER_ONLY, ChallengerSet
 from consumers.shard.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
@@ -65,7 +66,7 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
         raise SnapshotError(f"{path}: its configuration is missing; export the snapshot again")
     identity = about.entry.identity
     try:
-        learner, saved = _champion(identity, state, first=about.entry.join == FIRST_JOIN_RULES)
+        learner, saved = _champion(identity, state, defaults_of(about.entry))
         learner.load_state(saved)
     except (ConfigError, StateError, KeyError, TypeError, ValueError) as error:
         raise SnapshotError(f"{path}: this version cannot load its model: {error}") from None
@@ -73,13 +74,13 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
     return learner.declare(Schema(fields))
 
 
-def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[Learner, State]:
+def _champion(identity: dict[str, Any], state: State, defaults: Defaults) -> tuple[Learner, State]:
     """The empty learner of the champion, and its state."""
     block = dict(identity["model"])
     if not block["type"].startswith("river:"):
         block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
     model = ModelConfig.model_validate(block)
-    learner = build(model, first=first)
+    learner = build(model, defaults)
     name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
     if not name:
         return learner, state.nested("machine").nested("learner")
@@ -87,6 +88,6 @@ def _champion(identity: dict[str, Any], state: State, *, first: bool) -> tuple[L
     challenger_set = ChallengerSet(saved["challengers"], saved["threshold"])
     corrections = identity["labels"].get("corrections", False)
     classes = classes_that_fit(model, learner)
-    champion = challenger_set.learner(name, (), classes, corrections, first=first)
+    champion = challenger_set.learner(name, (), classes, corrections, None, defaults)
     number = state.nested("roster").nested("roster").header["names"].index(name)
     return champion, state.nested("roster").nested(f"shadow {number}").nested("learner")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
@@ -172,11 +174,15 @@ def _remembered(
             return "contains no identity"
         return left.objection(about)
 
+    reached = list[SnapshotInfo]()
     for part in [] if store is None else store.parts():
-        for about, _ in part.newest(objection):
-            if about.entry is not None:
-                return about.entry
+        reached += [about for about, _ in islice(part.newest(objection), 1)]
         refused += part.refused
+    if reached:
+        # A journal that --new-journal replaced may have ended at the same position.
+        newest = max(reached, key=attrgetter("now"))
+        if newest.entry is not None:
+            return newest.entry
     raise left.lost(
         f"the journal {left.partition.topic} does not start with the identity of {config.name}: it "
         "was trimmed, or belongs to another program",

@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from operator import itemgetter
 
 from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.config.units import counted
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
+from consumers.telemetry.guessing import sentence
+from consumers.telemetry.one_class import only_one_class
 from stream.data.schema import Label
 from stream.decision.risk import named
 
@@ -92,6 +95,8 @@ class EventLogger:
         self._losses, self._priors = losses, priors
         self._known = 0
         self._held_back = False
+        self._bad = 0  # values that were reported
+        self._guessing: tuple[str, bool] = ("", False)  # the champion, and whether it is worse
         self._logged_at: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
@@ -111,7 +116,10 @@ class EventLogger:
         self._drift(event.alarms, 0 if view.drift is None else view.drift.keep)
         self._labels(view.quality.classes)
         self._orphans(view)
+        self._bad_values(view)
         self._breaker(view)
+        self._guesses(view)
+        self._one_class(view)
         self.progress(
             "%s, %s learned", counted(view.observations, "observation"), f"{view.learned:,}"
         )
@@ -201,6 +209,21 @@ class EventLogger:
             view.recent_dead_letters,
         )
 
+    def _guesses(self, view: ShardView) -> None:
+        """Log when the champion becomes worse than guessing, and when it no longer is."""
+        worse, before = sentence(view), self._guessing
+        self._guessing = (view.champion[0], worse is not None)
+        if worse is not None and before != self._guessing:
+            log.warning("%s", worse)
+        elif worse is None and before == (view.champion[0], True):
+            log.warning("%s is no longer worse than guessing", view.champion[1])
+
+    def _one_class(self, view: ShardView) -> None:
+        """Log that all labels so far are of one class."""
+        found = only_one_class(view)
+        if found is not None and self._due("one class", REPEAT_SECONDS):
+            log.warning("%s", found)
+
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""
         gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
@@ -215,13 +238,26 @@ class EventLogger:
                 view.shard,
             )
 
+    def _bad_values(self, view: ShardView) -> None:
+        """Log that values of a field do not fit its kind, if more came since the last line."""
+        total = sum(view.bad_values.values())
+        if total > self._bad and self._due("bad values", REPEAT_SECONDS):
+            self._bad = total
+            name, most = max(view.bad_values.items(), key=itemgetter(1))
+            log.warning(
+                "%s taken as missing so far, %s of them in %r ([values] on_bad_value)",
+                counted(total, "bad value"),
+                f"{most:,}",
+                name,
+            )
+
     def progress(self, message: str, *values: object) -> None:
         """Log the progress at intervals."""
         if self._due("progress", PROGRESS_SECONDS):
             log.info(message, *values)
 
     def ended(self, why: str, position: int, view: ShardView) -> None:
-        """Log the final summary."""
+        """Log the final summary, and what is wrong with the champion or its labels."""
         scores = view.quality.scores["all"]
         words = [
             f"{why} at journal position {position}: {counted(view.observations, 'observation')}",
@@ -236,6 +272,9 @@ class EventLogger:
         if view.pending:
             words.append(counted(view.pending, "waits for its label", "wait for labels"))
         log.info("%s", ", ".join(words))
+        for wrong in (sentence(view), only_one_class(view)):
+            if wrong is not None:
+                log.warning("%s", wrong)
 
     def _due(self, what: str, every: float) -> bool:
         now = self._clock()

@@ -17,6 +17,7 @@ from consumers.shard.views import LabelView, RiskView
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
+from consumers.telemetry.one_class import only_one_class
 from consumers.telemetry.process import age, counted, kept_back, lag, named, newest, observed
 from consumers.telemetry.scores import RISK_METRICS, SCORE_METRICS
 from consumers.telemetry.spec import (
@@ -37,11 +38,25 @@ EXEMPLAR_TOPIC = 79  # characters: OpenMetrics allows 128 in all, names and numb
 # Reasons of rejected requests: too many pages, connections, questions to the model or logins to
 # check; a head that is too long; a Host that is not allowed; a missing or wrong password.
 REFUSALS = ("pages", "connections", "questions", "logins", "head", "host", "password")
+MOST_FIELDS = 100  # fields with their own series
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def _seconds(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
+
+
+def _bad_values(look: ScrapeView) -> list[Sample]:
+    """By field. The order of the fields never changes, so that no series becomes another."""
+    counts = list(look.view.bad_values.values())
+    fields = list(look.view.bad_values)
+    samples: list[Sample] = [
+        ((*look.shard, name), n)
+        for name, n in zip(class_names(fields, MOST_FIELDS), counts, strict=False)
+    ]
+    if len(counts) > MOST_FIELDS:
+        samples.append(((*look.shard, OTHER), sum(counts[MOST_FIELDS:])))
+    return samples
 
 
 def _of_labels(value: Callable[[LabelView], float | BucketCounts | None]) -> Read:
@@ -139,6 +154,13 @@ METRICS = (
         by_key(lambda view: view.labels, OUTCOMES),
     ),
     MetricSpec(
+        "headwater_only_one_class",
+        "gauge",
+        ("shard",),
+        "1 while all labels learned so far, at least 100, are of one class.",
+        of_shard(lambda view: int(only_one_class(view) is not None)),
+    ),
+    MetricSpec(
         "headwater_predictions_total",
         "counter",
         ("shard",),
@@ -158,6 +180,15 @@ METRICS = (
         ("shard", "reason"),
         "Records that were rejected and written to the dead-letter topic, by reason.",
         by_key(lambda view: view.dead_letters, DEAD_LETTER_REASONS),
+    ),
+    MetricSpec(
+        "headwater_bad_values_total",
+        "counter",
+        ("shard", "field"),
+        "Values that did not fit the kind of their field and were taken as missing, by field; only "
+        'with `[values] on_bad_value = "missing"`. The first 100 declared fields by name have '
+        "series of their own, the others are `__other__`.",
+        _bad_values,
     ),
     MetricSpec(
         "headwater_overflow_total",
@@ -308,6 +339,13 @@ METRICS = (
         _counted(lambda risk: risk.rejected),
     ),
     *CHALLENGER_METRICS,
+    MetricSpec(
+        "headwater_expert_weight",
+        "gauge",
+        ("shard", "expert"),
+        "How much each learner of a mixture, such as `auto`, is believed. The weights sum to 1.",
+        by_key(lambda view: view.experts),
+    ),
     *DRIFT_METRICS,
     MetricSpec(
         "headwater_commit_seconds",

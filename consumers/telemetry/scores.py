@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from consumers.telemetry.guessing import GUESSES
 from consumers.telemetry.spec import MetricSpec, Read, Sample, ScrapeView
 from stream.decision.table import RISK_SCORES, RiskScoreSpec
 from stream.evaluate.table import SCORES, BaselineSpec, ScoreSpec
@@ -46,6 +47,14 @@ def _baseline(baseline: BaselineSpec) -> Read:
     return read
 
 
+def _worse(look: ScrapeView) -> Iterator[Sample]:
+    """Of every model and baseline."""
+    for model, _ in look.models():
+        better = {guess.baseline for guess in look.view.worse_than_guessing(model[1])}
+        for baseline in GUESSES:
+            yield (*model, baseline), int(baseline in better)
+
+
 def _risk(score: RiskScoreSpec) -> Read:
     """Of the champion's decisions in each window; absent where none are made."""
 
@@ -72,6 +81,14 @@ SCORE_METRICS = (
     *(
         MetricSpec(b.metric, "gauge", (*MODEL, "baseline", "window"), b.help, _baseline(b))
         for b in _BASELINES
+    ),
+    MetricSpec(
+        "headwater_worse_than_guessing",
+        "gauge",
+        (*MODEL, "baseline"),
+        "1 while a model is worse than a baseline by more than chance explains: right less often "
+        "(majority, no_change) or with a higher log loss (prior).",
+        _worse,
     ),
 )
 

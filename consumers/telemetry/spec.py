@@ -184,8 +184,8 @@ def of_shard(value: Callable[[ShardView], float | None]) -> Read:
     return lambda look: [(look.shard, value(look.view))]
 
 
-def by_key(counts: Callable[[ShardView], Mapping[str, int]], known: Iterable[str] = ()) -> Read:
-    """A count per key; the known keys exist from the first view, at 0."""
+def by_key(counts: Callable[[ShardView], Mapping[str, float]], known: Iterable[str] = ()) -> Read:
+    """A number per key; the known keys exist from the first view, at 0."""
 
     def read(look: ScrapeView) -> Iterator[Sample]:
         for key, count in (dict.fromkeys(known, 0) | dict(counts(look.view))).items():

@@ -223,7 +223,9 @@ class ShardStatus(Struct, frozen=True):
     """One shard in full.
 
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
-    last one failed; None after a newer snapshot was written.
+    last one failed; None after a newer snapshot was written. `worse_than_guessing` and
+    `only_one_class` (all labels so far are equal) are sentences with what to try; None if it is
+    not so.
     """
 
     number: int
@@ -250,6 +252,7 @@ class ShardStatus(Struct, frozen=True):
     labelling: Labelling | None = None
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None
+    experts: list[tuple[str, float]] = []
     latest: list[Prediction] = []
     dead: list[DeadLetter] = []
     stream_time: int | None = None
@@ -259,6 +262,8 @@ class ShardStatus(Struct, frozen=True):
     snapshot_failures: int = 0
     snapshot_error: str | None = None
     lag: int | None = None
+    worse_than_guessing: str | None = None
+    only_one_class: str | None = None
 
 
 class ShardLine(Struct, frozen=True):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from consumers.codecs.json import JsonObservations
 from consumers.shard.models import explainable
 from consumers.shard.views import PublishedPrediction
 
@@ -84,8 +83,7 @@ def _explained(shard: Shard, prediction: PublishedPrediction) -> Explanation | N
     spec, learner = shard.spec, shard.learner
     if not explainable(learner) or len(learner.classes) < 2:
         return None
-    decoder = JsonObservations(spec.schema, spec.id_field, spec.label_field, spec.codec_rules)
-    seen = decoder.decode([prediction.key], [prediction.observation])
+    seen = spec.decoder().decode([prediction.key], [prediction.observation])
     if seen.rejected:
         return None
     return learner.explain_rows(seen.rows)

@@ -23,6 +23,8 @@ from consumers.shard.views import (
     ShardView,
 )
 from consumers.telemetry.class_names import class_names
+from consumers.telemetry.guessing import sentence
+from consumers.telemetry.one_class import only_one_class
 from consumers.web.document import (
     AlarmStatus,
     Confusion,
@@ -182,6 +184,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
+        experts=[(name, round(weight, 4)) for name, weight in view.experts.items()],
         latest=[_prediction(p) for p in reversed(status_feed.latest)],
         dead=[_dead_letter(out) for out in reversed(status_feed.dead)],
         stream_time=view.stream_time,
@@ -191,6 +194,8 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         snapshot_failures=status_feed.snapshot_failures,
         snapshot_error=_why_not(status_feed.snapshot_failed),
         lag=status_feed.lag(),
+        worse_than_guessing=sentence(view),
+        only_one_class=only_one_class(view),
     )
 
 

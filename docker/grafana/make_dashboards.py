@@ -254,6 +254,18 @@ QUALITY: dict[str, list[Panel]] = {
             defaults=RATIO,
         ),
         lines("Kappa over $window", "none", (f"headwater:cohen_kappa{{{WINDOW}}}", "{{model}}")),
+        lines(
+            "Worse than guessing",
+            "none",
+            (
+                f"max by (model, baseline) (headwater_worse_than_guessing{{{SHARD}}})",
+                "{{model}} against {{baseline}}",
+            ),
+            (f"max by (shard) (headwater_only_one_class{{{SHARD}}})", "one class, shard {{shard}}"),
+            about="1 while a model is worse than the baseline by more than chance explains, "
+            "and while all labels are of one class.",
+            defaults=RATIO,
+        ),
     ],
     "Classes": [
         lines(
@@ -328,6 +340,14 @@ QUALITY: dict[str, list[Panel]] = {
             "cps",
             rates("headwater_unscored_total", "shard", "shard {{shard}}"),
             about="Predictions that named no class, for none was known yet.",
+        ),
+    ],
+    "Who is believed": [
+        lines(
+            "Weight of each learner of a mixture",
+            "percentunit",
+            of_shard("headwater_expert_weight", "{{expert}}"),
+            about="By how likely its past predictions were. ClassShares and NoChange are guesses.",
         ),
     ],
     "Drift": [

@@ -46,7 +46,10 @@ EXAMPLES: dict[str, Any] = {
     "input.id": "key.id",
     "input.label": "truth",
     "input.start": "2024-03-01T12:00:00Z",
+    "values.missing": ["-999", "NA"],
     "labels.horizon": "90m",
+    "labels.silence": "pays",
+    "labels.after": "45m",
     "model.type": "CategoricalNB",
     "model.parameters": {"alpha": 0.5},
     "model.max_state_bytes": "512MiB",
@@ -68,20 +71,25 @@ EXAMPLES: dict[str, Any] = {
     "http.max_idle": "90s",
     "http.allowed_hosts": ["metrics", "proxy.example"],
 }
+SILENCE = ("silence", "after", "score_silence")
 # Keys of which one forbids the other stand in several configurations: what each has in [model]
-# and [[challenger]], and which keys it has not.
+# and [[challenger]], and which keys and sections it has not.
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed"},
+        {"pipeline", "trust_pickle", "seed", *SILENCE},
+    ),
+    "silent": (
+        {"bins": {"edges": {"a": [1, 2.5]}}},
+        {"pipeline", "trust_pickle", "seed", "challenger", "action"},
     ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
-        {"pipeline", "trust_pickle", "seed", "corrections"},
+        {"pipeline", "trust_pickle", "seed", "corrections", *SILENCE},
     ),
     "river": (
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
-        {"bins", "parameters", "corrections", "explain"},
+        {"bins", "parameters", "corrections", "explain", *SILENCE},
     ),
 }
 
@@ -147,7 +155,7 @@ def written(config: BaseModel) -> set[str]:
 def _value(path: str, field: FieldInfo, variant: str) -> Any:
     section, _, key = path.rpartition(".")
     special, left_out = VARIANTS[variant]
-    if section and key in left_out:
+    if key in left_out and (section or key == "challenger"):
         return None
     if section in ("model", "challenger") and key in special:
         return special[key]

@@ -34,6 +34,22 @@ def test_bins_are_in_the_identity_only_where_there_are_some() -> None:
     assert "model.bins" in [d.split(":")[0] for d in identity_difference(old, new)]
 
 
+def test_texts_for_missing_are_in_the_identity_only_where_there_are_some() -> None:
+    """A journal begun before there was such a key goes on; the order of the texts says nothing."""
+    old = parse(CONFIG).identity()
+    new, same = (
+        parse(f"{CONFIG}\n[values]\nmissing = {texts}\n").identity()
+        for texts in ('["NA", "-999"]', '["-999", "NA", "NA"]')
+    )
+
+    kept = parse(f'{CONFIG}\n[values]\non_bad_value = "missing"\n').identity()
+
+    assert "values" not in old
+    assert kept["values"] == {"on_bad_value": "missing"}
+    assert identity_difference(new, same) == []
+    assert identity_difference(old, new) == ['values: was not set, now {"missing": ["-999", "NA"]}']
+
+
 def test_identity_equals_itself_after_json() -> None:
     """The journal stores it as JSON."""
     identity = parse(CONFIG).identity()

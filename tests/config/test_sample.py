@@ -62,10 +62,10 @@ def test_running_service_never_takes_a_field_for_text() -> None:
 
 def test_numbers_with_some_strings_are_numeric_and_the_rest_is_counted() -> None:
     """The majority decides; the figure says how many would be lost."""
-    [field] = infer([{"x": "?" if i % 10 == 0 else i} for i in range(100)], set(), text=True)
+    [field] = infer([{"x": "?!" if i % 10 == 0 else i} for i in range(100)], set(), text=True)
 
     assert field.kind == "numeric"
-    assert field.why == "90 of 100 values are numbers; the other 10 would be dead letters"
+    assert field.why == "90 of 100 values are numbers; the other 10 count as missing"
 
 
 @pytest.mark.parametrize("name", ["id", "user_id", "userId", "order.uuid", "ID"])
@@ -104,12 +104,42 @@ def test_nested_objects_get_dotted_names_and_excluded_ones_are_gone() -> None:
     ]
 
 
-def test_name_that_holds_a_dot_is_left_out() -> None:
-    """A dot means a path, so this field could never be found."""
-    [field] = infer([{"sepal.length": 1.5}] * N, set(), text=True)
+def test_name_that_holds_a_dot_is_a_name() -> None:
+    """As in the header of a CSV; inside an object it could never be found."""
+    records = [{"sepal.length": 1.5, "petal": {"max.width": 2, "mean": 1}}] * N
+    inner, mean, outer = infer(records, set(), text=True)
 
-    assert field.kind is None
-    assert "dot" in field.why
+    assert (outer.name, outer.kind) == ("sepal.length", "numeric")
+    assert (mean.name, mean.kind) == ("petal.mean", "numeric")
+    assert (inner.name, inner.kind) == ("petal.max.width", None)
+    assert "dot" in inner.why
+
+
+def test_name_that_holds_a_dot_comes_before_a_path() -> None:
+    """As in the codec, so the sample shows the values that the model gets."""
+    records = [{"a.b": "red", "a": {"b": 1.5}}] * N
+
+    [field] = infer(records, set(), text=True)
+
+    assert (field.name, field.kind, field.missing) == ("a.b", "categorical", "")
+
+
+def test_texts_for_missing_are_counted_among_numbers_only() -> None:
+    """In a category `NA` is a category; in JSON null would be missing."""
+    records = [
+        {"x": "NA" if i % 10 == 0 else i / 3, "c": "NA" if i % 10 == 0 else "red"}
+        for i in range(100)
+    ]
+
+    c, x = infer(records, set(), text=True)
+    own = infer(records, set(), text=True, missing=["-999"])[1]
+
+    assert (x.kind, x.about) == (
+        "numeric",
+        "90 of 90 values are numbers; missing in 10 of 100 records",
+    )
+    assert (c.kind, c.missing) == ("categorical", "")
+    assert own.why == "90 of 100 values are numbers; the other 10 count as missing"
 
 
 def test_numbers_written_as_strings_are_pointed_out() -> None:
@@ -210,6 +240,47 @@ def test_field_of_one_odd_record_is_left_out() -> None:
 
     assert odd.kind is None
     assert "1 of 101 records" in odd.why
+
+
+@pytest.mark.parametrize(
+    ("sample", "after", "expected", "why"),
+    [
+        (
+            [0] * 490 + [1] * 10,
+            [0] * 990 + [1] * 10,
+            "binary",
+            "all 1,500 values are 0 or 1, 20 of",
+        ),
+        ([0] * 490 + [1] * 10, [0] * 991 + [1] * 9, "numeric", "one value is too rare"),
+        ([0, 1] * 250, [0, 1, 2], "numeric", "all 500 values are 0 or 1, but a later one is 2"),
+        ([0.0, 1.0] * 250, [None, "NA", float("nan")], "binary", "all 500 values"),
+        ([1] * 500, [1] * 500, "numeric", "one value is too rare"),
+        ([0, 1, 2] * 100, [0, 1], "numeric", "300 of 300 values are numbers"),
+        ([True, False] * 100, [7], "binary", "200 of 200 values are true or false"),
+    ],
+)
+def test_zeros_and_ones_are_tried_as_binary(
+    sample: list[Any], after: list[Any], expected: str, why: str
+) -> None:
+    """By all records that are looked at: rare ones are enough, and one 2 is too."""
+    [field] = infer([{"x": v} for v in sample], set(), text=True, later=lambda name: after)
+
+    assert field.kind == expected
+    assert why in field.why
+
+
+def test_missing_values_are_counted_per_field() -> None:
+    """Absent, null and NaN alike; a field that every record has says nothing."""
+    records = [{"full": i, "gaps": i} for i in range(100)]
+    for i in range(30):
+        records[i]["gaps"] = [None, float("nan")][i % 2]  # type: ignore[assignment]
+    for i in range(30, 40):
+        del records[i]["gaps"]
+
+    full, gaps = infer(records, set(), text=False)
+
+    assert full.about == "100 of 100 values are numbers"
+    assert gaps.about == "60 of 60 values are numbers; missing in 40 of 100 records"
 
 
 def test_more_fields_than_anyone_would_mean_are_refused() -> None:

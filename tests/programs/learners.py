@@ -7,12 +7,13 @@ parameter that changes a bit has at least two values here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from stream import (
     BernoulliNB,
+    Calibrated,
     CategoricalBayes,
     CategoricalNB,
     ComplementNB,
@@ -20,8 +21,10 @@ from stream import (
     GaussianNB,
     KNNClassifier,
     Learner,
+    LogisticRegression,
     MixedBayes,
     MixedNB,
+    Mixture,
     MultinomialNB,
 )
 from stream.preprocessing import Discretized, Discretizer, MDLDiscretizer
@@ -206,6 +209,42 @@ def _knn(rng: Random) -> Choice:
     )
 
 
+def _logistic(rng: Random) -> Choice:
+    return Choice(
+        LogisticRegression(
+            learning_rate=rng.choice((0.5, 0.5, 0.01, 5.0, 100.0)),
+            l2=rng.choice((0.0, 0.0, 1e-3, 1.0)),
+            start=rng.choice(("naive_bayes", "zero")),
+            text=["t1", "t2"],
+            half_life=rng.choice(HALF_LIVES),
+        ),
+        frozenset({"numeric", "categorical", "text"}),
+        texts=("t1", "t2"),
+    )
+
+
+def _mixture(rng: Random) -> Choice:
+    """One to four of the others, by name, by name and parameters, or made."""
+    made = [FAMILIES[rng.choice(EXPERTS)](rng).learner for _ in range(rng.randrange(1, 4))]
+    by_name = ["KNNClassifier", {"type": "LogisticRegression", "half_life": 3}]
+    experts = rng.choice((None, [*made, rng.choice(by_name)], made))
+    return Choice(
+        Mixture(experts),
+        frozenset({"numeric", "categorical", "text"}),
+        (0, 10),
+        signed=False,
+        texts=("t1", "t2"),
+    )
+
+
+def _calibrated(rng: Random) -> Choice:
+    """One of the others, or a mixture of them."""
+    within = rng.choice((*EXPERTS, "mixture"))
+    return replace(
+        _mixture(rng), learner=Calibrated(FAMILIES[within](rng).learner, rng.choice((0.2, 5.0)))
+    )
+
+
 def _binned(rng: Random) -> Choice:
     family = rng.choice((CategoricalNB, CategoricalBayes, MixedNB))
     inner = family(half_life=rng.choice(HALF_LIVES))
@@ -231,7 +270,22 @@ FAMILIES: dict[str, Callable[[Random], Choice]] = {
     "bernoulli": _bernoulli,
     "knn": _knn,
     "binned": _binned,
+    "logistic": _logistic,
+    "mixture": _mixture,
+    "calibrated": _calibrated,
 }
+EXPERTS = (
+    "gaussian",
+    "gaussian_bayes",
+    "mixed",
+    "mixed_bayes",
+    "categorical",
+    "multinomial",
+    "bernoulli",
+    "knn",
+    "logistic",
+    "binned",
+)
 
 
 def choice(rng: Random, family: str) -> Choice:

@@ -62,6 +62,25 @@ def test_dead_letter_is_told_once_a_minute_a_reason(caplog) -> None:
     assert told == ["dead letter (no_id): x[0] offset 5: no id; 7 so far"] * 2
 
 
+def test_bad_values_are_told_with_the_field_that_has_most(caplog) -> None:
+    """Once a minute, and only if there are more."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    now = [0.0]
+    event_logger = EventLogger(lambda: now[0])
+    quiet = commit(details={}, rejected={})
+
+    for second, counts in ((0, (0, 0)), (1, (1, 0)), (2, (1, 4)), (62, (1, 4)), (63, (2, 1500))):
+        now[0] = float(second)
+        shown = replace(view(), bad_values=dict(zip("ab", counts, strict=True)))
+        event_logger.committed(quiet, shown)
+
+    told = [r.getMessage() for r in caplog.records if "taken as missing" in r.getMessage()]
+    assert told == [
+        "1 bad value taken as missing so far, 1 of them in 'a' ([values] on_bad_value)",
+        "5 bad values taken as missing so far, 4 of them in 'b' ([values] on_bad_value)",
+    ]
+
+
 def test_drift_is_told_with_its_place_and_what_was_done(caplog) -> None:
     """Once a minute a detector; another detector's alarm is told beside it."""
     caplog.set_level(logging.INFO, logger="headwater")

@@ -37,6 +37,21 @@ def test_hostile_feature_names_stay_distinct() -> None:
     assert len(series(registry, "headwater_drift_alarms_total")) == 2
 
 
+def test_bad_values_have_a_bounded_number_of_series() -> None:
+    """The first hundred declared fields, and one for the others."""
+    counts = {f"f{i:03}": i for i in range(103)}
+    _, registry = telemetry(view(bad_values=counts))
+    name = "headwater_bad_values_total"
+    fields = [labels["field"] for labels in series(registry, name)]
+    first, last, others = (
+        registry.get_sample_value(name, {"shard": "0", "field": field})
+        for field in ("f000", "f099", OTHER)
+    )
+
+    assert len(fields) == len(set(fields)) == 101
+    assert (first, last, others) == (0, 99, 100 + 101 + 102)
+
+
 def test_the_shard_is_named_on_every_series_but_those_of_the_process() -> None:
     """Every shard series has `shard`, every quality series `model` too."""
     found = [(name, dict(labels)) for name, labels in samples(full())]

@@ -96,6 +96,7 @@ def view(**changed: Any) -> ShardView:
         "learned": 15,
         "labels": {"joined": 15, "late": 2},
         "dead_letters": {"wrong_kind": 1},
+        "bad_values": {"a": 3, "b": 0},
         "overflows": {"max_pending": 4},
         "pending": 7,
         "early": 2,
@@ -111,5 +112,6 @@ def view(**changed: Any) -> ShardView:
             (),
             1000,
         ),
+        "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

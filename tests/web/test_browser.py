@@ -118,6 +118,43 @@ def test_page_follows_while_records_flow(browser: Browser, tmp_path) -> None:
         expect(tile(page, "Learned")).to_have_text("105")
 
 
+def test_page_says_when_the_model_is_worse_than_guessing(browser: Browser, tmp_path) -> None:
+    """Labels in runs that the fields do not explain: the last label is the better prediction."""
+    runs = ("left",) * 300 + ("right",) * 300
+    with living(tmp_path, name="runs") as service, opened(browser, service.url) as page:
+        service.send(60)
+        expect(tile(page, "Learned")).to_have_text("60")
+        expect(page.locator("#guessing")).to_be_hidden()
+        service.send(1500, classes=runs)
+        expect(page.locator("#guessing")).to_contain_text(
+            re.compile(r"GaussianNB is worse than guessing: .* \(no-change\) is right in 99\.\d%")
+        )
+        series = 'headwater_worse_than_guessing{baseline="no_change",model="runs",shard="0"} 1.0'
+        with service.asked("/metrics") as answer:
+            assert series in answer.read().decode()
+        said = service.json("/status")["shard"]["worse_than_guessing"]
+        assert said == page.locator("#guessing").inner_text()
+
+
+def test_page_shows_which_learners_are_believed(browser: Browser, tmp_path) -> None:
+    """The weights that the metrics have too, the guesses among them."""
+    with (
+        living(tmp_path, name="mix", model="auto") as service,
+        opened(browser, service.url) as page,
+    ):
+        service.send(120)
+        expect(tile(page, "Learned")).to_have_text("120")
+        expect(page.locator("#experts")).to_be_visible()
+        rows = {row[0]: row[1] for row in shown(page, "experts")}
+        with service.asked("/metrics") as answer:
+            metrics = answer.read().decode()
+
+    weights = service.status_feed.view.experts
+    assert rows == {name: f"{100 * round(weight, 4):.1f} %" for name, weight in weights.items()}
+    for name, weight in weights.items():
+        assert f'headwater_expert_weight{{expert="{name}",shard="0"}} {weight!r}' in metrics
+
+
 def test_what_records_hold_is_shown_as_text(browser: Browser, tmp_path) -> None:
     """A label, an id, a spoilt record and the service's own name may look like markup."""
     classes = (EVIL, "plain")

@@ -23,6 +23,7 @@ from consumers.shard.views import (
     PublishedPrediction,
     RiskView,
 )
+from consumers.telemetry.guessing import sentence
 from consumers.web.document import Status
 from consumers.web.status import CLASSES, INPUTS, LONGEST, status
 from consumers.web.status_feed import SecondOfLoad, StatusFeed
@@ -30,6 +31,7 @@ from stream.contest.compare import ComparisonView
 from stream.decision import RiskScores
 from stream.decision.table import RISK_SCORES
 from stream.evaluate.estimate import EstimateView
+from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
 from stream.evaluate.scores import Scores, Tally
 from tests.telemetry.views import quality, view
@@ -44,6 +46,16 @@ def status_feed(**changed: Any) -> StatusFeed:
 
 def document(posted: StatusFeed, now: float = 1000.0) -> Status:
     return status("mail", "1", ("live", "live"), {0: posted}, 0, now)
+
+
+def test_document_says_that_the_model_is_worse_than_guessing() -> None:
+    """In the sentence of the log; nothing where it is not worse."""
+    posted = status_feed()
+    assert document(posted).shard.worse_than_guessing is None
+
+    posted.recovered(replace(view(), guesses={"mail": [BetterGuess("majority", "all", 0.5, 0.9)]}))
+
+    assert document(posted).shard.worse_than_guessing == sentence(posted.view)
 
 
 def counts(classes: int, seed: int) -> np.ndarray:
@@ -248,6 +260,15 @@ def test_challengers_stand_beside_the_champion() -> None:
     assert (other.won, other.lost, other.difference) == (9, 4, 0.012)
     assert other.e_value < float("inf"), "which JSON does not know"
     assert document(status_feed()).shard.contenders == []
+
+
+def test_learners_of_a_mixture_stand_beside_their_weights() -> None:
+    """In the order of the mixture; nothing for another learner."""
+    assert document(status_feed()).shard.experts == [
+        ("ClassShares", 0.25),
+        ("Calibrated(MixedNB)", 0.75),
+    ]
+    assert document(status_feed(experts={})).shard.experts == []
 
 
 def test_drift_alarms_are_the_newest_first_beside_what_watches() -> None:

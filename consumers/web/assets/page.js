@@ -114,6 +114,9 @@
     state(document_.state, document_.detail);
     choose(document_.shards, shard);
     $("empty").hidden = Boolean(shard);
+    const worse = shard?.worse_than_guessing ?? shard?.only_one_class;
+    $("guessing").hidden = !known(worse);
+    write($("guessing"), worse ?? "");
     if (!shard) {
       write($("empty"), `Nothing to show yet: ${[document_.state, document_.detail].filter(Boolean).join(": ")}.`);
       document.querySelector(".tiles").hidden = true;
@@ -133,6 +136,7 @@
     section("delay", shard.labelling, delay);
     section("decisions", shard.decisions, decisions);
     section("challengers", shard.contenders, challengers);
+    section("experts", shard.experts, experts);
     section("drift", shard.drift, drift);
     section("latest", shard.latest, latest);
     section("dead", shard.dead, dead);
@@ -368,6 +372,8 @@
       ]),
     );
   }
+
+  const experts = (element, list) => table(element, ["Learner", right("Weight")], list.map(([learner, weight]) => [name(learner), bar(weight)]));
 
   function drift(element, { monitors, alarms }) {
     const texts = monitors.map((m) => `${m.detector} on ${words(m.on)}: ${number(m.alarms)} ${m.alarms === 1 ? "alarm" : "alarms"}${m.detected ? ", just now" : ""}`);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from consumers.config.auto import Defaults
 from consumers.config.learner import ModelConfig
 from consumers.service import recovery
 from consumers.shard.models import build
@@ -55,5 +56,5 @@ def test_what_is_configured_is_taken_whatever_the_default_was(first, expected) -
     left_out = ModelConfig(type="MultinomialNB")
     given = ModelConfig(type="MultinomialNB", parameters={"alpha": 0.7})
 
-    assert build(left_out, first=first)._get_params()["alpha"] == expected
-    assert build(given, first=first)._get_params()["alpha"] == 0.7
+    assert build(left_out, Defaults(first))._get_params()["alpha"] == expected
+    assert build(given, Defaults(first))._get_params()["alpha"] == 0.7

@@ -371,7 +371,7 @@ def test_chain_goes_on_through_a_snapshot(ran) -> None:
     assert recovered(ran).chain == last.chain
 
 
-@pytest.mark.parametrize("rules", [1, 2])
+@pytest.mark.parametrize("rules", [1, 2, 3])
 def test_journal_keeps_the_codec_rules_it_was_begun_with(make_service, monkeypatch, rules) -> None:
     """Otherwise what was learned once would be a dead letter when it is replayed."""
     service = make_service()
@@ -379,10 +379,13 @@ def test_journal_keeps_the_codec_rules_it_was_begun_with(make_service, monkeypat
     fill(service.log, records)
     value = json.dumps({"id": "wide", **records[0][0]}).encode("utf-16")
     service.log.append([Outgoing("obs", b"wide", value, NOW, (), 0)])
+    gap = {"id": "gap", **records[0][0], next(iter(records[0][0])): "NA"}
+    service.log.append([Outgoing("obs", b"gap", json.dumps(gap).encode(), NOW, (), 0)])
     with monkeypatch.context() as patched:
         patched.setattr(json_document, "RULES", rules)
         view = service.run()
 
-    assert len(service.records("svc-dead-letters")) == (rules == 2)
-    assert view.predictions == 61 - (rules == 2)
+    dead = (rules > 1) + (rules < 3)  # the wide one, and the one with a gap
+    assert len(service.records("svc-dead-letters")) == dead
+    assert view.predictions == 62 - dead
     assert service.rebuilt().shard.fingerprint() == service.fingerprint()

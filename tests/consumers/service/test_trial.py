@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from consumers.base.records import Outgoing
 from consumers.config import Config, parse
-from consumers.journal.records import IdentityRecord
+from consumers.journal.records import IdentityRecord, defaults_of
 from consumers.service import trial
 from consumers.service.crash_guard import TrialResult
 from consumers.service.live import LiveShard
@@ -265,6 +265,7 @@ def test_record_is_tried_whatever_is_configured(tmp_path, monkeypatch, variant) 
         label_topics=found.label_topics,
         join_rules=entry.join,
         codec_rules=entry.codec,
+        auto=defaults_of(entry).auto,
     )
     shard.positions = dict.fromkeys(found.inputs, 0)
     live = LiveShard(shard, 0, 0, 0, "mark", config.declared_schema.fields, entry)

@@ -153,10 +153,12 @@ def test_a_challenger_lets_no_observation_of_the_model_go() -> None:
     assert beside.view().labels == alone.view().labels
 
 
-def bounded(max_bytes: str, kind: str, rules: int = 2, more: str = "") -> Shard:
-    """A shard of the default model whose memory is configured."""
+def bounded(
+    max_bytes: str, kind: str, rules: int = 2, more: str = "", model: str = "MixedNB"
+) -> Shard:
+    """A shard of a model whose memory is configured."""
     text = config_text("memory:x", ["x"]).replace(
-        '"GaussianNB"', f'"auto"\nmax_state_bytes = {max_bytes}'
+        '"GaussianNB"', f'"{model}"\nmax_state_bytes = {max_bytes}'
     )
     config = parse(text.replace('x = "numeric"', f'x = "{kind}"') + more)
     fields = config.declared_schema
@@ -167,20 +169,24 @@ def bounded(max_bytes: str, kind: str, rules: int = 2, more: str = "") -> Shard:
     return out
 
 
-def hostile(n: int) -> list[Record]:
+def hostile(n: int, classes: int) -> list[Record]:
     """Observations of categories that are all different and long, with labels."""
     records = []
     for i in range(n):
-        records += [seen(f"{i}", i, x=f"{i}" + "c" * 500), told(f"{i}", f"y{i % 200}", i)]
+        records += [seen(f"{i}", i, x=f"{i}" + "c" * 500), told(f"{i}", f"y{i % classes}", i)]
     return records
 
 
-def test_default_model_keeps_to_max_state_bytes() -> None:
+@pytest.mark.parametrize(
+    ("model", "most", "classes", "otherwise"),
+    [("MixedNB", 4, 200, 4 << 20), ("auto", 24, 9, 2_000_000)],
+)
+def test_model_keeps_to_max_state_bytes(model, most, classes, otherwise) -> None:
     """Hostile categories of many classes: beyond the bound values are refused, and counted."""
-    machine = bounded('"4MiB"', "categorical")
-    free = bounded('"4MiB"', "categorical", rules=1)
+    machine = bounded(f'"{most}MiB"', "categorical", model=model)
+    free = bounded(f'"{most}MiB"', "categorical", rules=1, model=model)
     for each in (machine, free):
-        records = hostile(2000)
+        records = hostile(2000, classes)
         for at in range(0, len(records), 500):
             each.process(batch(records[at : at + 500]), NOW)
 
@@ -188,7 +194,7 @@ def test_default_model_keeps_to_max_state_bytes() -> None:
         return sum(a.nbytes for a in shard.learner.to_state().arrays.values())
 
     assert machine.view().learned == free.view().learned == 2000
-    assert taken(machine) < 4 << 20 < taken(free)
+    assert taken(machine) < min(most << 20, otherwise) <= taken(free)
     assert machine.view().overflows["values"] > 1000
     assert free.view().overflows["values"] == 0
 
@@ -210,11 +216,12 @@ def test_challenger_keeps_to_max_state_bytes() -> None:
 
 
 def test_memory_that_holds_no_two_classes_is_refused_with_what_is_needed() -> None:
-    """The default model with a text needs 8 MiB a class."""
-    with pytest.raises(
-        ConfigError, match=r"max_state_bytes = 1,048,576 is too little: two classes"
-    ):
-        bounded('"1MiB"', "text")
+    """`MixedNB` with a text needs 8 MiB a class, and the default model more."""
+    for model in ("MixedNB", "auto"):
+        with pytest.raises(
+            ConfigError, match=r"max_state_bytes = 1,048,576 is too little: two classes"
+        ):
+            bounded('"1MiB"', "text", model=model)
 
 
 def test_inferred_fields_are_bounded_in_number_and_in_their_names() -> None:

@@ -329,6 +329,58 @@ def test_missing_features_are_no_evidence() -> None:
     assert said == [said[0]] * 3
 
 
+def with_bad_values(n: int) -> list[Record]:
+    """Observations of which every third has a value of the wrong kind, with their labels."""
+    out = []
+    for i in range(n):
+        a = "dear" if i % 3 == 0 else i % 7
+        urgent = 7 if i % 5 == 0 else True
+        out += [seen(str(i), i, a=a, b=i % 4, urgent=urgent), told(str(i), "xy"[i % 2], i)]
+    return out
+
+
+def test_bad_value_can_be_missing_and_is_counted_by_field() -> None:
+    """The record is predicted and learned as if the field were absent; others are dead letters."""
+    machine, same = shard(keep_bad=True), shard()
+    first, label = seen("1", a=1, b=2), told("1", "x")
+    found = run(machine, [first, label, seen("2", 1, a="dear", b=3), told("2", "y", 1)])
+    expected = run(same, [first, label, seen("2", 1, b=3), told("2", "y", 1)])
+    _, dead = run(machine, [seen("3", 2, a="dear"), Record("obs", 0, 3, NOW, None, b"{")])
+
+    assert found == expected
+    assert machine.learner.fingerprint() == same.learner.fingerprint()
+    assert machine.view().bad_values == {"a": 1, "b": 0, "urgent": 0, "colour": 0}
+    assert same.view().bad_values == {}
+    assert [dict(d.headers)["reason"] for d in dead] == [b"wrong_kind", b"unparsable"]
+
+
+def test_bad_values_of_a_dead_letter_are_not_counted() -> None:
+    """A record that the learner refuses was not used."""
+    schema = Schema.of(n="numeric", c="numeric")
+    machine = shard(MultinomialNB(), schema=schema, keep_bad=True)
+    _, dead = run(machine, [seen("1", n="many", c=-1), seen("2", 1, n="many", c=1)])
+
+    assert [dict(d.headers)["reason"] for d in dead] == [b"negative_count"]
+    assert machine.view().bad_values == {"n": 1, "c": 0}
+
+
+def test_any_cut_and_any_restart_count_the_same_bad_values() -> None:
+    """The counts are state (I1, I2); a state without them has the same bits as ever."""
+    records = with_bad_values(60)
+    whole, cut, clean = shard(keep_bad=True), shard(keep_bad=True), shard(keep_bad=True)
+    output = run(whole, records)
+    before = run(cut, records[:41])
+    restored = shard(keep_bad=True)
+    restored.load_state(cut.to_state())
+    after = run(restored, records[41:], range(7, 79, 7))
+    run(clean, [seen("1", a=1)])
+
+    assert [x + y for x, y in zip(before, after, strict=True)] == list(output)
+    assert restored.fingerprint() == whole.fingerprint()
+    assert restored.view().bad_values == {"a": 20, "b": 0, "urgent": 12, "colour": 0}
+    assert "bad" not in clean.to_state().nested("shard").header
+
+
 @pytest.mark.parametrize("strategy", ["mdl", "quantile"])
 @pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
 def test_any_cut_writes_the_same_bytes_with_bins(strategy, cuts) -> None:

@@ -20,8 +20,9 @@ from consumers.snapshots.format import from_bytes, to_bytes
 from consumers.snapshots.locate import locate
 from consumers.snapshots.store import SnapshotStore
 from tests.consumers.feeds import NOW, feed, fill, phishing
+from tests.consumers.service.test_inputs import observations
 from tests.stores import the_store
-from tests.topics import stay
+from tests.topics import remake, stay
 
 JOURNAL, OBS = Partition("svc-journal", 0), Partition("obs", 0)
 
@@ -317,3 +318,27 @@ def test_processor_is_what_kernels_are_compiled_for(monkeypatch) -> None:
         origin.cpu.cache_clear()
         monkeypatch.undo()
     assert origin.cpu()["features"]
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_expired_journal_is_not_taken_for_the_one_it_replaced(
+    make_service, monkeypatch, own_first
+) -> None:
+    """Both ended at the same position, and the snapshots of both are there."""
+    service = make_service()
+    fill(service.log, phishing(100))
+    service.run(max_records=50)
+    replaced, end = base_of(service).parts()[0].directory, service.ends("svc-journal")[0]
+    remake(service.log, "svc-journal")
+    service.log.append(observations(300, 100))
+    config = service.config(max_records=75)
+    Runner(config, service.log, threading.Event(), drain=True, new_journal=True).run()
+    assert service.ends("svc-journal")[0] == end
+    parts = SnapshotStore.parts
+    monkeypatch.setattr(
+        SnapshotStore,
+        "parts",
+        lambda store: sorted(parts(store), key=lambda p: (p.directory == replaced) == own_first),
+    )
+
+    assert started(service, {JOURNAL: end}).shard.positions[OBS] == 200

@@ -1,0 +1,76 @@
+"""What `auto` is, and what else a configuration leaves open.
+
+Rule: a journal keeps the defaults with which it began. So a later version may have better ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from consumers.config.learner import LearnerConfig
+from stream.data.schema import Schema
+
+__all__ = ["DEFAULTS", "FIRST_AUTO", "Defaults", "auto_of", "learner_type", "resolved"]
+
+FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
+
+
+def auto_of(schema: Schema | None = None) -> dict[str, Any]:
+    """What `auto` is for these fields, as type and parameters. None: for fields of any kind.
+
+    Nearest neighbours do not read texts, so they need another field.
+
+    Examples
+    --------
+    >>> auto_of()["learner"]["experts"][3]
+    {'type': 'Calibrated', 'learner': 'KNNClassifier'}
+    >>> len(auto_of(Schema.of(body="text"))["learner"]["experts"])
+    3
+    """
+    experts: list[Any] = [
+        {"type": "Calibrated", "learner": "MixedNB"},
+        "LogisticRegression",
+        {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
+    ]
+    if schema is None or any(field.kind != "text" for field in schema.fields):
+        experts.append({"type": "Calibrated", "learner": "KNNClassifier"})
+    mixture = {"type": "Mixture", "experts": experts}
+    return {"type": "Calibrated", "learner": mixture}
+
+
+class Defaults(NamedTuple):
+    """What a configuration leaves open. A journal keeps the defaults with which it began.
+
+    `first`: parameters have their first defaults, as in a journal of rules 1. `auto`: type and
+    parameters of the learner for which `auto` stands.
+    """
+
+    first: bool = False
+    auto: Mapping[str, Any] = auto_of()
+
+
+DEFAULTS = Defaults()  # those of this version
+
+
+def resolved(model: LearnerConfig, defaults: Defaults) -> tuple[str, dict[str, Any]]:
+    """Type and parameters of a model. `auto` with parameters or bins is `MixedNB` with them.
+
+    Examples
+    --------
+    >>> from consumers.config.learner import ModelConfig
+    >>> resolved(ModelConfig(parameters={"half_life": 500}), Defaults())
+    ('MixedNB', {'half_life': 500})
+    """
+    if model.type != "auto":
+        return model.type, model.parameters
+    if model.parameters or model.bins is not None:
+        return str(FIRST_AUTO["type"]), model.parameters
+    given = dict(defaults.auto)
+    return given.pop("type"), given
+
+
+def learner_type(model: LearnerConfig, defaults: Defaults) -> str:
+    """The name of a model in predictions: its type, or `auto` if that is several learners."""
+    name, _ = resolved(model, defaults)
+    return name if model.type != "auto" or name == FIRST_AUTO["type"] else "auto"
