@@ -6,19 +6,23 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from consumers.base.errors import ConfigError
+from consumers.base.missing import MISSING
 from consumers.transports.registry import forms, local_path, transport_of
 
 if TYPE_CHECKING:
+    from consumers.commands.sampled import Sampled
     from consumers.config.propose import ModelChoice, Source
     from consumers.config.sample import InferredField
+    from consumers.offline.look import Arrivals
+    from consumers.offline.pitfalls import Pitfalls
 
 __all__ = ["init"]
 
@@ -28,6 +32,24 @@ LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
 ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
 DELAY = 50  # records: the label delay in the printed commands, as in the README
+
+
+class _Asked(NamedTuple):
+    """The options."""
+
+    source: str
+    file: Path | None
+    name: str
+    label: str | None
+    labels: str | None
+    transport: str | None
+    output: Path
+    missing: list[str] | None = None
+
+    @property
+    def texts(self) -> frozenset[str]:
+        """The texts for missing values."""
+        return MISSING if self.missing is None else frozenset(self.missing)
 
 
 def init(
@@ -54,19 +76,34 @@ def init(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")
     ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--missing",
+            metavar="TEXT",
+            help="A text for missing values, instead of NA, ? and so on; may be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    no_look: Annotated[
+        bool,
+        typer.Option(
+            "--no-look",
+            help="Only infer fields: do not check the first 20,000 records, and compare no models.",
+        ),
+    ] = False,
 ) -> None:
     """Infer the fields of a feed from a sample, choose a model, write a configuration that runs.
+
+    It compares models on the first 20,000 records, beside guessing. It warns of fields that may not
+    be known before the label, of ids, and of sorted labels.
 
     \b
     Examples:
       headwater init phishing.csv --label is_phishing
       headwater init orders --labels refunds --transport kafka://localhost:9092
     """
-    from consumers.config.load import parse
-    from consumers.config.propose import choose, service_name, toml
-    from consumers.config.sample import infer
-    from consumers.offline.files import format_of
+    from consumers.config.propose import service_name
 
     if label and labels:
         raise ConfigError("--label and --labels exclude each other; give one")
@@ -77,23 +114,44 @@ def init(
         raise ConfigError(f"{output} exists; give --force to overwrite it or --output FILE")
     if file and transport:
         _check_directory(transport)
-    records, keyed = (_of_file(file), False) if file else _of_topic(source, labels, transport or "")
-    warnings = _check_label(label, records, source) if label else []
-    id_field, about_id = _id(id_field, label, records, source, keyed=keyed)
+    asked = _Asked(source, file, name, label, labels, transport, output, missing)
+    origin, time_field = _proposed(asked, id_field, look=not no_look)
+    typer.echo(f"\nwrote {output}; next:")
+    for line in _next_steps(origin, file, label, output, time_field):
+        typer.echo(f"  {line}")
+
+
+def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Source, str | None]:
+    """Infer, explain and write the configuration. Returns its source, and the field of the time."""
+    from consumers.config.load import parse
+    from consumers.config.propose import choose, toml
+    from consumers.config.sample import SAMPLE_SIZE, infer
+    from consumers.offline.files import format_of
+    from consumers.offline.pitfalls import Pitfalls
+
+    source, file, name, label, labels, transport, output, missing = asked
+    looked = _looked(asked, id_field, look=look)
+    records = looked.records[:SAMPLE_SIZE]
+    warnings = _check_label(label, looked.records, source) if label else []
+    id_field, about_id = _id(id_field, label, records, source, keyed=looked.keyed)
     csv = file is not None and format_of(file) == "csv"
-    fields = infer(records, {id_field, label or id_field}, text=True, csv=csv)
-    choice = choose(fields)
+    but = {id_field, label or id_field}
+    after = looked.records[SAMPLE_SIZE:]
+    later = (lambda field: (_at(r, field) for r in after)) if look else None
+    fields = infer(records, but, text=True, csv=csv, missing=asked.texts, later=later)
+    choice, found = choose(fields), Pitfalls()
+    if look:
+        found, choice, worse = _look(looked, fields, choice, id_field, asked)
+        warnings += [*found.lines(), *worse]
     origin = _origin(source, file, name, label, labels, transport, output, len(records), id_field)
-    text = toml(origin, fields, choice)
+    text = toml(origin, fields, choice, found.fields, missing)
     parse(text, source=str(output), directory=output.parent)  # --name and URLs are the user's
     _explain(source, records, fields, label, labels, choice, about_id)
     time_field = _time(records, label, origin) if file else None
     for warning in warnings:
         typer.echo(f"warning: {warning}")
     _write(output, text)
-    typer.echo(f"\nwrote {output}; next:")
-    for line in _next_steps(origin, file, label, output, time_field):
-        typer.echo(f"  {line}")
+    return origin, time_field
 
 
 def _file(source: str, transport: str | None) -> Path | None:
@@ -141,67 +199,87 @@ def _stem(file: Path) -> str:
     return file.name.split(".")[0] or file.name.strip(".")
 
 
-def _of_file(file: Path) -> Records:
-    from consumers.config.sample import SAMPLE_SIZE
-    from consumers.offline.files import read_records
-
-    records = list(islice(read_records(file), SAMPLE_SIZE))
-    if not records:
-        raise ConfigError(f"{file} has no records; give a file with at least one")
-    return records
-
-
-def _of_topic(topic: str, labels: str | None, transport: str) -> tuple[Records, bool]:
-    """The sample, and whether each record has a key."""
-    from consumers.base.errors import RecordError
-    from consumers.base.records import Partition
-    from consumers.codecs.json import parse
-    from consumers.commands.transport import open_chosen
+def _looked(asked: _Asked, id_field: str | None, *, look: bool) -> Sampled:
+    """The first records: those that are looked at, or a sample to infer fields from."""
+    from consumers.commands.sampled import LOOKED_AT, of_file, of_topic
     from consumers.config.sample import SAMPLE_SIZE
 
-    _, log = open_chosen(transport, None, existing=True)
-    try:
-        topics = log.topics()
-        for wanted in filter(None, (topic, labels)):
-            if wanted not in topics:
-                near = get_close_matches(wanted, topics, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else "check the name and --transport"
-                raise ConfigError(f"no topic {wanted!r} on {transport}; {hint}")
-        partitions = [Partition(topic, n) for n in range(topics[topic])]
-        starts, ends = log.beginning_offsets(partitions), log.end_offsets(partitions)
-        ends = {p: min(end, starts[p] + SAMPLE_SIZE) for p, end in ends.items()}
-        records, bad, keyed = [], 0, True
-        for fetched in log.read(starts, ends):
-            for key, value in zip(fetched.keys, fetched.values, strict=True):
-                try:
-                    records.append(parse(value))
-                    keyed &= key is not None
-                except RecordError:
-                    bad += 1
-    finally:
-        log.close()
-    records = records[:SAMPLE_SIZE]
-    if not records:
-        raise ConfigError(
-            f"topic {topic!r} has no JSON objects ({bad} other records); write some to it or give "
-            "a file"
-        )
-    if bad:
-        what = "1 record that is not a JSON object was"
-        if bad > 1:
-            what = f"{bad} records that are not JSON objects were"
-        typer.echo(f"{what} skipped", err=True)
-    return records, keyed
+    most = LOOKED_AT if look else SAMPLE_SIZE
+    if asked.file is not None:
+        return of_file(asked.file, most, asked.texts, verbatim=(asked.label, id_field or ID))
+    return of_topic(asked.source, asked.labels, asked.transport or "", most)
 
 
 def _check_label(label: str, records: Records, source: str) -> list[str]:
     """Warnings about the labels; ConfigError if they cannot be learned."""
-    from consumers.config.sample import check_labels
+    from consumers.config.sample import SAMPLE_SIZE, check_labels
 
     values = [_at(record, label) for record in records]
     if all(value is None for value in values):
         raise ConfigError(_no_field(label, records, source))
-    return check_labels(label, values, f"the first {_count(len(records), 'record')}")
+    if len(set(map(str, values))) > 1:
+        values = values[:SAMPLE_SIZE]
+    return check_labels(label, values, f"the first {_count(len(values), 'record')}")
+
+
+def _look(
+    looked: Sampled,
+    fields: Sequence[InferredField],
+    choice: ModelChoice,
+    id_field: str,
+    asked: _Asked,
+) -> tuple[Pitfalls, ModelChoice, list[str]]:
+    """What is wrong with the records, the model that learns them best, and whether even that is
+    worse than guessing."""
+    from consumers.commands.file_replay import say
+    from consumers.commands.meter import metered
+    from consumers.offline.look import compared
+    from consumers.offline.pitfalls import Pitfalls, pitfalls
+    from consumers.service.warm_up import announced
+    from consumers.telemetry.guessing import CHECKS, finding
+    from stream.data.schema import Schema
+
+    arrivals, how = _arrivals(looked, id_field, asked)
+    if arrivals is None:
+        return Pitfalls(), choice, []
+    name = asked.label or "the label"
+    with metered("fields checked") as progress:
+        of = (fields, looked.records, arrivals.labels, name, progress)
+        found = pitfalls(*of, missing=asked.texts)
+    with announced(say), metered("predictions scored") as progress:
+        schema = Schema.of(**{f.name: f.kind for f in fields if f.kind is not None})
+        given = (looked.records, schema, arrivals, choice)
+        look = compared(
+            *given,
+            id_field=id_field,
+            missing=asked.texts,
+            in_order=found.in_order,
+            progress=progress,
+        )
+    if look is None:
+        return found, choice, []
+    head = f"The first {_count(look.records, 'record')}, {how}:"
+    worse = finding(look.choice.model, look.worse)
+    warnings = [] if worse is None else [f"{worse}; {CHECKS}"]
+    return found, replace(look.choice, scores=[head, *look.lines()]), warnings
+
+
+def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals | None, str]:
+    """When labels come, and that as text; None without labels."""
+    from consumers.commands.sampled import id_of
+    from consumers.offline.look import Arrivals
+
+    if asked.label is not None:
+        values = [_at(record, asked.label) for record in looked.records]
+        if asked.file is not None:
+            return Arrivals(values, DELAY), f"each label {DELAY} records late"
+        return Arrivals(values), "each label inside its record"
+    if asked.labels is None:
+        return None, ""
+    ids = [id_of(r, key, id_field) for r, key in zip(looked.records, looked.keys, strict=True)]
+    given = [looked.labels.get(id_ or "", (None, 0)) for id_ in ids]
+    late = [at - time for (_, at), time in zip(given, looked.times, strict=True)]
+    return Arrivals([y for y, _ in given], late, looked.times), "labels as late as in the topic"
 
 
 def _no_field(name: str, records: Records, source: str) -> str:
@@ -255,7 +333,7 @@ def _time(records: Records, label: str | None, origin: Source) -> str | None:
     found = {}
     expires = transport_of(origin.transport).expires
     for name in () if expires else records[0]:
-        if named_like_a_time(name) and name not in (label, origin.id) and "." not in name:
+        if named_like_a_time(name) and name not in (label, origin.id):
             times = _times(records, name)
             if times is not None:
                 found[name] = times
@@ -295,7 +373,7 @@ def _dated(records: Records, but: set[str | None]) -> list[str]:
     """Fields whose values are all dates as text, whatever their names."""
     texts = [n for n in records[0] if n not in but and isinstance(records[0][n], str)]
     dated = [n for n in texts if not any(str(r.get(n)).isdecimal() for r in records)]
-    return [n for n in dated if "." not in n and _times(records, n) is not None]
+    return [n for n in dated if _times(records, n) is not None]
 
 
 def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
@@ -309,6 +387,8 @@ def _without_id(name: str, records: Records, *, keyed: bool) -> str | None:
 
 
 def _at(record: Mapping[str, Any], path: str) -> Any:
+    if path in record:
+        return record[path]
     value: Any = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -358,7 +438,7 @@ def _explain(
     typer.echo(f"{source}: {_count(len(records), 'record')} sampled")
     width = max(len(field.name) for field in fields)
     for field in fields:
-        typer.echo(f"  {field.name:<{width}}  {field.kind or 'left out':<11}  {field.why}")
+        typer.echo(f"  {field.name:<{width}}  {field.kind or 'left out':<11}  {field.about}")
     if about_id:
         typer.echo(about_id)
     if label:
@@ -369,6 +449,8 @@ def _explain(
         if likely:
             typer.echo(f"if {likely[0]!r} is the label, give --label {likely[0]}")
     typer.echo(f"model {choice.model}: {choice.why}")
+    for line in choice.scores:
+        typer.echo(f"  {line}".rstrip())
 
 
 def _label_line(label: str, records: Records) -> str:

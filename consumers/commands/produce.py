@@ -21,6 +21,7 @@ from consumers.transports.registry import transport_of
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
+    from consumers.config import Config
     from consumers.config.sections import InputConfig
     from consumers.offline.feed import LateLabels
     from consumers.transports.protocol import Log
@@ -90,6 +91,8 @@ def produce(
 
     A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero, and
     binary if each is true or false. The kinds for --types are numeric, binary, categorical, text.
+    Empty cells, NA, N/A, NaN, null, None, ? and - are missing, except that ids and labels are
+    missing only if they are empty. CONFIG's [values] missing is another list.
 
     Records without an id are numbered, starting at the number of records in the topic.
 
@@ -111,10 +114,11 @@ def produce(
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV only, because JSON has types; remove it")
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
-    read = _read_by(config) if transport is None else None
+    settings = _settings(config) if transport is None else None
+    read = None if settings is None else settings.input
     if id_field is None:  # labels with another id than the service reads would find no observation
         id_field = read.id if read is not None and read.observations == topic else "id"
-    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field)
+    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field, settings)
     if read is not None and not any_topic:
         _compare(config, read, topic, label_topic)
     found = survey(feed.records(), file, labels, time_field, id_field)
@@ -129,7 +133,10 @@ def produce(
 
 @dataclass(frozen=True, slots=True)
 class RecordsToWrite:
-    """The records to write, read from the file again each time."""
+    """The records to write, read from the file again each time.
+
+    `settings` is the configuration that says where labels are and which texts are missing values.
+    """
 
     file: Path
     kinds: Mapping[str, str]
@@ -137,6 +144,7 @@ class RecordsToWrite:
     labels: LateLabels | None
     id_field: str
     time_field: str | None
+    settings: Config | None = None
 
     @property
     def topics(self) -> list[str]:
@@ -145,9 +153,18 @@ class RecordsToWrite:
 
     def records(self) -> Iterator[dict[str, object]]:
         """The records in the order of the file."""
+        from consumers.base.missing import MISSING
         from consumers.offline.files import read_records
 
-        return read_records(self.file, self.kinds)
+        settings, late = self.settings, None if self.labels is None else self.labels.field
+        inside = None if settings is None else settings.input.label
+        return read_records(
+            self.file,
+            self.kinds,
+            missing=MISSING if settings is None else settings.values.texts,
+            # `label` is the field of a label record, which a file may hold too.
+            verbatim={self.id_field, "label", inside, late},
+        )
 
 
 @dataclass(slots=True)
@@ -280,11 +297,10 @@ def _made_ids(found: Survey, name: str, first: int) -> str:
     return f"no field {name!r}: {made} assigned; --id-field uses another field"
 
 
-def _read_by(config: Path | None) -> InputConfig | None:
-    """The inputs of the configuration."""
+def _settings(config: Path | None) -> Config | None:
     from consumers.config import load
 
-    return None if config is None else load(config).input
+    return None if config is None else load(config)
 
 
 def _compare(config: Path | None, read: InputConfig, topic: str, label_topic: str | None) -> None:

@@ -154,11 +154,13 @@ def report(
         "confusion": {"labels": list(quality.classes), "counts": quality.confusion.tolist()},
         "challengers": standings(view) if view.challengers else [],
         "promotions": view.promotions,
+        "experts": dict(view.experts),
         "drift": None if view.drift is None else _drift(view.drift),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
         "pending": view.pending,
         "dead_letters": dict(view.dead_letters),
+        "bad_values": {name: n for name, n in view.bad_values.items() if n},
         "overflows": dict(view.overflows),
         "fingerprint": fingerprint,
     }

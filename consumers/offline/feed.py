@@ -23,6 +23,7 @@ from consumers.config.units import duration_ms
 __all__ = [
     "LateLabels",
     "due_seconds",
+    "encoded",
     "field_of",
     "id_of",
     "parse_delay",
@@ -301,8 +302,8 @@ def _split(
         found = field_of(record, labels.field)
         record = _without(record, labels.field)
         if found is not None:
-            label = Outgoing(labels.topic, key, _json({"id": id_, "label": found}))
-    return Outgoing(topic, key, _json(record), timestamp), label
+            label = Outgoing(labels.topic, key, encoded({"id": id_, "label": found}))
+    return Outgoing(topic, key, encoded(record), timestamp), label
 
 
 def _parent(record: Mapping[str, object], name: str) -> tuple[Mapping[str, Any], str] | None:
@@ -325,7 +326,8 @@ def _without(record: Mapping[str, object], name: str) -> Mapping[str, object]:
     return {**record, first: _without(inner, rest)} if isinstance(inner, dict) else record
 
 
-def _json(value: Mapping[str, object]) -> bytes:
+def encoded(value: Mapping[str, object]) -> bytes:
+    """A record as JSON."""
     # The standard library keeps an Infinity, which the service then rejects. Others turn
     # it into null, which would be taken for a missing value.
     try:

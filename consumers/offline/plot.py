@@ -32,17 +32,19 @@ GRID = "#DDDDDD"
 
 
 class CurvePoint(NamedTuple):
-    """Scores by window after `observations` observations, also of each challenger, by name."""
+    """Scores by window after `observations` observations, also of each challenger, by name, and
+    the weight of each learner of a mixture."""
 
     observations: int
     scores: Mapping[str, Scores]
     challengers: Mapping[str, tuple[Mapping[str, Scores], ComparisonView]] = MappingProxyType({})
+    experts: Mapping[str, float] = MappingProxyType({})
 
 
 def point(view: ShardView) -> CurvePoint:
     """The present point of a shard."""
     others = {c.name: (_kept(c.quality), c.comparison) for c in view.challengers}
-    return CurvePoint(view.observations, _kept(view.quality), others)
+    return CurvePoint(view.observations, _kept(view.quality), others, view.experts)
 
 
 def _kept(quality: QualityView) -> Mapping[str, Scores]:

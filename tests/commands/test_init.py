@@ -121,7 +121,7 @@ def test_readme_and_init_have_labels_come_equally_late() -> None:
 
 
 def test_categories_beside_numbers_are_learned_too() -> None:
-    """Each field as what it is: the mixed model takes them all."""
+    """Each field as what it is."""
     init(write("people.jsonl", ROWS), label="spam")
 
     config = load(Path("people.toml"))
@@ -129,13 +129,13 @@ def test_categories_beside_numbers_are_learned_too() -> None:
     assert config.features == {"age": "numeric", "town": "categorical"}
 
 
-def test_text_alone_chooses_multinomial_naive_bayes() -> None:
-    """It counts the words."""
+def test_text_alone_is_learned_by_its_words() -> None:
+    """By the same default model as everything else."""
     messages = [{"body": m["body"], "spam": m["spam"]} for m in MESSAGES]
     init(write("mail.jsonl", messages), label="spam")
 
     config = load(Path("mail.toml"))
-    assert config.model.type == "MultinomialNB"
+    assert config.model.type == "auto"
     assert config.features == {"body": "text"}
 
 
@@ -227,7 +227,7 @@ def test_one_class_in_the_sample_is_warned_of(capsys: pytest.CaptureFixture[str]
     init(write("p.jsonl", [{"x": i + 0.5, "y": "a"} for i in range(600)]), label="y")
 
     out = capsys.readouterr().out
-    assert "warning: only one class in the first 500 records; is it sorted by class?" in out
+    assert "warning: only one class in the first 600 records; is it sorted by class?" in out
     assert "label y: 1 class: a 500" in out
     assert load(Path("p.toml")).input.labels == "p-labels"
 
@@ -317,22 +317,12 @@ def test_strings_too_many_for_a_category_may_be_declared_a_text(
     assert (load(Path("people.toml")).features or {})["note"] == "text"
 
 
-def test_text_beside_a_model_of_numbers_says_to_change_that_too() -> None:
-    """GaussianNB would ignore it."""
-    rows = [{"age": i % 40 + 0.5, "note": f"w{i} x{i}"} for i in range(90)]
-    init(write("people.jsonl", rows))
-
-    text = Path("people.toml").read_text()
-    assert load(Path("people.toml")).model.type == "GaussianNB"
-    assert 'learn from its words, and make the model\'s type "auto"\n' in text
-
-
 def test_sections_that_are_left_out_are_listed() -> None:
     """All there are, so that nobody has to look for them."""
     init(write("people.jsonl", ROWS), label="spam")
 
     head = "".join(Path("people.toml").read_text().splitlines(keepends=True)[:5])
-    written = {"name", "input", "features", "model", "scale"}
+    written = {"name", "input", "features", "values", "model", "scale"}
     assert all(f"[{name}]" in head for name in Config.model_fields if name not in written)
 
 
@@ -348,3 +338,165 @@ def test_column_of_dates_is_named_whatever_it_is_called(
     shown = capsys.readouterr().out
     assert "time: `produce --time-field when` would use it: only dates" in shown
     assert shown.count("--time-field") == 1
+
+
+LEAKY = [
+    {
+        "amount": i % 40 + 0.5,
+        "refunded": "yes" if i % 7 == 0 else None,
+        "fraud": i % 7 == 0,
+    }
+    for i in range(700)
+]
+
+
+def test_leak_is_warned_of_beside_the_field(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the terminal and in the file; the field stays, because only people know what it is."""
+    init(write("paid.jsonl", LEAKY), label="fraud")
+
+    warning = "refunded is filled in only where fraud is true (100 of 100 records): is it known"
+    assert f"warning: field {warning} before the label?" in capsys.readouterr().out
+    assert f"# warning: {warning}" in Path("paid.toml").read_text()
+    assert load(Path("paid.toml")).features == {"amount": "numeric", "refunded": "categorical"}
+
+
+def test_no_look_reads_a_sample_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """The fields are inferred as before; what a look would find is not reported."""
+    init(write("paid.jsonl", LEAKY), label="fraud", no_look=True)
+
+    assert "700 records" not in (out := capsys.readouterr().out)
+    assert "warning" not in out
+    assert "paid.jsonl: 500 records sampled" in out
+
+
+def test_labels_of_a_topic_are_looked_at_too(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are joined with their observations by the id, or by the key."""
+    log = open_log(f"sqlite:{directory / 'x.db'}")
+    for topic in ("paid", "frauds"):
+        log.create_topic(topic, 2)
+    for i, row in enumerate(LEAKY):
+        x = json.dumps({k: v for k, v in row.items() if k != "fraud"} | {"id": i}).encode()
+        given = json.dumps({"label": row["fraud"]} | ({"id": i} if i % 2 else {})).encode()
+        key = str(i).encode()
+        log.append([Outgoing("paid", key, x, 10 * i), Outgoing("frauds", key, given, 10 * i + 500)])
+    log.close()
+
+    init("paid", labels="frauds", transport=f"sqlite:{directory / 'x.db'}")
+
+    out = capsys.readouterr().out
+    assert "warning: field refunded is filled in only where the label is true (100 of 100" in out
+    assert "  The first 700 records, labels as late as in the topic:" in out
+
+
+def test_labels_inside_the_records_of_a_topic_come_at_once(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is learned after its prediction, as in the service."""
+    log = open_log(f"sqlite:{directory / 'x.db'}")
+    log.create_topic("paid", 1)
+    for i, row in enumerate(LEAKY):
+        log.append([Outgoing("paid", b"k", json.dumps({**row, "id": i}).encode(), 10 * i)])
+    log.close()
+
+    init("paid", label="fraud", transport=f"sqlite:{directory / 'x.db'}")
+
+    out = capsys.readouterr().out
+    assert "  The first 700 records, each label inside its record:" in out
+    assert "field refunded is filled in only where fraud is true" in out
+
+
+def test_missing_values_of_a_csv_are_reported_and_the_label_keeps_its_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`?` makes no number a text, and the class `-` is no gap."""
+    rows = "".join(f"{i % 7 if i % 5 else '?'},{i % 3},{'+-'[i % 2]}\n" for i in range(100))
+    Path("credit.csv").write_text("age,size,y\n" + rows)
+
+    init("credit.csv", label="y")
+
+    shown = capsys.readouterr().out
+    config = load(Path("credit.toml"))
+    assert config.features == {"age": "numeric", "size": "numeric"}
+    assert "80 of 80 values are numbers; missing in 20 of 100 records" in shown
+    assert "label y: 2 classes: + 50, - 50" in shown
+    assert "; missing in 20 of 100 records" in Path("credit.toml").read_text()
+
+
+def test_worse_than_guessing_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """Labels in runs that no field explains: every model is worse than the last label."""
+    rows = [{"x": i * 37 % 101 + 0.5, "y": i // 300 % 2} for i in range(6000)]
+    init(write("runs.jsonl", rows), label="y")
+
+    out = capsys.readouterr().out
+    assert re.search(r"warning: \w+ is worse than guessing: .* \(no-change\) is right in 8", out)
+    assert "guess: last label" in Path("runs.toml").read_text()
+
+
+def test_chosen_model_runs_with_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is chosen by the scores takes texts where there are texts."""
+    body = "meet me at {} near the old w{} bridge"
+    rows = [
+        {"body": body.format(i, i), "hops": i % 4 + 0.5, "spam": i % 3 == 0} for i in range(1500)
+    ]
+    init(write("mail.jsonl", rows), label="spam")
+
+    config = load(Path("mail.toml"))
+    build(config.model)
+    assert "make the model's type" not in Path("mail.toml").read_text()
+    assert re.search(r"\d  chosen$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_own_text_for_missing_values_is_written_and_read_by_all_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`--missing` is for the sample; the configuration is for `replay` and `produce`."""
+    rows = "".join(f"{i % 7 if i % 5 else -999},{'NA?'[i % 3]},{i % 2}\n" for i in range(100))
+    Path("a.csv").write_text("age,kind,y\n" + rows)
+
+    init("a.csv", label="y", missing=["-999"])
+    assert main(["replay", "a.toml", "a.csv", "--label", "y", "--json"]) == 0
+    assert main(["produce", "a", "a.csv", "--config", "a.toml"]) == 0
+
+    shown = capsys.readouterr().out
+    log = open_log("sqlite:a.db")
+    ages = [
+        json.loads(value or b"").get("age")
+        for fetched in log.read({Partition("a", 0): 0}, {Partition("a", 0): 100})
+        for value in fetched.values
+    ]
+    log.close()
+    assert load(Path("a.toml")).values.texts == {"-999"}
+    assert "80 of 80 values are numbers; missing in 20 of 100 records" in shown
+    assert "kind  categorical  3 of 100 values distinct, strings" in shown
+    assert [ages.count(None), ages.count(-999)] == [20, 0]
+
+
+def test_text_for_missing_that_is_too_long_is_one_line() -> None:
+    """The rule stands in the configuration; nothing is written."""
+    Path("a.csv").write_text("x,y\n1,2\n")
+
+    with pytest.raises(ConfigError, match=r"\[values\] missing"):
+        init("a.csv", missing=["x" * 101])
+    assert not Path("a.toml").exists()
+
+
+def test_late_value_of_the_wrong_kind_costs_one_field_and_no_record(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What the sample did not show counts as missing, and is reported by field."""
+    rows = [f"{i % 7},{i % 3 + 0.5},{i % 2}" for i in range(1200)]
+    rows[1100:1104] = ["unknown,1.5,0", "NA,1.5,1", "1,2,0", "unknown,oops,1"]
+    Path("a.csv").write_text("x,z,y\n" + "\n".join(rows) + "\n")
+
+    init("a.csv", label="y", no_look=True)
+    capsys.readouterr()
+    assert main(["replay", "a.toml", "a.csv", "--label", "y", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+
+    assert results["dead_letters"] == {"wrong_kind": 1}
+    assert results["bad_values"] == {"x": 1}
+    assert results["predictions"] == 1199
+    assert main(["replay", "a.toml", "a.csv", "--label", "y"]) == 0
+    assert "bad values: x 1" in capsys.readouterr().out

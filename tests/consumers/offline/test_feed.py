@@ -206,7 +206,7 @@ def test_paced_record_is_due_when_its_turn_comes(rate: float, i: int) -> None:
     """Observation i is due i/rate seconds after the start, to the 1 ms of a timestamp."""
     timestamp = START + int(i * step_ms(rate))
 
-    assert due_seconds(START, rate)(timestamp) == pytest.approx(i / rate, abs=0.001)
+    assert due_seconds(START, rate)(timestamp) == pytest.approx(i / rate, abs=0.001 + 1e-9)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "soon", "5 parsecs", "٣"])

@@ -75,6 +75,11 @@ def test_byte_order_mark_is_no_part_of_the_first_name(write: Write, name: str, b
         (["1", "two"], ["1", "two"]),
         (["1", "", "3"], [1, None, 3]),
         (["1", "NaN"], [1, None]),
+        (["1", "NA", "N/A", "?", "-", " ? ", "None", "null", "-1"], [1, *[None] * 7, -1]),
+        (["NA", "NA"], [None, None]),
+        (["red", "NA", " - ", "none", "NAB"], ["red", None, None, "none", "NAB"]),
+        (["true", "NA", "false"], [True, None, False]),
+        (["007", "?"], ["007", None]),
         (["1", "inf"], ["1", "inf"]),
         (["1_000"], ["1_000"]),
         (["1e999"], ["1e999"]),
@@ -99,6 +104,34 @@ def test_first_thousand_rows_decide_and_a_later_word_stays_a_string(write: Write
 
     assert column(path)[999:] == [1, "two", 3, "007"]
     assert column(early)[998:] == ["1", "two", "3"]
+
+
+def test_late_text_for_missing_is_missing(write: Write) -> None:
+    """After the rows that decide the kinds, `NA` is no string."""
+    path = write("a.csv", "x\n" + "1\n" * 1000 + "NA\n2\n")
+
+    assert column(path)[999:] == [1, None, 2]
+
+
+def test_own_list_of_missing_texts_replaces_the_default(write: Write) -> None:
+    """An empty cell is missing in any case, and NaN is never a number."""
+    path = write("a.csv", "x,y\n1,NA\n-999,?\n,nan\nnan,3\n")
+
+    own = list(read_records(path, missing=["-999"]))
+
+    assert own == [{"x": 1, "y": "NA"}, {"y": "?"}, {"y": "nan"}, {"y": "3"}]
+    assert list(read_records(path, missing=[]))[1] == {"x": -999, "y": "?"}
+
+
+def test_ids_and_labels_are_missing_only_if_they_are_empty(write: Write) -> None:
+    """`+` and `-` are classes, `NA` is a country, and None is a diagnosis."""
+    path = write("a.csv", "id,x,y\nNA,-,-\n-,1,+\n?,2,\n")
+
+    assert list(read_records(path, verbatim=("id", "y"))) == [
+        {"id": "NA", "y": "-"},
+        {"id": "-", "x": 1, "y": "+"},
+        {"id": "?", "x": 2},
+    ]
 
 
 def test_types_override_what_would_be_guessed(write: Write) -> None:

@@ -1,0 +1,157 @@
+"""The first records of a file or a topic, for `init`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from consumers.base.errors import ConfigError, RecordError
+from consumers.base.missing import MISSING
+
+if TYPE_CHECKING:
+    from consumers.transports.protocol import Log
+
+__all__ = ["LOOKED_AT", "Sampled", "id_of", "of_file", "of_topic"]
+
+LOOKED_AT = 20_000  # records: enough for scores within a point, and read in seconds
+MOST_BYTES = 16 * 2**20  # of them, so that large or wide records take seconds, too
+
+Record = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Sampled:
+    """The first records.
+
+    Parameters
+    ----------
+    records
+        In the order of their timestamps.
+    times, keys
+        Timestamp and key of each record of a topic; empty for a file.
+    labels
+        Id as text to label and timestamp, of a topic of labels.
+    """
+
+    records: Sequence[Record]
+    times: Sequence[int] = ()
+    keys: Sequence[bytes | None] = ()
+    labels: Mapping[str, tuple[Any, int]] = field(default_factory=dict)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether each record has a key."""
+        return bool(self.keys) and None not in self.keys
+
+
+def of_file(
+    file: Path,
+    most: int,
+    missing: Collection[str] = MISSING,
+    *,
+    verbatim: Collection[str | None] = (),
+) -> Sampled:
+    """The first records of a file, at most `most`. ConfigError if it has none.
+
+    For `missing` and `verbatim` see `read_records`.
+    """
+    from consumers.commands.meter import Meter
+    from consumers.offline.files import read_records
+
+    records, size = [], 0
+    with Meter("records read", most) as meter:
+        for record in read_records(file, missing=missing, verbatim=verbatim):
+            records.append(record)
+            meter.advance(1)
+            size += sum(len(v) if isinstance(v, str) else 16 for v in record.values())
+            if len(records) >= most or size >= MOST_BYTES:
+                break
+    if not records:
+        raise ConfigError(f"{file} has no records; give a file with at least one")
+    return Sampled(records)
+
+
+def of_topic(topic: str, labels: str | None, transport: str, most: int) -> Sampled:
+    """The first records of a topic, and of a topic of labels, at most `most` of each.
+
+    Raises
+    ------
+    ConfigError
+        A topic does not exist, or `topic` has no JSON objects.
+    """
+    from consumers.commands.transport import open_chosen
+
+    _, log = open_chosen(transport, None, existing=True)
+    try:
+        topics = log.topics()
+        for wanted in filter(None, (topic, labels)):
+            if wanted not in topics:
+                near = get_close_matches(wanted, topics, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else "check the name and --transport"
+                raise ConfigError(f"no topic {wanted!r} on {transport}; {hint}")
+        found, bad = _objects(log, topic, topics[topic], most)
+        given = _objects(log, labels, topics[labels], most)[0] if labels else []
+    finally:
+        log.close()
+    if not found:
+        raise ConfigError(
+            f"topic {topic!r} has no JSON objects ({bad} other records); write some to it or give "
+            "a file"
+        )
+    if bad:
+        what = "1 record that is not a JSON object was"
+        if bad > 1:
+            what = f"{bad} records that are not JSON objects were"
+        typer.echo(f"{what} skipped", err=True)
+    known: dict[str, tuple[Any, int]] = {}
+    for time, key, record in given:
+        if (id_ := id_of(record, key, "id")) is not None:
+            known.setdefault(id_, (record.get("label"), time))  # the first one counts
+    times, keys, records = zip(*found, strict=True)
+    return Sampled(records, times, keys, known)
+
+
+def id_of(record: Record, key: bytes | None, field: str) -> str | None:
+    """The id of a record as text: that of its field, else its key."""
+    from consumers.offline.feed import field_of
+
+    value = field_of(record, field)
+    if value is not None:
+        return str(value)
+    return None if key is None else key.decode("utf-8", "replace")
+
+
+def _objects(
+    log: Log, topic: str, partitions: int, most: int
+) -> tuple[list[tuple[int, bytes | None, Record]], int]:
+    """The first JSON objects of a topic in the order of their timestamps, and the number of other
+    records.
+
+    Each partition gives its share of `most`, but enough to infer fields from it alone.
+    """
+    from consumers.base.records import Partition
+    from consumers.codecs.json import parse
+    from consumers.config.sample import SAMPLE_SIZE
+
+    every = [Partition(topic, n) for n in range(partitions)]
+    starts, ends = log.beginning_offsets(every), log.end_offsets(every)
+    room = max(SAMPLE_SIZE, -(-most // partitions))
+    ends = {p: min(end, starts[p] + room) for p, end in ends.items()}
+    found: list[tuple[int, bytes | None, Record]] = []
+    bad = size = 0
+    for fetched in log.read(starts, ends):
+        for time, key, value in zip(fetched.timestamps, fetched.keys, fetched.values, strict=True):
+            try:
+                found.append((time, key, parse(value)))
+            except RecordError:
+                bad += 1
+        size += fetched.nbytes
+        if size >= MOST_BYTES:
+            break
+    found.sort(key=lambda each: each[0])  # stable: the order within a partition stays
+    return found[:most], bad

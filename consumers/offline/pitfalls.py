@@ -1,0 +1,249 @@
+"""Warns of data that make a model look better than it is, or that it cannot learn. Pure.
+
+Rule: a warning needs evidence that chance does not give: enough records, and for a field the
+prediction of each label by the *other* records with the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite, log, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from consumers.base.missing import MISSING, is_missing
+from consumers.config.sample import FEW_DISTINCT, FEW_RECORDS, InferredField
+from consumers.config.units import counted
+from consumers.offline.feed import field_of
+from stream.data.schema import Kind
+from stream.decision.risk import named
+
+__all__ = ["MOST_WARNINGS", "Pitfalls", "pitfalls"]
+
+Codes = NDArray[np.int64]
+
+LEAST = 100  # labelled records; in fewer a field can separate the classes by chance
+LEAST_ERRORS = 20  # of always predicting the most frequent class
+EXPLAINED = 0.95  # share of these errors that a field avoids, to predict almost perfectly
+PURE = 0.99  # share of one class among the records that have a field
+UNLIKELY = 20.0  # nats: a chance of 2e-9, for each of at most a thousand fields
+FEW_VALUES = 32  # numbers with as many distinct values are compared value by value
+BINS, BIN_RECORDS = 256, 8  # the largest number of bins of a field, and the least records of one
+DENSE = 2  # numbers of a range of at most twice as many integers are sequence numbers
+MOST_WARNINGS = 10  # of fields; more of them show that the label is wrong, not the fields
+
+
+@dataclass(frozen=True, slots=True)
+class Pitfalls:
+    """What was found.
+
+    Parameters
+    ----------
+    labels
+        Warnings of the labels.
+    fields
+        Field to its warning.
+    in_order
+        False if the labels look sorted: scores then do not show how good a model will be.
+    """
+
+    labels: Sequence[str] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    in_order: bool = True
+
+    def lines(self) -> list[str]:
+        """All warnings, one line each; of fields at most `MOST_WARNINGS`."""
+        each = [f"field {name} {why}" for name, why in self.fields.items()]
+        more = len(each) - MOST_WARNINGS
+        rest = [f"{counted(more, 'more field')} of this sort"] if more > 0 else []
+        return [*self.labels, *each[:MOST_WARNINGS], *rest]
+
+
+def pitfalls(
+    fields: Iterable[InferredField],
+    records: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+    label: str,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    missing: Collection[str] = MISSING,
+) -> Pitfalls:
+    """Check labelled records in their order.
+
+    Parameters
+    ----------
+    fields
+        The inferred fields; those that are left out are not checked.
+    records, labels
+        The records, and the label of each; None for a record without one.
+    label
+        Name of the label, for messages.
+    progress
+        Called with the number of checked fields, and with that of all.
+    missing
+        Texts that mean "no value" in a field of numbers or truth values.
+
+    Examples
+    --------
+    >>> records = [{"paid": i % 2 + 0.5} for i in range(200)]
+    >>> kinds = [InferredField("paid", "numeric", "")]
+    >>> pitfalls(kinds, records, [i % 2 for i in range(200)], "fraud").fields
+    {'paid': 'alone predicts 100.0% of the labels: is it known before the label? if not, remove it'}
+    """
+    kept = [
+        (record, y) for record, y in zip(records, labels, strict=True) if y is not None and y == y
+    ]
+    if not kept:
+        return Pitfalls()
+    y, classes = _coded(y for _, y in kept)
+    about, in_order = _of_labels(y, len(classes), label)
+    if len(kept) < LEAST:
+        return Pitfalls(about, in_order=in_order)
+    found, checked = {}, [each for each in fields if each.kind is not None]
+    where = [f"{label} is {named(each)}" for each in classes]
+    for n, each in enumerate(checked, 1):
+        values = [field_of(record, each.name) for record, _ in kept]
+        if each.kind in ("numeric", "binary"):
+            texts = (isinstance(v, str) and is_missing(v, missing) for v in values)
+            values = [None if gone else v for v, gone in zip(values, texts, strict=True)]
+        if (why := _of_field(each.kind, values, y, where)) is not None:
+            found[each.name] = why
+        progress(n, len(checked))
+    return Pitfalls(about, found, in_order)
+
+
+def _of_labels(y: Codes, k: int, label: str) -> tuple[list[str], bool]:
+    """Warnings of the labels: sorted, never repeated; and whether they do not look sorted.
+
+    `check_labels` warns of one class.
+    """
+    n, warnings, in_order = y.size, [], True
+    changes = int(np.count_nonzero(np.diff(y)))
+    shares = np.bincount(y) / n
+    by_chance = n * (1.0 - float(shares @ shares))
+    if n >= FEW_RECORDS and 0 < changes < 2 * k and by_chance >= 10 * changes:
+        in_order = False
+        warnings.append(
+            f"the labels look sorted: {label} changes {counted(changes, 'time')} in "
+            f"{counted(n, 'record')}, in random order some {by_chance:,.0f} times; a model "
+            "predicts no class before its first label, so give the records in the order of their "
+            "time"
+        )
+    once = int(np.count_nonzero(np.bincount(y) == 1))
+    if n >= FEW_RECORDS and 2 * once >= n:
+        warnings.append(
+            f"{once:,} of {n:,} labels never repeat: {label} looks like an id or a measurement; "
+            "name a field that holds classes"
+        )
+    return warnings, in_order
+
+
+def _of_field(
+    kind: Kind | None, values: Sequence[Any], y: Codes, named_class: Sequence[str]
+) -> str | None:
+    """The warning of a field; None without one."""
+    there = np.array([v is not None and v == v and v != "" for v in values])
+    presence = _of_presence(there, y, named_class)
+    if presence is not None:
+        return presence
+    codes = _groups(kind, values, there)
+    errors = y.size - int(np.bincount(y).max())
+    if codes is not None and errors >= LEAST_ERRORS:
+        wrong = y.size - _right(codes, y)
+        if wrong <= (1.0 - EXPLAINED) * errors:
+            share = 1.0 - wrong / y.size
+            return (
+                f"alone predicts {share:.1%} of the labels: is it known before the label? if not, "
+                "remove it"
+            )
+    return _like_an_id(kind, [v for v, here in zip(values, there, strict=True) if here])
+
+
+def _of_presence(there: NDArray[np.bool_], y: Codes, named_class: Sequence[str]) -> str | None:
+    """Whether a field is filled in, or missing, only for one class."""
+    for rows, what in ((there, "filled in"), (~there, "missing")):
+        n = int(np.count_nonzero(rows))
+        if not n or n == y.size:
+            continue
+        counts = np.bincount(y[rows], minlength=len(named_class))
+        most = int(counts.argmax())
+        others = float(np.count_nonzero(y == most)) / y.size
+        if counts[most] >= PURE * n and others < PURE and -n * log(others) >= UNLIKELY:
+            only = "only" if counts[most] == n else "nearly only"
+            return (
+                f"is {what} {only} where {named_class[most]} ({counts[most]:,} of {n:,} records): "
+                "is it known before the label? if not, remove it"
+            )
+    return None
+
+
+def _groups(kind: Kind | None, values: Sequence[Any], there: NDArray[np.bool_]) -> Codes | None:
+    """A code for each record: equal values, or numbers that are close, have the same one; missing
+    values have one of their own. None for texts."""
+    if kind == "text":
+        return None
+    present = [v for v, here in zip(values, there, strict=True) if here]
+    codes, distinct = _coded(present)
+    if kind == "numeric" and len(distinct) > FEW_VALUES:
+        x = np.array([_number(v) for v in present])
+        bins = max(2, min(BINS, x.size // BIN_RECORDS))
+        edges = np.unique(np.nanquantile(x, np.arange(1, bins) / bins))
+        codes = np.searchsorted(edges, x, side="right")
+    out = np.zeros(len(values), dtype=np.int64)
+    out[there] = 1 + codes
+    return out
+
+
+def _right(codes: Codes, y: Codes) -> int:
+    """How many labels are predicted by the majority of the other records with the same code."""
+    pairs, counts = np.unique(np.stack((codes, y)), axis=1, return_counts=True)
+    order = np.lexsort((-counts, pairs[0]))
+    group, n = pairs[0, order], counts[order]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    # Only the most frequent class of a group can be right, if it leads by more than one record.
+    second = np.append(n, 0)[first + 1]
+    second[np.append(group, -1)[first + 1] != group[first]] = 0
+    return int(n[first][n[first] - 1 > second].sum())
+
+
+def _like_an_id(kind: Kind | None, values: Sequence[Any]) -> str | None:
+    n = len(values)
+    if n < LEAST or kind == "text":
+        return None
+    if kind == "numeric":
+        if not all(isinstance(v, int) or (isinstance(v, float) and v.is_integer()) for v in values):
+            return None
+        distinct = len(set(values))
+        if distinct < n or max(values) - min(values) >= DENSE * n:
+            return None
+        return f"looks like an id or a row number: all {n:,} values are distinct; remove it"
+    _, distinct_values = _coded(values)
+    if len(distinct_values) <= max(FEW_DISTINCT, n // 4):
+        return None
+    return (
+        f"looks like an id: {len(distinct_values):,} of {n:,} values are distinct, too many for a "
+        "category; remove it"
+    )
+
+
+def _coded(values: Iterable[Any]) -> tuple[Codes, list[Any]]:
+    """A code for each value, and the distinct values; 1 and true differ."""
+    seen: dict[Any, int] = {}
+    codes = [seen.setdefault((type(v) is bool, _hashable(v)), len(seen)) for v in values]
+    return np.array(codes, dtype=np.int64), [value for _, value in seen]
+
+
+def _number(value: Any) -> float:
+    """A number; NaN for anything else, also for integers that no float can hold."""
+    try:
+        x = float(value) if isinstance(value, int | float) else nan
+    except OverflowError:
+        return nan
+    return x if isfinite(x) else nan
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, str | int | float) else str(value)
