@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from math import floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,6 +36,7 @@ SECONDS = 20.0  # long enough to see it learn, short enough to see the end
 CHUNKS_A_SECOND = 10  # a chunk is one transaction: a smooth view at a low cost
 FRAMES_A_SECOND = 8
 LINES = 10  # of progress without a terminal
+MOST_VERIFIED = 2_500  # observations: river's loop takes up to 4 ms for each
 PORT = 8321
 
 Tell = Callable[["Picture"], None]
@@ -98,6 +99,7 @@ def demo(
     if not live:
         _say_last(watch.picture)
     _conclude(plan, watch, live=live)
+    _verify(plan, watch.picture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +361,59 @@ def _conclude(plan: DemoPlan, watch: PictureListener, *, live: bool) -> None:
         *files(plan.config, plan.path, _program()),
     ):
         typer.echo(line)
+
+
+def _verify(plan: DemoPlan, picture: Picture) -> None:
+    """The last line: river's own loop repeats what the service did, and comes to the same scores.
+
+    Nothing is verified if the demo was stopped early.
+    """
+    view = picture.view
+    if view is None or view.records < plan.observations + plan.labels:
+        return
+    what, drawn = "river's own loop over the same records: ", sys.stdout.isatty()
+    typer.echo()
+    if not drawn:
+        typer.echo(what, nl=False)  # to see that it works; on a terminal there is a bar
+    found, equal = _second_opinion(plan, view)
+    typer.echo(what + found if drawn else found)
+    if not equal:
+        raise typer.Exit(1)
+
+
+def _second_opinion(plan: DemoPlan, view: ShardView) -> tuple[str, bool]:
+    """The result of river's loop, or why it did not run; and whether nothing differs."""
+    from consumers.base.errors import ConfigError
+
+    dead = sum(view.dead_letters.values())
+    if dead or plan.observations > MOST_VERIFIED:
+        why = f"{dead:,} dead letters" if dead else f"there are more than {MOST_VERIFIED:,}"
+        late = f"--label {plan.feed.label} --delay {plan.delay}"
+        return f"skipped ({why}); headwater replay {plan.path} FILE {late} --verify", True
+    try:
+        made = _verified(plan, view)
+    except ConfigError as error:
+        return f"not possible ({error})", True
+    gap = made["largest_difference"]
+    shown = "one side lacks a score" if gap is None else f"largest difference {gap:.3g}"
+    return f"{made['scored']:,} predictions scored, {shown}", made["equal"]
+
+
+def _verified(plan: DemoPlan, view: ShardView) -> dict[str, Any]:
+    """River's loop over the feed, compared with the scores of the service."""
+    from consumers.commands.file_replay import verified
+    from consumers.offline.evaluate import file_shard
+    from consumers.offline.feed import LateLabels
+    from consumers.offline.verify import FileVerifier, check_verifiable
+
+    config, feed = plan.config, plan.feed
+    assert config.declared_schema is not None  # noqa: S101  `settings` declares the fields
+    late = LateLabels(f"{feed.name}-labels", feed.label, plan.delay)
+    shard = file_shard(config, config.declared_schema, late)
+    check_verifiable(config)
+    verifier = FileVerifier(shard, feed.name, late)
+    records, outgoing = feed.records(), _outgoing(plan, 0, 1.0)
+    return verified(verifier, records, outgoing, view, plan.observations, sys.stdout.isatty())
 
 
 def _program() -> str:

@@ -6,7 +6,7 @@ Rule: errors of the requested report are found before any work is done.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from consumers.config import Config
     from consumers.offline.feed import LateLabels
     from consumers.offline.plot import CurvePoint
+    from consumers.offline.verify import FileVerifier
     from consumers.shard.challengers import ChallengerSet
     from consumers.shard.shard import Outcome, Shard
+    from consumers.shard.views import ShardView
 
-__all__ = ["ReplayOptions", "mark", "replay_file", "say"]
+__all__ = ["ReplayOptions", "mark", "replay_file", "say", "verified"]
 
 LOOKED_AT = 500  # records whose fields are those of the file
 
@@ -42,6 +44,8 @@ class ReplayOptions:
         The options.
     report
         Where to write the report; None without one.
+    verify
+        Whether river's own loop repeats the replay.
     """
 
     file: Path
@@ -51,6 +55,7 @@ class ReplayOptions:
     types: Sequence[str] = ()
     limit: int | None = None
     report: Path | None = None
+    verify: bool = False
 
 
 def replay_file(
@@ -81,7 +86,9 @@ def replay_file(
             f"{asked.file}: --types is for CSV only, because JSON has types; remove it"
         )
     topic, id_field = config.input.observations, config.input.id
-    feed = _Feed(asked.file, kinds, asked.limit, topic, id_field, asked.time_field)
+    verbatim = frozenset({id_field, "label", asked.label, config.input.label})
+    texts = config.values.texts
+    feed = _Feed(asked.file, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts)
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
     late = late_labels(config, label=asked.label, delay=delay, fields=fields)
     feed = replace(feed, labels=late)
@@ -98,15 +105,57 @@ def replay_file(
         shard.set_challengers(others)
     total = found.records + (found.labels if late is not None else 0)
     run = _Run(config, shard, total, asked.report is not None)
+    verifier = _verifier(config, shard, feed) if asked.verify else None
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
     source = {"file": str(asked.file), "label": inside.field, "delay": lateness if late else None}
-    results = {"source": source, **run.through(feed.outgoing(read()))}
+    note = None if verifier is None else verifier.note
+    results = {"source": source, **run.through(feed.outgoing(read()), note)}
+    if verifier is not None:
+        twice = read(), feed.outgoing(read())
+        results["verification"] = verified(verifier, *twice, shard.view(), found.records)
     if names:
         for row, name in zip(results["challengers"], names, strict=True):
             row["name"] = name
         run.rename(names)
     _write_outputs(asked, results, run)
     return results
+
+
+def _verifier(config: Config, shard: Shard, feed: _Feed) -> FileVerifier:
+    from consumers.offline.verify import FileVerifier, check_verifiable
+
+    check_verifiable(config)
+    return FileVerifier(shard, feed.topic, feed.labels)
+
+
+def verified(
+    verifier: FileVerifier,
+    records: Iterable[Mapping[str, object]],
+    outgoing: Iterable[Outgoing],
+    view: ShardView,
+    total: int,
+    metered: bool = True,
+) -> dict[str, Any]:
+    """Have river's loop repeat a run; the result as JSON values.
+
+    Parameters
+    ----------
+    records, outgoing, view
+        See `FileVerifier.compare`.
+    total
+        The number of records.
+    metered
+        Whether progress is shown.
+    """
+    from consumers.offline.verify import verdict
+
+    began = time.perf_counter()
+    with Meter("records verified by river", total) as meter:
+        progress = meter.advance if metered else lambda _: None
+        found = verifier.compare(records, outgoing, view, progress)
+    seconds = time.perf_counter() - began
+    made = verdict(found, verifier.left_out(), len(view.challengers))
+    return {**made, "seconds": seconds}
 
 
 def _check_outputs(asked: ReplayOptions) -> None:
@@ -135,12 +184,16 @@ class _Feed:
     topic: str
     id_field: str
     time_field: str | None
+    verbatim: Collection[str | None]
+    missing: Collection[str]
     labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
         from consumers.offline.files import read_records
 
-        return islice(read_records(self.file, self.kinds), self.limit)
+        missing, verbatim = self.missing, self.verbatim
+        records = read_records(self.file, self.kinds, missing=missing, verbatim=verbatim)
+        return islice(records, self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:
         from consumers.offline.feed import timed
@@ -179,8 +232,10 @@ class _Run:
     drawn: bool
     points: list[CurvePoint] = field(default_factory=list)
 
-    def through(self, feed: Iterator[Outgoing]) -> dict[str, Any]:
-        """Process the whole feed; returns the results."""
+    def through(
+        self, feed: Iterator[Outgoing], note: Callable[[Outcome], None] | None = None
+    ) -> dict[str, Any]:
+        """Process the whole feed; returns the results. `note` gets each outcome."""
         from consumers.offline import plot
         from consumers.offline.evaluate import batches, report
         from consumers.service.warm_up import compile_kernels
@@ -207,6 +262,8 @@ class _Run:
                 drift = shard.drift_change  # empty after the first batch
                 outcome = shard.process(batch, int(batch.timestamps.max()), drift=drift)
                 _note(details, outcome)
+                if note is not None:
+                    note(outcome)
                 records += len(batch)
                 meter.advance(len(batch))
                 if self.drawn and (records - looked >= apart or records == self.total):

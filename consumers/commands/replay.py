@@ -55,6 +55,12 @@ Report = Annotated[
 Compare = Annotated[
     bool, typer.Option("--compare", help="Compare the [model] of several configurations.")
 ]
+Verify = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Have river's own loop repeat it, and compare; 1 if they differ."
+    ),
+]
 Journal = Annotated[bool, typer.Option("--journal", help="Rebuild the service from its journal.")]
 At = Annotated[
     int | None,
@@ -77,6 +83,7 @@ def replay(
     as_json: Json = False,
     report: Report = None,
     compare: Compare = False,
+    verify: Verify = False,
     from_journal: Journal = False,
     at: At = None,
     shard: ShardOption = 0,
@@ -91,6 +98,10 @@ def replay(
     With --compare the models of several configurations run on the same records, the first one as
     champion. The evidence for the better model is valid at any time.
 
+    With --verify river's own evaluate.iter_progressive_val_score repeats the replay with the same
+    model and delay, one record at a time: 0.2 to 4 ms each. All predictions and scores must be
+    equal to the last bit; otherwise the exit code is 1.
+
     With --journal the inputs of one shard are replayed in the order of its journal. Nothing is
     written, and the service may keep running. The same position gives the same fingerprint.
 
@@ -100,6 +111,7 @@ def replay(
     \b
     Examples:
       headwater replay visits.toml visits.csv.gz --label bought --delay 50 --report visits.html
+      headwater replay visits.toml visits.csv.gz --label bought --delay 50 --verify
       headwater replay --compare bayes.toml tree.toml visits.csv.gz --label bought
       headwater replay visits.toml --journal --json
     """
@@ -107,11 +119,11 @@ def replay(
     from consumers.config import load
 
     if from_journal:
-        given = (files, label, delay, time_field, types, limit, report, compare or None)
+        given = (files, label, delay, time_field, types, limit, report, compare or verify or None)
         if any(value is not None for value in given if value != []):
             raise ConfigError(
                 "--journal replays what the service consumed; remove FILE and its options, "
-                "--report and --compare"
+                "--report, --compare and --verify"
             )
         results = _from_journal(config, load(config), at, shard)
     else:
@@ -120,9 +132,14 @@ def replay(
                 "expected FILE, or --journal, optionally with --at POSITION or --shard N"
             )
         *others, file = files
-        settings, challenger_set, names = _models(config, others, compare)
-        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, report)
+        settings, challenger_set, names = _models(config, others, compare, verify)
+        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, report, verify)
         results = replay_file(settings, asked, challenger_set, names)
+    _show(results, as_json)
+
+
+def _show(results: dict[str, Any], as_json: bool) -> None:
+    """Print the results. Exit code 1 if river's own loop gave others."""
     if as_json:
         import json
 
@@ -131,15 +148,20 @@ def replay(
         from consumers.commands.tables import show
 
         show(results)
+    if "verification" in results and not results["verification"]["equal"]:
+        say("headwater: --verify: river's own loop gives other results; expected a difference of 0")
+        raise typer.Exit(1)
 
 
 def _models(
-    config: Path, others: list[Path], compare: bool
+    config: Path, others: list[Path], compare: bool, verify: bool
 ) -> tuple[Config, ChallengerSet | None, list[str]]:
     """The configuration, and with --compare the challengers and their names."""
     from consumers.base.errors import ConfigError
     from consumers.config import load
 
+    if compare and verify:
+        raise ConfigError("--verify: river's loop runs one model; remove --compare")
     if compare and others:
         return rivals([config, *others])
     if compare:

@@ -58,11 +58,13 @@ def renderable(results: Mapping[str, Any]) -> RenderableType:
         parts.append(_confusion(results["confusion"]))
     elif classes:
         parts.append(Text(f"confusion matrix: {len(classes)} classes, too many to show; --json"))
+    if results["experts"]:
+        parts.append(_experts(results["experts"]))
     if results["challengers"]:
         parts.append(standings(results["challengers"]))
     if results["decision"] is not None:
         parts.append(_decision(results["decision"]))
-    return Group(*parts, *_counts(results))
+    return Group(*parts, *_counts(results), *_verification(results.get("verification")))
 
 
 def _head(results: Mapping[str, Any]) -> Text:
@@ -194,6 +196,12 @@ def standings(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def _experts(weights: Mapping[str, float]) -> Text:
+    """The learners of a mixture, the most believed first."""
+    most = sorted(weights.items(), key=lambda found: -found[1])
+    return Text(f"believed: {', '.join(f'{name} {weight:.1%}' for name, weight in most)}")
+
+
 def _decision(made: Mapping[str, Any]) -> Text:
     """The number of each action; the mean loss, and that of the best constant action."""
     most = sorted(made["actions"].items(), key=lambda done: -done[1])
@@ -217,12 +225,13 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
     lines = {
         "labels": labels,
         "dead letters": results["dead_letters"],
+        "bad values": results["bad_values"],
         "beyond bounds": {k: v for k, v in results["overflows"].items() if v},
     }
     out = [
         Text(f"{name}: " + (", ".join(f"{k} {v:,}" for k, v in counts.items()) or "none"))
         for name, counts in lines.items()
-        if counts or name != "beyond bounds"
+        if counts or name not in ("bad values", "beyond bounds")
     ]
     for reason, first in results["dead_letter_details"].items():
         where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]
@@ -246,6 +255,38 @@ def _drift(results: Mapping[str, Any] | None) -> list[Text]:
         change = f"from {alarm['before']:.4g} to {alarm['after']:.4g}"
         lines.append(f"  {what} {change} at {alarm['topic']} {alarm['offset']}")
     return [Text(_printable(line)) for line in lines]
+
+
+def _verification(found: Mapping[str, Any] | None) -> list[Text]:
+    """What river's own loop came to, if it was asked."""
+    if found is None:
+        return []
+    lines = [
+        f"verified by {found['by']}: {found['records']:,} records, {found['scored']:,} scored, in "
+        f"{found['seconds']:.2f} s",
+        f"largest difference: {_gap(found['largest_difference'])}",
+    ]
+    if found["first"] is not None:
+        lines.append(f"  first prediction that differs: record {found['first'] + 1:,} of the file")
+    lines += [f"  {id_}: {_gap(gap)}" for id_, gap in found["differences"].items() if gap != 0]
+    if found["compared"] < found["records"]:
+        lines.append(
+            f"  single predictions: the first {found['compared']:,} were compared; scores: all"
+        )
+    left = [
+        counted(n, f"dead letter among the {kind}", f"dead letters among the {kind}")
+        for kind, n in found["left_out"].items()
+        if n and kind != "challengers"
+    ]
+    if n := found["left_out"]["challengers"]:
+        left.append(counted(n, "challenger"))
+    if left:
+        lines.append(f"  left out: {', '.join(left)}")
+    return [Text(line) for line in lines]
+
+
+def _gap(value: float | None) -> str:
+    return "a score exists on one side only" if value is None else f"{value:.3g}"
 
 
 def _table(first: str, *others: str | Text) -> Table:

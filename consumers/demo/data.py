@@ -90,7 +90,10 @@ def from_file(path: Path, label: str | None) -> DemoStream:
     from consumers.offline.feed import field_of
     from consumers.offline.files import read_records
 
-    sample = list(islice(read_records(path), SAMPLE_SIZE))
+    def records() -> Iterator[dict[str, Any]]:
+        return read_records(path, verbatim=(label,))
+
+    sample = list(islice(records(), SAMPLE_SIZE))
     if not sample:
         raise ConfigError(f"{path}: expected records, got none; give a file with records")
     names = list(dict.fromkeys(name for record in sample for name in record))
@@ -107,7 +110,7 @@ def from_file(path: Path, label: str | None) -> DemoStream:
     warnings = check_labels(label, values, f"the first {sampled} of {path.name}")
     name = service_name(path.name.split(".")[0])
     origin = f"records of {path.name}"
-    return DemoStream(name, origin, label, lambda: read_records(path), tuple(warnings))
+    return DemoStream(name, origin, label, records, tuple(warnings))
 
 
 def settings(feed: DemoStream, records: int) -> str:

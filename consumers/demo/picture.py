@@ -16,7 +16,6 @@ import msgspec
 from consumers.base.records import Fetched, Partition
 from consumers.config import Config
 from consumers.demo.turns import Turn, TurnSearch
-from consumers.shard.models import learner_type
 from consumers.shard.views import Committed, ShardView
 from consumers.transports.protocol import Log
 
@@ -117,7 +116,7 @@ class PictureListener:
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        name, model = self.config.name, learner_type(self.config.model.type)
+        name, model = self.config.name, self.config.model.type
         self.picture = Picture(name, model, self.label, self.total)
         self.begin()
 

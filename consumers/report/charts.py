@@ -64,6 +64,20 @@ def accuracies(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
     return _svg("accuracies", "Recent accuracy of each model", draw)
 
 
+def experts(points: Sequence[CurvePoint]) -> str:
+    """The weight of each learner of a mixture over time."""
+
+    def draw(axes: Any) -> None:
+        for i, name in enumerate(points[-1].experts):
+            _line(axes, points, name, i, lambda p, name=name: p.experts.get(name))  # type: ignore[misc]
+        axes.set_ylabel("weight")
+        plot.share_axis(axes)
+        plot.observation_axis(axes, points)
+        _legend(axes)
+
+    return _svg("experts", "Weight of each learner", draw)
+
+
 def evidence(points: Sequence[CurvePoint], names: Sequence[str]) -> str:
     """The e-value of each challenger."""
 

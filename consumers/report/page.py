@@ -83,6 +83,9 @@ def report_page(results: Mapping[str, Any], points: Sequence[CurvePoint]) -> str
     if scored:
         parts.append(_chart("Accuracy", "", lambda: charts.accuracy(points)))
         parts.append(_chart("Log loss", "", lambda: charts.log_loss(points)))
+    if results["experts"]:
+        note = "By how likely its past predictions were. The first two are guesses."
+        parts.append(_chart("Who is believed", note, lambda: charts.experts(points)))
     if results["challengers"]:
         parts += _contest(results["challengers"], points)
     if scored:
@@ -228,6 +231,7 @@ def _records(results: Mapping[str, Any]) -> str:
     counts = {
         "labels": {**results["labels"], "pending": results["pending"]},
         "dead letters": results["dead_letters"],
+        "bad values, taken as missing": results["bad_values"],
         "beyond bounds": {k: n for k, n in results["overflows"].items() if n},
     }
     rows = [[kind, what, f"{n:,}"] for kind, of in counts.items() for what, n in of.items()]

@@ -76,6 +76,20 @@ def test_init_says_why_for_every_field_and_for_the_model(own: Own) -> None:
     assert [line for line in own.init if line.startswith("model auto: ")]
 
 
+def test_init_shows_the_scores_that_the_run_had(own: Own) -> None:
+    """Of the chosen model, beside others and guessing; the same table is in the file."""
+    first = next(n for n, line in enumerate(own.init) if line.startswith("  The first 1,250 rec"))
+    last = own.init.index(next(line for line in own.init if line.startswith("  guess: last")))
+    table = own.init[first : last + 1]
+    [chosen] = (line.split() for line in table if line.endswith("chosen"))
+    replay = ["replay", "pages.toml", "--journal", "--json"]
+    scores = json.loads(own.shell(*replay).stdout)["scores"]["all"]
+
+    assert table[0] == "  The first 1,250 records, each label 50 records late:"
+    assert chosen[1:3] == [f"{scores['accuracy']:.1%}", f"{scores['log_loss']:.3f}"]
+    assert all(f"# {line}" in own.config for line in table)
+
+
 def test_init_writes_a_commented_configuration(own: Own) -> None:
     """Each field has its reason beside it, the model above it, the file its origin on top."""
     fields = own.config.split("[features]")[1].split("[model]")[0].strip().splitlines()
@@ -155,7 +169,7 @@ def test_text_in_json_lines_takes_the_same_path(shell: Shell) -> None:
     predictions = shell.values("sms.db", "sms-predictions")
     last = zip(predictions[200:], rows[200:], strict=True)
 
-    assert [line for line in init if line.startswith("model MultinomialNB: ")]
+    assert [line for line in init if line.startswith("model auto: 1 field of text: ")]
     assert len(predictions) == len(rows)
     assert sum(p["prediction"] == row["kind"] for p, row in last) > 95
 

@@ -73,7 +73,7 @@ def test_off_a_terminal_progress_is_plain_lines(said: list[str]) -> None:
 def test_it_visibly_learns(said: list[str]) -> None:
     """At the end it is clearly better than both baselines, and than it was itself."""
     last = accuracies(said)
-    model = last.pop("MixedNB")
+    model = last.pop("auto")
     shown = [float(m[1]) for line in said if (m := re.search(r" accuracy +([\d.]+) %", line))]
 
     assert set(last) == {"majority", "no-change"}
@@ -143,7 +143,7 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
 
     last = accuracies(lines)
     assert any(line.startswith("2,000 observations predicted, 2,000 labels") for line in lines)
-    assert last["GaussianNB"][0] > last["majority"][0]
+    assert last["auto"][0] > last["majority"][0]
     assert len(shell.lines(*next_commands(lines)[0])) == 2000
 
 

@@ -34,9 +34,12 @@ FEEDS: dict[str, tuple[dict[str, str], str]] = {
     "GaussianBayes": (NUMBERS, 'covariance = "pooled"'),
     "GaussianNB": (NUMBERS, "half_life = 500"),
     "KNNClassifier": (MIXED, "window = 200\nn_neighbors = 3"),
+    "LogisticRegression": (MIXED, "half_life = 500"),
+    "Calibrated": (MIXED, 'learner = {type = "GaussianNB", half_life = 500}'),
     "MixedBayes": (MIXED, "conditional = true"),
     "MixedNB": (MIXED, ""),
     "PoissonNB": (COUNTS, "a = 1"),
+    "Mixture": (MIXED, 'experts = ["MixedNB", {type = "GaussianNB", half_life = 500}]'),
     "MultinomialNB": (TEXT, 'vocabulary = "exact"'),
 }
 

@@ -24,13 +24,15 @@ from consumers.base.records import Partition
 from consumers.cli import main
 from consumers.commands.demo import DemoPlan, _program, perform, prepare
 from consumers.config import load, parse
+from consumers.config.learner import ModelConfig
 from consumers.demo.data import bundled, fresh_directory, from_file
 from consumers.demo.picture import Picture
 from consumers.demo.summary import files, outcome
+from consumers.shard.models import build
 from consumers.transports import open_log
-from stream import MixedNB
 from stream.evaluate.progressive import progressive
 from stream.evaluate.quality import QualityView
+from stream.evaluate.river_loop import PlainScores
 from tests.waiting import PATIENCE
 
 Said_ = pytest.CaptureFixture[str]
@@ -54,7 +56,7 @@ def offline() -> QualityView:
     records = [
         ({k: bool(v) if k in flags else v for k, v in x.items()}, y) for x, y in datasets.Phishing()
     ]
-    *_, quality = progressive(records, MixedNB(), delay=50)
+    *_, quality = progressive(records, build(ModelConfig()), delay=50)
     return quality
 
 
@@ -94,7 +96,7 @@ def test_the_accuracy_is_that_of_progressive_validation_with_the_delay(finished)
     _, lines, _ = finished
     scores = offline().scores
 
-    (model,) = (line.split() for line in lines if line.startswith("MixedNB"))
+    (model,) = (line.split() for line in lines if line.startswith("auto"))
     (majority,) = (line.split() for line in lines if line.startswith("majority"))
 
     accuracies = [scores[w].accuracy for w in ("all", "last_1000", "fading")]
@@ -147,11 +149,11 @@ def test_the_last_line_of_progress_has_the_figures_of_the_table(finished) -> Non
     rows = {
         line.split()[0]: re.findall(r"[\d.]+ %", line)[1]
         for line in lines
-        if "      " in line and line.split()[0] in ("MixedNB", "majority", "no-change")
+        if "      " in line and line.split()[0] in ("auto", "majority", "no-change")
     }
 
     assert progress[-1].endswith(
-        f"last 1,000: accuracy {rows['MixedNB']}   majority {rows['majority']}   "
+        f"last 1,000: accuracy {rows['auto']}   majority {rows['majority']}   "
         f"no-change {rows['no-change']}"
     )
     assert "so far: accuracy " in progress[1]
@@ -171,6 +173,45 @@ def test_the_service_of_the_demo_can_be_run_again(finished) -> None:
     assert "1,250 observations known" in done.stderr
     assert len(values(config, "phishing-predictions")) == 1250
     assert any(line.startswith("  headwater run ") for line in lines)
+
+
+def test_the_last_line_is_what_rivers_own_loop_comes_to(finished) -> None:
+    """All scores of the running service, once more and one record at a time."""
+    _, lines, _ = finished
+
+    assert lines[-1] == (
+        "river's own loop over the same records: 1,200 predictions scored, largest difference 0"
+    )
+    assert lines[-2] == ""
+    assert sum("river's own loop" in line for line in lines) == 1
+
+
+def test_a_service_that_scores_otherwise_ends_with_1(tmp_path, capsys, monkeypatch) -> None:
+    """The demo does not pass over a difference."""
+    honest = PlainScores.update
+
+    def doctored(self, y_true, y_pred, w=1.0):
+        honest(self, (not y_true) if self.scored == 150 else y_true, y_pred, w)
+
+    monkeypatch.setattr(PlainScores, "update", doctored)
+    where = ("--directory", str(tmp_path / "demo"), "--port", "0")
+
+    assert main(["demo", "--fast", *where]) == 1
+    *_, last = capsys.readouterr().out.splitlines()
+    assert re.search(r"1,200 predictions scored, largest difference 0\.\d+$", last)
+
+
+def test_long_feeds_are_verified_by_a_command(tmp_path, capsys, monkeypatch) -> None:
+    """River's loop is slow, so the line shows how to start it."""
+    monkeypatch.setattr("consumers.commands.demo.MOST_VERIFIED", 1_000)
+    directory = tmp_path / "demo"
+
+    assert main(["demo", "--fast", "--directory", str(directory), "--port", "0"]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == (
+        "river's own loop over the same records: skipped (there are more than 1,000); headwater "
+        f"replay {directory}/phishing.toml FILE --label is_phishing --delay 50 --verify"
+    )
 
 
 def test_a_second_demo_takes_a_fresh_directory(tmp_path: Path) -> None:
@@ -278,7 +319,7 @@ def test_on_a_terminal_the_live_view_is_drawn_and_the_summary_follows(tmp_path: 
     assert process.wait(60) == 0
     assert "1,250 of 1,250 observations" in text
     assert "╭─ wrong, then right " in text
-    assert "━ model 90.0 %" in text
+    assert f"━ model {100 * (offline().scores['last_1000'].accuracy or 0.0):.1f} %" in text
     assert text.index("╭─ wrong, then right ") < text.index("headwater tail phishing-predictions")
 
 
@@ -309,7 +350,7 @@ def test_wrong_use_is_one_line_and_writes_nothing(
     assert not (tmp_path / "demo").exists()
 
 
-def test_a_file_of_texts_is_learned_by_multinomial_naive_bayes(tmp_path: Path) -> None:
+def test_a_file_of_texts_is_learned_by_its_words(tmp_path: Path) -> None:
     """The model is chosen as `init` chooses it, from the same inferred fields."""
     file = tmp_path / "my mails.jsonl"
     words = {"spam": "win free money now call", "ham": "see you at home tonight dear"}
@@ -322,7 +363,7 @@ def test_a_file_of_texts_is_learned_by_multinomial_naive_bayes(tmp_path: Path) -
     plan = prepare(from_file(file, "kind"), str(file), 5, tmp_path / "demo", port=0)
     watch = perform(plan, seconds=0, live=False, tell=lambda _: None)
 
-    assert plan.config.model.type == "MultinomialNB"
+    assert plan.config.model.type == "auto"
     assert plan.config.name == "my-mails"
     assert watch.picture.view is not None
     assert watch.picture.view.learned == 60

@@ -483,6 +483,25 @@ def test_report_tells_of_drift(config, pages, serve, told, capsys) -> None:
     assert told(config(), pages, "--label", "y")["drift"] is None
 
 
+def test_report_tells_which_learners_are_believed(
+    config, pages, serve, told, capsys, tmp_path
+) -> None:
+    """Of a file and of the journal alike; in the report as a line each over time."""
+    path, page = config(model="auto"), tmp_path / "report.html"
+    serve(path)
+    of_file = told(path, pages, "--label", "y", "--delay", 7, "--report", page)["experts"]
+    drawn = page.read_text()
+
+    assert told(path, "--journal")["experts"] == of_file
+    assert sum(of_file.values()) == pytest.approx(1.0)
+    assert "Who is believed" in drawn
+    assert all(f">{name}</text>" in drawn for name in of_file)
+    assert main(["replay", path, "--journal"]) == 0
+    most = max(of_file, key=of_file.__getitem__)
+    assert f"believed: {most} {of_file[most]:.1%}, " in capsys.readouterr().out
+    assert told(config(), pages, "--label", "y")["experts"] == {}
+
+
 def test_report_of_a_service_that_does_not_decide_says_nothing_of_it(
     config, pages, told, capsys
 ) -> None:
