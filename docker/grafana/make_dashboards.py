@@ -485,9 +485,10 @@ OPERATIONS: dict[str, list[Panel]] = {
             of_shard("1000 * headwater_breaker_open", "learning is stopped"),
         ),
         lines(
-            "Bounds reached",
+            "Bounds reached, and bad values",
             "cps",
             rates("headwater_overflow_total", "bound", "{{bound}}"),
+            rates("headwater_bad_values_total", "field", "bad values, {{field}}"),
             of_shard("headwater_unread_partitions", "unread partitions"),
             (
                 f"rate(headwater_future_timestamps_total{{{SHARD}}}[$__rate_interval])",
