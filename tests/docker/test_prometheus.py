@@ -13,6 +13,7 @@ from tests.docker.live import BAD, UNLABELLED, Stack, answers, started
 from tests.docker.prometheus import FOLDER, lacking, promtool
 from tests.docker.queries import ROOT, Query, alerts, metrics_of, panels, recorded, rules, variables
 from tests.telemetry.test_prometheus import full
+from tests.waiting import until
 
 here = pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
 QUERIES = [*panels(), *recorded(), *alerts()]
@@ -95,22 +96,26 @@ def share_right(confusion: list[tuple[dict[str, str], float]]) -> float:
 @here
 @pytest.mark.kafka
 def test_recorded_scores_are_those_of_the_service(stack: Stack) -> None:
-    """Over a window that holds everything; it begins with the first scrape of each cell."""
-    [recorded] = answers(
-        stack.prometheus,
-        [Query("recorded", 'headwater:accuracy:ratio{window="1h"}')],
-        seconds=120,
-    )
+    """Over a window that holds everything; it begins with the first scrape of each cell.
+
+    increase() reaches a little beyond the first and the last scrape of a cell, which counts less
+    with each scrape; so wait for them.
+    """
     cell = "headwater_confusion_total"
-    rose = stack.prometheus.query(f"max_over_time({cell}[1h]) - min_over_time({cell}[1h])")
+
+    def difference() -> float:
+        asked = [Query("recorded", 'headwater:accuracy:ratio{window="1h"}')]
+        [recorded] = answers(stack.prometheus, asked, seconds=120)
+        rose = stack.prometheus.query(f"max_over_time({cell}[1h]) - min_over_time({cell}[1h])")
+        assert len(rose) > 7
+        return abs(recorded.example - share_right(rose))
+
+    until(lambda: difference() < 0.01, "a recorded score as the service counts it")
     cells = stack.prometheus.query(cell)
     [champion] = {labels["model"] for labels, _ in cells}
     of_it = f'headwater_accuracy_ratio{{window="all", model="{champion}"}}'
     [(_, own)] = stack.prometheus.query(of_it)
 
-    assert len(rose) > 7
-    # increase() reaches a little beyond the first and the last scrape of a cell
-    assert abs(recorded.example - share_right(rose)) < 0.01
     assert share_right(cells) == pytest.approx(own, rel=1e-12)
 
 
