@@ -1,5 +1,5 @@
 """Compiled functions: the decorator, and the kernels that several rooms share."""
 
-from stream.kernel.compiled import kernel
+from stream.kernel.compiled import inlined, kernel
 
-__all__ = ["kernel"]
+__all__ = ["inlined", "kernel"]

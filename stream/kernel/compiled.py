@@ -18,7 +18,7 @@ from typing import Any
 from numba import njit
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 
-__all__ = ["kernel"]
+__all__ = ["inlined", "kernel"]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -31,6 +31,15 @@ def kernel(function: Callable[..., Any]) -> Any:
     if stamp is not None:
         dispatcher._cache = _KernelCache(function, stamp)
     return dispatcher
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Decorator of functions in kernel files that kernels take in whole instead of calling them.
+
+    It saves the counting of references to arrays, which may cost more than a short function. It
+    cannot be called with `*` arguments.
+    """
+    return njit(function, inline="always")
 
 
 @cache

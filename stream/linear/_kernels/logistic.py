@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from numpy import empty, float64, int32, int64
 from numpy.typing import NDArray
 
-from stream.kernel import kernel
+from stream.kernel import inlined, kernel
 from stream.kernel._kernels import LARGEST_UNIT, advance, normalise_row, scale_down
 
 Floats = NDArray[float64]
@@ -56,8 +56,8 @@ class Linear(NamedTuple):
     counts: Floats
 
 
-# A call counts references to every array in a tuple, which costs more than a weight does. So the
-# functions that run for each feature take the arrays that they need, and not the whole state.
+# A call counts references to its arrays, and to every array in a tuple, which costs more than a
+# weight does. So what runs for each record is inlined.
 
 
 class LinearRule(NamedTuple):
@@ -70,7 +70,7 @@ class LinearRule(NamedTuple):
     naive: bool
 
 
-@kernel
+@inlined
 def standardise(
     x: Any, source: Any, column: Any, n: Any, mean: Any, m2: Any, z: Any, spread: Any
 ) -> int:
@@ -97,7 +97,7 @@ def standardise(
     return present
 
 
-@kernel
+@inlined
 def find_rows(bucket: Any, slot: Any, rows: Any) -> None:
     """rows int64 (k,): the rows of bucket int64 (k,); -1 if not learned, or a truncated text."""
     for k in range(bucket.shape[0]):
@@ -110,7 +110,7 @@ def scale_of(present: int) -> float:
     return float(1.0 / sqrt(max(present, 1)))
 
 
-@kernel
+@inlined
 def log_shares(known: int, shares: Any, unit: float, bias: Any, out: Any) -> None:
     """out float64 (C,): bias, and log of the share of each class with PSEUDO records of each."""
     total = 0.0
@@ -121,7 +121,7 @@ def log_shares(known: int, shares: Any, unit: float, bias: Any, out: Any) -> Non
         out[c] = log(shares[c] + PSEUDO * unit) - whole + bias[c]
 
 
-@kernel
+@inlined
 def add_numbers(
     z: Any,
     spread: Any,
@@ -151,7 +151,7 @@ def add_numbers(
             out[c] += weight * value
 
 
-@kernel
+@inlined
 def add_indicators(
     rows: Any,
     scale: float,
@@ -191,14 +191,14 @@ def terms(x: Any, source: Any, column: Any, bucket: Any, naive: bool, s: Any, ou
     present = standardise(x, source, column, s.n, s.mean, s.m2, z, spread)
     scale = scale_of(present + bucket.shape[0])
     log_shares(known, s.shares, unit, s.bias, out[0])
-    tables = s.mean, s.number, s.number_n, s.number_mean
+    mean, weights, n, means = s.mean, s.number, s.number_n, s.number_mean
     for k in range(q):
-        own = slice(k, k + 1)
-        add_numbers(z[own], spread[own], column[own], scale, unit, naive, *tables, out[1 + k])
-    counted = s.shares, s.indicator, s.counts
+        zk, sk, ck, part = z[k : k + 1], spread[k : k + 1], column[k : k + 1], out[1 + k]
+        add_numbers(zk, sk, ck, scale, unit, naive, mean, weights, n, means, part)
+    shares, weights, counts = s.shares, s.indicator, s.counts
     for k in range(rows.shape[0]):
-        own = slice(k, k + 1)
-        add_indicators(rows[own], scale, unit, naive, *counted, whole, out[1 + q + k])
+        own, part = rows[k : k + 1], out[1 + q + k]
+        add_indicators(own, scale, unit, naive, shares, weights, counts, whole, part)
 
 
 @kernel
@@ -212,7 +212,7 @@ def fade(s: Any, growth: float) -> None:
             scale_down(table)
 
 
-@kernel
+@inlined
 def admit(bucket: Any, most: int, slot: Any, size: Any, cut: Any, refused: Any) -> None:
     """Give each of bucket int64 (k,) a row, at most `most` in total. slot … refused: the state."""
     for k in range(bucket.shape[0]):
@@ -227,13 +227,12 @@ def admit(bucket: Any, most: int, slot: Any, size: Any, cut: Any, refused: Any) 
 
 
 @kernel
-def descend(gradient: float, rate: float, unit: float, weights: Any, squares: Any, c: int) -> None:
-    """One AdaGrad step of weights[c], float64 (C,), up the gradient of the log likelihood."""
-    squares[c] += gradient * gradient * unit
-    weights[c] += rate * gradient / sqrt(squares[c] / unit + DAMPING)
+def step(gradient: float, rate: float, squares: float) -> float:
+    """One AdaGrad step up the gradient of the log likelihood, which is in the sum of squares."""
+    return rate * gradient / sqrt(squares + DAMPING)
 
 
-@kernel
+@inlined
 def learn_weights(
     rows: Any, z: Any, scale: float, unit: float, rule: Any, error: Any, weights: Any, squares: Any
 ) -> None:
@@ -243,16 +242,16 @@ def learn_weights(
     means that all are 1. error float64 (C,): the gradients of the scores.
     """
     for k in range(rows.shape[0]):
-        value = z[k] if z.shape[0] > 0 else 1.0
-        if rows[k] < 0 or isnan(value) or value == 0.0:
+        at, value = rows[k], z[k] if z.shape[0] > 0 else 1.0
+        if at < 0 or isnan(value) or value == 0.0:
             continue
-        own, sums = weights[rows[k]], squares[rows[k]]
         for c in range(error.shape[0]):
-            gradient = error[c] * value * scale - rule.l2 * own[c]
-            descend(gradient, rule.rate, unit, own, sums, c)
+            gradient = error[c] * value * scale - rule.l2 * weights[at, c]
+            squares[at, c] += gradient * gradient * unit
+            weights[at, c] += step(gradient, rule.rate, squares[at, c] / unit)
 
 
-@kernel
+@inlined
 def learn_moments(
     x: Any,
     source: Any,
@@ -280,20 +279,20 @@ def learn_moments(
             means[j, y] += (value - means[j, y]) * (w / of_class[j, y])
 
 
-@kernel
+@inlined
 def predict(
     z: Any, spread: Any, column: Any, rows: Any, scale: float, naive: bool, s: Any, p: Any
 ) -> None:
     """p float64 (2, C): the posterior in row 0; row 1 is scratch."""
     known, unit, out = p.shape[1], s.unit[0], p[0]
     log_shares(known, s.shares, unit, s.bias, out)
-    tables = s.mean, s.number, s.number_n, s.number_mean
-    add_numbers(z, spread, column, scale, unit, naive, *tables, out)
+    mean, weights, n, means = s.mean, s.number, s.number_n, s.number_mean
+    add_numbers(z, spread, column, scale, unit, naive, mean, weights, n, means, out)
     add_indicators(rows, scale, unit, naive, s.shares, s.indicator, s.counts, p[1], out)
     normalise_row(p, p, 0, known)
 
 
-@kernel
+@inlined
 def learn(
     z: Any, column: Any, rows: Any, scale: float, y: int, w: float, rule: Any, s: Any, error: Any
 ) -> None:
@@ -304,7 +303,8 @@ def learn(
     unit, ones = s.unit[0], empty(0)
     for c in range(error.shape[0]):
         error[c] = w * ((1.0 if c == y else 0.0) - error[c])
-        descend(error[c], rule.rate, unit, s.bias, s.bias_squares, c)
+        s.bias_squares[c] += error[c] * error[c] * unit
+        s.bias[c] += step(error[c], rule.rate, s.bias_squares[c] / unit)
     learn_weights(column, z, scale, unit, rule, error, s.number, s.number_squares)
     learn_weights(rows, ones, scale, unit, rule, error, s.indicator, s.indicator_squares)
     s.shares[y] += w * unit
@@ -364,5 +364,5 @@ def progressive(
         admit(own, most, s.slot, s.size, s.cut, s.refused)
         find_rows(own, s.slot, rows)
         learn(z, column, rows, scale, y[i], w[i], rule, s, p[0, :known])
-        moments = s.n, s.mean, s.m2, s.number_n, s.number_mean
-        learn_moments(xi, source, column, y[i], w[i] * s.unit[0], rule.naive, *moments)
+        weight, n, means = w[i] * s.unit[0], s.number_n, s.number_mean
+        learn_moments(xi, source, column, y[i], weight, rule.naive, s.n, s.mean, s.m2, n, means)
