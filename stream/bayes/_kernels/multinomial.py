@@ -90,7 +90,7 @@ def add_terms(
             continue
         for c in range(known):
             n = counts[at - 1, c]
-            i = int(n) if n < logs.shape[0] else 0
+            i = int(n) if 0.0 <= n < logs.shape[0] else 0
             if i == n and i < logs.shape[0]:
                 if isnan(logs[i]):
                     logs[i] = log(n + alpha)
