@@ -1,7 +1,8 @@
-"""Categories and tokens of rows as indicators: a set of buckets for each row.
+"""Categories and tokens of rows as indicators, and bins of numbers and pairs of values as more.
 
-Rule: a category is the bucket of "field, unit separator, value". No token has that character, so a
-category and a token are never the same text. They may still share one of the 2**20 buckets.
+Rule: a category is the bucket of "field, unit separator, value", and so is the bin of a number. No
+token has that character, so a category and a token are never the same text. They may still share
+one of the 2**20 buckets.
 """
 
 from __future__ import annotations
@@ -33,20 +34,30 @@ class Indicators(NamedTuple):
 
 def indicators(rows: Rows, used: NDArray[np.int64]) -> Indicators:
     """The indicators of the rows at `used`; O(categories + tokens). Texts may be encoded or not."""
+    return _sets(rows, used, categories(rows, used))
+
+
+def categories(rows: Rows, used: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bucket of each category of the rows at `used`, (rows, fields); -1 if missing."""
+    out = np.full((used.size, len(rows.categorical_names)), -1, dtype=np.int64)
+    for j, name in enumerate(rows.categorical_names):
+        cells = rows.categorical[used, j].tolist()
+        code = {cell: category_bucket(name, cell) for cell in set(cells) if cell is not None}
+        out[:, j] = [code.get(cell, -1) for cell in cells]
+    return out
+
+
+def _sets(rows: Rows, used: NDArray[np.int64], found: NDArray[np.int64]) -> Indicators:
     width = TRUNCATED + 1  # a key is row · width + bucket
-    keys = [np.zeros(0, dtype=np.int64)]
+    at, column = np.nonzero(found >= 0)
+    keys = [at * width + found[at, column]]
     if rows.text_names:
         bags = hashed_bags(without_numbers(rows), used)
         owner = np.repeat(np.arange(used.size), np.diff(bags.start))
         keys.append(owner * width + np.where(bags.bucket < 0, TRUNCATED, bags.bucket))
-    for j, name in enumerate(rows.categorical_names):
-        cells = rows.categorical[used, j].tolist()
-        code = {cell: category_bucket(name, cell) for cell in set(cells) if cell is not None}
-        own = [i * width + code[cell] for i, cell in enumerate(cells) if cell is not None]
-        keys.append(np.array(own, dtype=np.int64))
-    row, found = np.divmod(np.unique(np.concatenate(keys)), width)
+    row, sets = np.divmod(np.unique(np.concatenate(keys)), width)
     start = np.searchsorted(row, np.arange(used.size + 1))
-    return Indicators(start, np.where(found == TRUNCATED, -1, found))
+    return Indicators(start, np.where(sets == TRUNCATED, -1, sets))
 
 
 def category_bucket(name: str, value: str) -> int:

@@ -10,9 +10,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.block import Block, Rows, learning, rows_used
+from stream.data.block import PREDICT, Block, Rows, learning, rows_used
 from stream.data.columns import MAX_FEATURES, admit, find, named, restored
-from stream.data.parameters import check_half_life, names, number, one_of
+from stream.data.parameters import check_half_life, flag, names, number, one_of, whole
 from stream.data.schema import BUCKETS, Dictionary, Label, Schema
 from stream.data.state import State
 from stream.errors import NotSupportedError, SchemaError
@@ -22,6 +22,7 @@ from stream.learner.registry import Facts, registered
 from stream.linear import weights
 from stream.linear._kernels import logistic as kernels
 from stream.linear._kernels.logistic import Linear, LinearRule
+from stream.linear.crossed import Crossing, crossed, named_crossed
 from stream.linear.indicators import Indicators, indicators, named_indicators
 from stream.text.bags import hashed_texts
 
@@ -29,7 +30,9 @@ __all__ = ["LogisticRegression"]
 
 STARTS = ("naive_bayes", "zero")
 ROOM = 2  # growing a table at least doubles it, and the old one exists until it is copied
-LEAST_CATEGORIES, LEAST_TOKENS = 2**12, 2**18  # what `limit` reserves for each class
+# What `limit` reserves for each class.
+LEAST_CATEGORIES, LEAST_PAIRS, LEAST_TOKENS = 2**12, 2**14, 2**18
+MOST_BINS = 64
 
 
 @registered(
@@ -73,6 +76,14 @@ class LogisticRegression(Learner):
     half_life
         Number of records after which counts, moments and squared gradients have half their weight,
         so that steps do not become ever shorter. Weights do not fade. None: no fading.
+    n_bins
+        2 to 64: also a weight for each of that many bins of a number, so that the log-odds need not
+        rise with it. Bins end where a normal distribution with its mean and standard deviation has
+        equal weights. None: no bins.
+    pairs
+        Also a weight for each pair of values (bins, categories and truth values, no texts) that a
+        record has in two fields, among its first 16 values by the name of the field. This finds
+        what fields show only together. Pairs of numbers need `n_bins`.
 
     Attributes
     ----------
@@ -97,7 +108,8 @@ class LogisticRegression(Learner):
 
     A number is a feature with the value (x - mean) / standard deviation, over the records learned
     before, and at most 3 in size; a number that never differed is 0. A category or truth value, and
-    each word of a text (once), is a feature with the value 1. These are hashed into 2**20 buckets;
+    each word of a text (once), is a feature with the value 1; so are bins and pairs of values. These
+    are hashed into 2**20 buckets;
     features in the same bucket share their weight. A truncated text counts in
     ``overflows["tokens"]``.
 
@@ -106,12 +118,14 @@ class LogisticRegression(Learner):
     matters. `merge` is not exact: a weight becomes the mean of both, weighted by their Σ g².
     Records cannot be unlearned.
 
-    O(C · features) to predict and to learn. Memory: 32 · C bytes for each number and 24 · C for
-    each category and word (16 · C for both with ``start="zero"``), and 4 MiB.
+    O(C · features) to predict and to learn, with at most 120 pairs. Memory: 32 · C bytes for each
+    number and 24 · C for each category, word, bin and pair that was learned (16 · C for both with
+    ``start="zero"``), and 4 MiB.
 
     Source: Duchi, Hazan and Singer 2011, Adaptive Subgradient Methods (AdaGrad, diagonal); Goodman
     and Yih 2006, Online Discriminative Spam Filter Training; the naive-Bayes start: Zaidi et al.
-    2013, Alleviating Naive Bayes Attribute Independence Assumption by Attribute Weighting.
+    2013, Alleviating Naive Bayes Attribute Independence Assumption by Attribute Weighting; pairs of
+    bins: Lou et al. 2013, Accurate Intelligible Models with Pairwise Interactions.
 
     Examples
     --------
@@ -133,12 +147,16 @@ class LogisticRegression(Learner):
         start: Literal["naive_bayes", "zero"] = "naive_bayes",
         text: Sequence[str] = (),
         half_life: float | None = None,
+        n_bins: int | None = None,
+        pairs: bool = False,
     ) -> None:
         self.learning_rate = number("learning_rate", learning_rate, 0.0, 100.0, above=True)
         self.l2 = number("l2", l2, 0.0, 1.0)
         self.start = one_of("start", start, STARTS)
         self.text = names("text", text)
         self.half_life = check_half_life(half_life)
+        self.n_bins = None if n_bins is None else whole("n_bins", n_bins, 2, MOST_BINS)
+        self.pairs = flag("pairs", pairs)
         self._begin()
 
     @property
@@ -158,6 +176,7 @@ class LogisticRegression(Learner):
     def _start(self) -> None:
         growth = 1.0 if self.half_life is None else float(2.0 ** (1.0 / self.half_life))
         self._rule = LinearRule(self.learning_rate, self.l2, growth, self.start == "naive_bayes")
+        self._crossing = Crossing(self.n_bins or 0, self.pairs, growth)
         self._numbers = Dictionary(MAX_FEATURES)
         self._tables = weights.empty()
         self._most_classes, self._most_indicators = self.max_classes, BUCKETS
@@ -189,8 +208,13 @@ class LogisticRegression(Learner):
         super().limit(max_bytes, schema, max_classes)
         of_number, of_indicator = (4, 3) if self._rule.naive else (2, 2)  # tables
         numbers = len(schema.numeric) - sum(f.kind == "binary" for f in schema.fields)
-        hashed = len(schema.fields) > numbers
-        least = (LEAST_TOKENS if schema.text else LEAST_CATEGORIES) if hashed else 0
+        crossing = bool(self.n_bins or self.pairs)
+        hashed = len(schema.fields) > numbers or crossing
+        least = max(
+            LEAST_CATEGORIES if hashed else 0,
+            LEAST_PAIRS if crossing else 0,
+            LEAST_TOKENS if schema.text else 0,
+        )
         slots = 4 * BUCKETS if hashed else 0
 
         def needed(classes: int) -> int:
@@ -210,9 +234,14 @@ class LogisticRegression(Learner):
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
-        used, bag = rows_used(block)
-        found = indicators(block.rows, used)
         source, column = admit(self._numbers, block)
+        used, bag = rows_used(block)
+        if self.n_bins or self.pairs:
+            self._tables = self._widened(self._tables, 0)  # room for the moments of new numbers
+            found = crossed(block, source, column, self._crossing, self._tables)
+            bag = np.arange(len(block))
+        else:
+            found = indicators(block.rows, used)
         self._admit(found, bag[learning(block)])
         steps = block.op, block.row, label[block.y], block.w, before
         rows = block.rows.numeric, source, column, found.start, bag, found.bucket
@@ -245,9 +274,14 @@ class LogisticRegression(Learner):
         """`explain_one` of the one row of `rows`, as `columns` makes them."""
         a, b = self._compared(label, against, rows)
         plain = super().prepare(rows)
-        named = named_indicators(plain)
-        found = indicators(plain, np.zeros(1, dtype=np.int64))
         source, column = find(self._numbers, plain)
+        if self.n_bins or self.pairs:
+            named = named_crossed(plain, self._crossing) | named_indicators(plain)
+            asked = Block.of(plain, PREDICT)
+            found = crossed(asked, source, column, self._crossing, self._tables)
+        else:
+            named = named_indicators(plain)
+            found = indicators(plain, np.zeros(1, dtype=np.int64))
         out = np.zeros((1 + column.size + found.bucket.size, len(self._classes)))
         s = weights.with_slots(self._tables) if found.bucket.size else self._tables
         kernels.terms(plain.numeric[0], source, column, found.bucket, self._rule.naive, s, out)

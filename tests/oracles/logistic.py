@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import exp, fsum, log, sqrt
+from statistics import NormalDist
 from typing import Any
 
 from stream.data.schema import Label
@@ -28,6 +29,9 @@ class SlowLogisticRegression:
     start: str = "naive_bayes"
     text: tuple[str, ...] = ()
     half_life: float | None = None
+    n_bins: int | None = None
+    pairs: bool = False
+    had: list[tuple[list[Name], Label, float]] = field(default_factory=list)
     learned: list[tuple[dict[str, Any], Label, float]] = field(default_factory=list)
     weights: dict[tuple[Name, Label], float] = field(default_factory=dict)
     squares: dict[tuple[Name, Label], float] = field(default_factory=dict)
@@ -50,13 +54,24 @@ class SlowLogisticRegression:
         return out
 
     def indicators(self, x: dict[str, Any]) -> list[Name]:
-        """Categories, truth values and words of the record."""
+        """Categories, truth values, words and bins of the record, and pairs of values."""
         found: set[Name] = set()
+        values: dict[str, str] = {}
         for name, value in x.items():
             if isinstance(value, str) and name in self.text:
                 found |= {("token", token) for token in tokens(value)}
             elif isinstance(value, str | bool):
-                found.add((name, str(value)))
+                values[name] = str(value)
+        if self.n_bins:
+            edges = [NormalDist().inv_cdf(i / self.n_bins) for i in range(1, self.n_bins)]
+            for name, z in self.numbers(x).items():
+                values[name] = f"bin {sum(edge < z for edge in edges)}"
+        found |= set(values.items())
+        if self.pairs:
+            first = sorted(values)[:16]
+            found |= {
+                (f"{a} × {b}", f"{values[a]} × {values[b]}") for a in first for b in first if a < b
+            }
         return sorted(found)
 
     def features(self, x: dict[str, Any]) -> dict[Name, float]:
@@ -81,9 +96,9 @@ class SlowLogisticRegression:
                 return 0.0
             weight = fsum(w for _, w in here)
             return weight / (weight + 1.0) * (_moments(here)[0] - mean) / spread
-        if not any(feature in self.indicators(x) for x, _, _ in self.learned):
+        if not any(feature in had for had, _, _ in self.had):
             return 0.0
-        having = fsum(w for x, c, w in self.learned if c == y and feature in self.indicators(x))
+        having = fsum(w for had, c, w in self.had if c == y and feature in had)
         return log((having + 0.1) / (fsum(w for _, c, w in self.learned if c == y) + 0.2))
 
     def scores(self, x: dict[str, Any], classes: list[Label]) -> dict[Label, float]:
@@ -103,9 +118,10 @@ class SlowLogisticRegression:
     def learn_one(self, x: dict[str, Any], y: Label, w: float = 1.0) -> None:
         classes = list(dict.fromkeys([*self.classes, y]))
         p = softmax(self.scores(x, classes))
-        features = self.features(x)
+        features, had = self.features(x), self.indicators(x)
         kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
         self.learned = [(x, y, w * kept) for x, y, w in self.learned]
+        self.had = [(before, y, w * kept) for before, y, w in self.had]
         self.squares = {name: square * kept for name, square in self.squares.items()}
         for c in classes:
             error = w * ((c == y) - p[c])
@@ -115,6 +131,7 @@ class SlowLogisticRegression:
                     penalty = self.l2 * self.weights.get((name, c), 0.0)
                     self._step(name, c, error * value - penalty)
         self.learned.append((x, y, w))
+        self.had.append((had, y, w))
 
     def _step(self, feature: Name, y: Label, gradient: float) -> None:
         at = feature, y

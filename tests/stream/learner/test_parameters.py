@@ -60,9 +60,10 @@ BAD: dict[str, list[Any]] = {
     "max_tokens": NO_WHOLE,
     "metric": [*NO_CHOICE, None],
     "missing": [*NO_CHOICE, None],
-    "n_bins": [*NO_WHOLE, 1, 65],
+    "n_bins": [*(bad for bad in NO_WHOLE if bad is not None), 1, 65],
     "n_neighbors": [*NO_WHOLE, 1001],
     "norm": NO_FLAG,
+    "pairs": NO_FLAG,
     "p": [
         *[bad for bad in NO_NUMBER if bad is not inf],
         -1,

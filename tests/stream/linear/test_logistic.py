@@ -25,6 +25,7 @@ from stream import (
 )
 from stream.checks import check_laws
 from stream.data.block import PREDICT_THEN_LEARN
+from stream.linear._kernels.crossed import pair_bucket
 from stream.linear.indicators import category_bucket, indicators
 from stream.text import bucket
 from tests.oracles.logistic import SlowLogisticRegression
@@ -49,6 +50,9 @@ PARAMETERS: list[dict[str, Any]] = [
     {"start": "zero"},
     {"start": "zero", "learning_rate": 2.0, "l2": 0.1, "half_life": 3.0},
     {"half_life": 2.0, "l2": 0.01},
+    {"n_bins": 4},
+    {"n_bins": 7, "pairs": True, "half_life": 5.0},
+    {"pairs": True, "start": "zero"},
 ]
 
 
@@ -188,6 +192,76 @@ def test_linear_view_gives_the_log_odds() -> None:
     for x in ({"a": 2.0, "b": -1.2}, {"a": 4.4, "b": -0.5}):
         line = view.bias + sum(view.weights[name] * value for name, value in x.items())
         assert line == pytest.approx(model.explain_one(x, "yes", "no").log_odds, abs=1e-9)
+
+
+def test_pairs_find_what_two_fields_show_only_together() -> None:
+    """Alone, neither the number nor the colour says anything."""
+    rng = np.random.default_rng(4)
+    number, red = rng.normal(20.0, 3.0, 3000), rng.random(3000) < 0.5
+    ys = ["yes" if y else "no" for y in ((number > 20.0) != red).tolist()]
+    colours = ["red" if r else "blue" for r in red.tolist()]
+    xs = [{"n": n, "colour": c} for n, c in zip(number.tolist(), colours, strict=True)]
+    plain, binned = LogisticRegression(), LogisticRegression(n_bins=16)
+    paired = LogisticRegression(n_bins=16, pairs=True)
+    for model in (plain, binned, paired):
+        model.learn_many(xs[:2000], ys[:2000])
+    losses = [log_loss(model, xs[2000:], ys[2000:]) for model in (plain, binned, paired)]
+
+    assert losses[0] > 0.69
+    assert losses[1] > 0.69
+    assert losses[2] < 0.15
+
+
+def test_bins_find_a_class_between_two_others() -> None:
+    """The log-odds of the middle first rise with the number and then fall."""
+    rng = np.random.default_rng(5)
+    number = rng.uniform(-1.0, 1.0, 3000)
+    xs = [{"n": n} for n in number.tolist()]
+    ys = ["inner" if inner else "outer" for inner in (np.abs(number) < 0.5).tolist()]
+    plain, binned = LogisticRegression(), LogisticRegression(n_bins=16)
+    for model in (plain, binned):
+        model.learn_many(xs[:2000], ys[:2000])
+
+    assert log_loss(plain, xs[2000:], ys[2000:]) > 0.69
+    assert log_loss(binned, xs[2000:], ys[2000:]) < 0.15
+
+
+def test_explanation_names_pairs_and_adds_bins_to_their_number() -> None:
+    """The contributions still sum to the log-odds of the prediction."""
+    xs, ys = separable(300)
+    model = LogisticRegression(n_bins=4, pairs=True)
+    model.learn_many(xs, ys)
+    x = {"a": 2.0, "b": None, "side": "left"}
+    why, p = model.explain_one(x, "yes", "no"), model.predict_proba_one(x)
+
+    assert {*why.contributions} == {"(prior)", "a", "side", "a × side"}
+    assert sum(why.contributions.values()) == pytest.approx(log(p["yes"] / p["no"]), abs=1e-9)
+
+
+@pytest.mark.parametrize("fields", [15, 16, 17, 23])
+def test_first_sixteen_values_are_paired(fields) -> None:
+    """By the name of the field, whatever the order of the record."""
+    rng = np.random.default_rng(fields)
+    fast, slow = LogisticRegression(pairs=True), SlowLogisticRegression(pairs=True)
+    for _ in range(6):
+        names = rng.permutation([f"f{i:02}" for i in range(fields)]).tolist()
+        x = {name: "ab"[rng.integers(2)] for name in names if rng.random() < 0.95}
+        y = "pq"[rng.integers(2)]
+        assert fast.predict_proba_one(x) == pytest.approx(slow.predict_proba_one(x), abs=1e-9)
+        fast.learn_one(x, y)
+        slow.learn_one(x, y)
+
+
+def test_buckets_of_pairs_are_spread_like_random_ones() -> None:
+    """Of 20,000 pairs of rising buckets, as many share a bucket as by chance, in any order."""
+    some = range(0, 200_000, 1000)
+    found = [pair_bucket(a, b) for a in some for b in some if a < b]
+    chance = 2**20 * (1.0 - (1.0 - 2.0**-20) ** len(found))
+
+    assert len({*found}) == pytest.approx(chance, rel=0.01)
+    assert min(found) >= 0
+    assert max(found) < 2**20
+    assert pair_bucket(3, 70_000) == pair_bucket(70_000, 3)
 
 
 def test_linear_view_of_categories_is_refused() -> None:
