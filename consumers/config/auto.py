@@ -13,13 +13,14 @@ from stream.data.schema import Schema
 
 __all__ = ["DEFAULTS", "FIRST_AUTO", "Defaults", "auto_of", "learner_type", "resolved"]
 
+BINS = 16  # of each number, in two of the learners
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 
 def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     """What `auto` is for these fields, as type and parameters. None: for fields of any kind.
 
-    Nearest neighbours do not read texts, so they need another field.
+    Nearest neighbours and pairs do not read texts, so they need another field.
 
     Examples
     --------
@@ -28,13 +29,15 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     >>> len(auto_of(Schema.of(body="text"))["learner"]["experts"])
     3
     """
+    logistic = {"type": "LogisticRegression"}
     experts: list[Any] = [
         {"type": "Calibrated", "learner": "MixedNB"},
-        "LogisticRegression",
-        {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
+        logistic | {"n_bins": BINS},
+        logistic | {"learning_rate": 1.0, "half_life": 300.0},
     ]
     if schema is None or any(field.kind != "text" for field in schema.fields):
         experts.append({"type": "Calibrated", "learner": "KNNClassifier"})
+        experts.append(logistic | {"n_bins": BINS, "pairs": True})
     mixture = {"type": "Mixture", "experts": experts}
     return {"type": "Calibrated", "learner": mixture}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from stream.neighbors import KNNClassifier
 
 __all__ = ["Mixture"]
 
+BINS = 16  # of each number, in two of the learners
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
 MOST_EXPERTS = 32
 SLACK = 1e-9  # by which weights in a state may sum to another number than 1
@@ -56,9 +58,9 @@ class Mixture(Composed):
     experts
         Learners, which are made once more and so do not learn themselves; names of learners, which
         are made with their defaults; or ``{"type": NAME}`` with parameters beside the name, as in a
-        configuration. None: a calibrated `MixedNB`, `LogisticRegression`, a second one with
-        learning_rate = 1 and half_life = 300, which follows changes faster, and a calibrated
-        `KNNClassifier`.
+        configuration. None: a calibrated `MixedNB`, a calibrated `KNNClassifier`, and three of
+        `LogisticRegression`: with n_bins = 16; with pairs too; and without both, but with
+        learning_rate = 1 and half_life = 300, which follows changes faster.
 
     Attributes
     ----------
@@ -124,20 +126,18 @@ class Mixture(Composed):
 
     @property
     def expert_weights(self) -> dict[str, float]:
-        """Name of each expert to its weight; the second of a name has "2" after it."""
+        """Name of each expert to its weight, with parameters where two are of one type."""
         out = np.empty(len(self._parts))
         kernels.weights(self._belief, out)
         return dict(zip(self._names(), out.tolist(), strict=True))
 
     def _names(self) -> list[str]:
-        seen: dict[str, int] = {}
-        names = []
-        for expert in self._parts:
-            name = type(expert).__name__
-            if isinstance(expert, Calibrated):
-                name = f"{name}({type(expert._parts[0]).__name__})"
-            seen[name] = seen.get(name, 0) + 1
-            names.append(name if seen[name] == 1 else f"{name} {seen[name]}")
+        short = [_name(expert, full=False) for expert in self._parts]
+        names: list[str] = []
+        for expert, name in zip(self._parts, short, strict=True):
+            found = _name(expert, full=True) if short.count(name) > 1 else name
+            same = sum(n == found or n.startswith(f"{found} ") for n in names)
+            names.append(f"{found} {same + 1}" if same else found)
         return names
 
     def _execute(
@@ -168,6 +168,20 @@ class Mixture(Composed):
         self._belief = belief
 
 
+def _name(expert: Learner, full: bool) -> str:
+    """The type of an expert and, if full, its parameters that are not the defaults."""
+    name = type(expert).__name__
+    if isinstance(expert, Calibrated):
+        return f"{name}({_name(expert._parts[0], full)})"
+    defaults = signature(type(expert)).parameters
+    own = [
+        f"{name}={shown(value)}"
+        for name, value in expert._get_params().items()
+        if value != defaults[name].default and (value or defaults[name].default)
+    ]
+    return f"{name}({', '.join(own)})" if own and full else name
+
+
 def _checked(experts: Sequence[Any] | None) -> list[Any] | None:
     """`experts`, if each is a learner or names one."""
     if experts is None:
@@ -186,6 +200,9 @@ def _checked(experts: Sequence[Any] | None) -> list[Any] | None:
 
 
 def _default() -> list[Learner]:
-    """One for independent fields, one for dependent ones, one for changes, one for any shape."""
+    """One for independent fields, one for dependent ones, one for changes, one for any shape, one
+    for what two fields show only together."""
+    plain = LogisticRegression(n_bins=BINS)
     fast = LogisticRegression(learning_rate=1.0, half_life=300)
-    return [Calibrated(), LogisticRegression(), fast, Calibrated(KNNClassifier())]
+    paired = LogisticRegression(n_bins=BINS, pairs=True)
+    return [Calibrated(), plain, fast, Calibrated(KNNClassifier()), paired]

@@ -118,7 +118,9 @@ def test_mixture_follows_the_expert_that_is_right() -> None:
     )
 
     assert late > 0.8
-    assert max(model.expert_weights, key=model.expert_weights.__getitem__) == "MixedNB 2"
+    assert (
+        max(model.expert_weights, key=model.expert_weights.__getitem__) == "MixedNB(half_life=50.0)"
+    )
     assert sum(model.expert_weights.values()) == pytest.approx(1.0)
 
 
