@@ -107,11 +107,10 @@ class LogisticRegression(Learner):
     the scores. So before weights are learned, the prediction is the share of each class.
 
     A number is a feature with the value (x - mean) / standard deviation, over the records learned
-    before, and at most 3 in size; a number that never differed is 0. A category or truth value, and
-    each word of a text (once), is a feature with the value 1; so are bins and pairs of values. These
-    are hashed into 2**20 buckets;
-    features in the same bucket share their weight. A truncated text counts in
-    ``overflows["tokens"]``.
+    before, and at most 3 in size; a number that never differed is 0. A category or truth value,
+    each word of a text (once), a bin and a pair of values are features with the value 1. These are
+    hashed into 2**20 buckets; features in the same bucket share their weight. A truncated text
+    counts in ``overflows["tokens"]``.
 
     Each learned record moves each of its weights by learning_rate · g / √(0.01 + Σ g²), where g is
     its gradient of the log loss, times the weight of the record (AdaGrad). The order of the records
