@@ -40,6 +40,7 @@ from river import (
     tree,
 )
 from river.datasets import synth
+from scipy.stats import rankdata
 
 from benchmarks.performance import put
 from consumers.config.auto import auto_of
@@ -202,27 +203,29 @@ def rivers() -> dict[str, Callable[[], base.Classifier]]:
     }
 
 
-class Said(NamedTuple):
-    """What a model predicted: the probability of each class; 0 where it was not known."""
+class Predicted(NamedTuple):
+    """The probability of each class for each record; 0 where the class was not known."""
 
     proba: Floats
     known: NDArray[np.int64]
     seconds: float
 
 
-def said_by_ours(learner: Learner, pairs: Pairs, codes: dict[Any, int], delay: int) -> Said:
+def predicted_by_ours(
+    learner: Learner, pairs: Pairs, codes: dict[Any, int], delay: int
+) -> Predicted:
     """One pass in blocks, as the service does."""
     proba, known = np.zeros((len(pairs), len(codes))), np.zeros(len(pairs), dtype=np.int64)
     began, at = time.process_time(), 0
     for now in progressive(pairs, learner, delay=delay):
-        found = now.predictions
-        place = slice(at, at + len(found.known))
-        proba[place][:, [codes[y] for y in found.classes]] = found.proba
-        known[place], at = found.known, place.stop
-    return Said(proba, known, time.process_time() - began)
+        block = now.predictions
+        place = slice(at, at + len(block.known))
+        proba[place][:, [codes[y] for y in block.classes]] = block.proba
+        known[place], at = block.known, place.stop
+    return Predicted(proba, known, time.process_time() - began)
 
 
-def said_by_river(model: base.Classifier, pairs: Pairs, codes: dict[Any, int]) -> Said:
+def predicted_by_river(model: base.Classifier, pairs: Pairs, codes: dict[Any, int]) -> Predicted:
     """One pass, record by record."""
     proba, known = np.zeros((len(pairs), len(codes))), np.zeros(len(pairs), dtype=np.int64)
     seen: set[Any] = set()
@@ -233,13 +236,13 @@ def said_by_river(model: base.Classifier, pairs: Pairs, codes: dict[Any, int]) -
         known[i] = len(seen)
         model.learn_one(x, y)
         seen.add(y)
-    return Said(proba, known, time.process_time() - began)
+    return Predicted(proba, known, time.process_time() - began)
 
 
-def figures(said: Said, y: NDArray[np.int64], delay: int) -> dict[str, Any]:
+def figures(found: Predicted, y: NDArray[np.int64], delay: int) -> dict[str, Any]:
     """Accuracy, log loss and calibration error, after the first labels have come."""
     first = delay + WARM_UP
-    proba, known, y = said.proba[first:], np.maximum(said.known[first:, None], 1), y[first:]
+    proba, known, y = found.proba[first:], np.maximum(found.known[first:, None], 1), y[first:]
     mixed = (1 - FLOOR) * proba + FLOOR / known
     top, right = proba.max(axis=1), proba.argmax(axis=1) == y
     at = np.minimum((top * BINS).astype(np.int64), BINS - 1)
@@ -254,7 +257,7 @@ def figures(said: Said, y: NDArray[np.int64], delay: int) -> dict[str, Any]:
         "log_loss": float(-np.log(mixed[np.arange(y.size), y]).mean()),
         "ece": float(np.abs(gaps).sum() / top.size),
         "ece_of_chance": float(np.quantile(chance, 0.95)),
-        "us": 1e6 * said.seconds / len(said.known),
+        "us": 1e6 * found.seconds / len(found.known),
     }
 
 
@@ -273,15 +276,15 @@ def lines(options: argparse.Namespace, have: set[tuple[str, int, str]]) -> Itera
                     continue
                 learner = make().declare(schema)
                 learner.compile_kernels()
-                said = said_by_ours(learner, pairs, codes, delay)
+                found = predicted_by_ours(learner, pairs, codes, delay)
                 about = {"stream": name, "n": len(pairs), "delay": delay, "model": model}
-                yield about | figures(said, y, delay)
+                yield about | figures(found, y, delay)
         for model, make_river in rivers().items():
             if model not in options.peers or (name, 0, model) in have:
                 continue
-            said = said_by_river(make_river(), pairs, codes)
+            found = predicted_by_river(make_river(), pairs, codes)
             about = {"stream": name, "n": len(pairs), "delay": 0, "model": model}
-            yield about | figures(said, y, 0)
+            yield about | figures(found, y, 0)
 
 
 GUESSES = ("prior", "no-change")
@@ -296,7 +299,9 @@ def summary(found: list[dict[str, Any]]) -> Iterator[str]:
         "| river ARF(10) | speed |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for name, delay in dict.fromkeys((line["stream"], line["delay"]) for line in found):
+    order = {name: i for i, name in enumerate(streams(1))}
+    each = dict.fromkeys((line["stream"], line["delay"]) for line in found)
+    for name, delay in sorted(each, key=lambda pair: (order[pair[0]], pair[1])):
         models = {m: line for (n, d, m), line in by.items() if (n, d) == (name, delay)}
         auto = models.get("auto")
         if auto is None:
@@ -316,6 +321,23 @@ def summary(found: list[dict[str, Any]]) -> Iterator[str]:
             f"{arf['us'] / auto['us']:.0f} ×" if arf else "–",
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def ranks(found: list[dict[str, Any]]) -> Iterator[str]:
+    """The mean rank of `auto` and of river's models over the streams that all of them have."""
+    models = ("auto", *rivers())
+    by: dict[str, dict[str, dict[str, Any]]] = {}
+    for line in found:
+        if line["delay"] == 0 and line["model"] in models:
+            by.setdefault(line["stream"], {})[line["model"]] = line
+    models = tuple(m for m in models if any(m in lines for lines in by.values()))
+    full = [lines for lines in by.values() if len(lines) == len(models)]
+    for score, sign in (("log_loss", 1.0), ("accuracy", -1.0)):
+        table = np.array([[sign * lines[m][score] for m in models] for lines in full])
+        mean = rankdata(table, axis=1).mean(axis=0)
+        named = ", ".join(f"{m} {r:.2f}" for m, r in zip(models, mean.tolist(), strict=True))
+        how = f"by {score.replace('_', ' ')}, labels at once"
+        yield f"Mean rank over {len(full)} streams {how}: {named}."
 
 
 def _best(candidates: Iterator[dict[str, Any]]) -> dict[str, Any]:
@@ -363,7 +385,7 @@ def main() -> None:
             with options.out.open("a") as out:
                 out.write(json.dumps(line) + "\n")
     if options.write:
-        put("accuracy", summary(found), ROOT / "docs/learners.md")
+        put("accuracy", [*summary(found), "", *ranks(found)], ROOT / "docs/learners.md")
 
 
 if __name__ == "__main__":
