@@ -13,7 +13,7 @@ from stream.data.schema import Schema
 
 __all__ = ["DEFAULTS", "FIRST_AUTO", "Defaults", "auto_of", "learner_type", "resolved"]
 
-BINS = 16  # of each number, in two of the learners
+BINS, PAIR_BINS = 16, 12  # of each number: alone; in pairs, which are 120 · 12² at most
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 
@@ -37,7 +37,7 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     ]
     if schema is None or any(field.kind != "text" for field in schema.fields):
         experts.append({"type": "Calibrated", "learner": "KNNClassifier"})
-        experts.append(logistic | {"n_bins": BINS, "pairs": True})
+        experts.append(logistic | {"n_bins": PAIR_BINS, "pairs": True})
     mixture = {"type": "Mixture", "experts": experts}
     return {"type": "Calibrated", "learner": mixture}
 

@@ -25,7 +25,7 @@ from stream.neighbors import KNNClassifier
 
 __all__ = ["Mixture"]
 
-BINS = 16  # of each number, in two of the learners
+BINS, PAIR_BINS = 16, 12  # of each number: alone; in pairs, which are 120 · 12² at most
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
 MOST_EXPERTS = 32
 SLACK = 1e-9  # by which weights in a state may sum to another number than 1
@@ -59,8 +59,8 @@ class Mixture(Composed):
         Learners, which are made once more and so do not learn themselves; names of learners, which
         are made with their defaults; or ``{"type": NAME}`` with parameters beside the name, as in a
         configuration. None: a calibrated `MixedNB`, a calibrated `KNNClassifier`, and three of
-        `LogisticRegression`: with n_bins = 16; with pairs too; and without both, but with
-        learning_rate = 1 and half_life = 300, which follows changes faster.
+        `LogisticRegression`: with n_bins = 16; with n_bins = 12 and pairs; and without both, but
+        with learning_rate = 1 and half_life = 300, which follows changes faster.
 
     Attributes
     ----------
@@ -204,5 +204,5 @@ def _default() -> list[Learner]:
     for what two fields show only together."""
     plain = LogisticRegression(n_bins=BINS)
     fast = LogisticRegression(learning_rate=1.0, half_life=300)
-    paired = LogisticRegression(n_bins=BINS, pairs=True)
+    paired = LogisticRegression(n_bins=PAIR_BINS, pairs=True)
     return [Calibrated(), plain, fast, Calibrated(KNNClassifier()), paired]
