@@ -148,7 +148,8 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
 
 
 def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Path) -> None:
-    """Without a kernel cache "compiling kernels (once)" is said; it takes 24 s of a processor."""
+    """Without a kernel cache "compiling kernels (once)" is said; it takes about 30 s of a processor,
+    and half as much again where another process has the other half of the core."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [HEADWATER, "demo"]
 
@@ -159,7 +160,7 @@ def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Pa
 
     assert done.returncode == 0
     assert "compiling kernels (once)" in done.stdout.splitlines()[:4]
-    assert took.cpu < 40
+    assert took.cpu < 60
     assert list((tmp_path / "cache").rglob("*.nbi"))
 
 

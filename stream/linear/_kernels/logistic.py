@@ -348,16 +348,20 @@ def progressive(
         find_rows(own, s.slot, rows)
         present = standardise(xi, source, column, s.n, s.mean, s.m2, z, spread)
         scale = scale_of(present + own.shape[0])
-        if op[i] != 1:
+        asked = op[i] != 1
+        if not asked:
+            known = max(known, y[i] + 1)
+        while True:  # a second time for a new class; one call, because it is inlined
             predict(z, spread, column, rows, scale, rule.naive, s, p[:, :known])
-            proba[predicted, :known] = p[0, :known]
-            seen[predicted] = known
-            predicted += 1
+            if asked:
+                proba[predicted, :known] = p[0, :known]
+                seen[predicted] = known
+                predicted, asked = predicted + 1, False
+            if op[i] == 0 or y[i] < known:
+                break
+            known = y[i] + 1
         if op[i] == 0:
             continue
-        if op[i] == 1 or y[i] >= known:
-            known = max(known, y[i] + 1)
-            predict(z, spread, column, rows, scale, rule.naive, s, p[:, :known])
         if rule.growth != 1.0:
             fade(s, rule.growth)
         s.records[0] += 1
