@@ -148,8 +148,10 @@ def test_own_file_is_a_feed(shell: Shell) -> None:
 
 
 def test_first_use_of_a_machine_says_that_it_compiles(shell: Shell, tmp_path: Path) -> None:
-    """Without a kernel cache "compiling kernels (once)" is said; it takes about 30 s of a processor,
-    and half as much again where another process has the other half of the core."""
+    """Without a kernel cache "compiling kernels (once)" is printed.
+
+    It takes about 30 s of a processor, and half as much again beside a busy process on its core.
+    """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     command = [HEADWATER, "demo"]
 
