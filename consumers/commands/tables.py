@@ -64,6 +64,8 @@ def renderable(results: Mapping[str, Any]) -> RenderableType:
         parts.append(standings(results["challengers"]))
     if results["decision"] is not None:
         parts.append(_decision(results["decision"]))
+    if results["budget"] is not None:
+        parts.append(Text(f"{results['budget']['text']}\n"))
     return Group(*parts, *_counts(results), *_verification(results.get("verification")))
 
 

@@ -1,4 +1,4 @@
-"""[decision]: losses and the reject option, checked by the code that uses them."""
+"""[decision]: losses, the reject option and the budget, checked by the code that uses them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,26 @@ from pydantic import Field, model_validator
 
 from consumers.config.sections import Section
 from stream.data.schema import Label
-from stream.decision import BayesDecision
+from stream.decision import BayesDecision, Budget
 
-__all__ = ["DecisionConfig"]
+__all__ = ["DecisionConfig", "FalsePositiveRateConfig"]
+
+
+class FalsePositiveRateConfig(Section):
+    """The label to flag, and the largest share of all other records that may be flagged."""
+
+    label: str
+    rate: float
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        _ = self.rule
+        return self
+
+    @property
+    def rule(self) -> Budget:
+        """The budget."""
+        return Budget(self.label, self.rate)
 
 
 class DecisionConfig(Section):
@@ -33,10 +50,25 @@ class DecisionConfig(Section):
         "record would be rejected. Default none, because somebody has to handle the rejected "
         "cases.",
     )
+    max_false_positive_rate: FalsePositiveRateConfig | None = Field(
+        default=None,
+        description="Flags a label at a threshold that keeps the false positive rate within a "
+        'budget, `{label = "spam", rate = 0.001}`: of the records of all other labels at most this '
+        "share is flagged. Nothing is flagged before there is evidence, about 3.2 / rate labelled "
+        "records of other labels. Excludes `losses`, `reject`, `[labels] silence`, "
+        "`[[challenger]]` and drift actions other than `alert`. docs/budget.md has the guarantee "
+        "and its assumptions. Default none, because only you know the budget.",
+    )
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:
         _ = self.rule  # raises an error that names the wrong loss
+        if self.max_false_positive_rate is not None and self.rule is not None:
+            other = "reject" if self.losses is None else "losses"
+            raise ValueError(
+                f"max_false_positive_rate and {other} exclude each other, because each decides "
+                "alone; remove one of them"
+            )
         if self.reject is not None and self.reject < self._least:
             raise ValueError(
                 f"reject = {self.reject:g} is less than any action can cost ({self._least:g}), so "
@@ -66,3 +98,9 @@ class DecisionConfig(Section):
             return None
         losses = cast("Mapping[Label, Mapping[Label, float]] | None", self.losses)
         return BayesDecision(losses, self.reject)
+
+    @property
+    def budget(self) -> Budget | None:
+        """The budget of false positives; None without one."""
+        budget = self.max_false_positive_rate
+        return None if budget is None else budget.rule

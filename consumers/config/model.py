@@ -178,6 +178,27 @@ class Config(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _evidence_is_of_one_model(self) -> Self:
+        if self.decision.budget is None:
+            return self
+        needs = "excludes [decision] max_false_positive_rate"
+        if self.labels.silence is not None:
+            raise ValueError(
+                f"[labels] silence {needs}: it gives no label to flagged records, so false "
+                "positives would not be counted; remove one of them"
+            )
+        if self.challenger:
+            raise ValueError(
+                f"[[challenger]] {needs}: the evidence is about one model; remove one of them"
+            )
+        if any(monitor.action != "alert" for monitor in self.drift.rule.monitors):
+            raise ValueError(
+                f"a [drift] action other than alert {needs}: the evidence is about the model that "
+                "the action replaces; remove one of them"
+            )
+        return self
+
     @property
     def predictions_topic(self) -> str:
         """Topic of the predictions."""

@@ -21,7 +21,9 @@ from consumers.shard.assembly import shard_of
 from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
+from consumers.telemetry.budget import budget_sentence
 from stream.data.schema import Schema
+from stream.decision import BudgetView
 from stream.evaluate.quality import QualityView, Scores
 from stream.evaluate.table import KINDS, columns
 
@@ -158,6 +160,7 @@ def report(
         "drift": None if view.drift is None else _drift(view.drift),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
+        "budget": None if view.budget is None else _budget(view.budget),
         "pending": view.pending,
         "dead_letters": dict(view.dead_letters),
         "bad_values": {name: n for name, n in view.bad_values.items() if n},
@@ -202,6 +205,11 @@ def _drift(drift: DriftView) -> dict[str, Any]:
     ]
     watched = [monitor._asdict() for monitor in drift.monitors]
     return {"detectors": watched, "actions": dict(drift.actions), "last": last}
+
+
+def _budget(budget: BudgetView) -> dict[str, Any]:
+    """The budget of false positives, as numbers and in one sentence."""
+    return {**asdict(budget), "text": budget_sentence(budget)}
 
 
 def _decision(risk: RiskView) -> dict[str, Any]:

@@ -94,6 +94,8 @@ def report_page(results: Mapping[str, Any], points: Sequence[CurvePoint]) -> str
             parts.append(_calibration(results["calibration"]))
     if results["decision"] is not None:
         parts.append(_decision(results["decision"]))
+    if results["budget"] is not None:
+        parts.append(_section("Decisions", results["budget"]["text"], ""))
     parts.append(_records(results))
     title = _text(f"{results['name']}: {results['source']['file']}")
     return _PAGE.format(title=title, style=STYLE, body="\n".join(parts))

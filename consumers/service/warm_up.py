@@ -13,6 +13,7 @@ from consumers.shard.models import build, explainable
 from consumers.transports.registry import transport_of
 from stream.bayes import GaussianNB
 from stream.contest.compare import compile_comparison
+from stream.decision.budget import compile_budget
 from stream.evaluate.drifting import compile_drift
 from stream.evaluate.progressive import progressive
 
@@ -56,6 +57,8 @@ def compile_kernels(
             compile_comparison()
         if config.drift.detectors:
             compile_drift()
+        if config.decision.budget is not None:
+            compile_budget(config.decision.budget)
         transport_of(config.input.transport).warm_up()
 
 

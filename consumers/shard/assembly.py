@@ -79,6 +79,7 @@ def shard_of(
         max_dead_letter_ratio=config.output.max_dead_letter_ratio,
         version=version("headwater"),
         decision=config.decision.rule,
+        budget=config.decision.budget,
         window=config.telemetry.window,
         trusted=trusted(config),
         drift=watched(config, schema),

@@ -21,7 +21,8 @@ from consumers.codecs.json import JsonObservations, PredictionEncoder
 from consumers.config.auto import DEFAULTS, Defaults
 from consumers.shard.views import DriftAlarm, FieldCheck, Promoted
 from stream.data.schema import Label, Schema
-from stream.decision import BayesDecision
+from stream.decision import BayesDecision, Budget
+from stream.decision.budget import decisions
 from stream.drift import DriftRule
 from stream.evaluate.progressive import Result
 from stream.evaluate.quality import LAST
@@ -59,7 +60,8 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
 
     The configuration may change them at any start, so each change is journaled. `cut` is how many
     bytes of the original record a dead letter keeps at most, `version` the version of the code,
-    `losses` and `reject` are those of [decision].
+    `losses` and `reject` are those of [decision], `budget` has label and rate of its
+    `max_false_positive_rate`.
     """
 
     predictions: str
@@ -71,6 +73,7 @@ class OutputShape(msgspec.Struct, frozen=True, omit_defaults=True):
     cut: int | None = None
     losses: dict[str, dict[str, float]] | None = None
     reject: float | None = None
+    budget: tuple[str, float] | None = None
 
     @property
     def text(self) -> bytes:
@@ -118,6 +121,8 @@ class ShardSpec:
         Version of the code, for the headers of dead letters.
     decision
         The decision rule; None: no decisions.
+    budget
+        The budget of false positives; None: no budget. `decision` is None then.
     window
         Recent scores cover this many records.
     trusted
@@ -153,6 +158,7 @@ class ShardSpec:
     max_dead_letter_ratio: float = 1.0
     version: str = ""
     decision: BayesDecision | None = None
+    budget: Budget | None = None
     window: int = LAST
     trusted: frozenset[str] = frozenset()
     drift: DriftRule = field(default_factory=DriftRule)
@@ -182,6 +188,7 @@ class ShardSpec:
             self.largest_dead_letter,
             None if rule is None else msgspec.to_builtins(rule.losses, str_keys=True),
             None if rule is None else rule.reject_loss,
+            None if self.budget is None else (self.budget.label, float(self.budget.rate)),
         )
 
     def shaped(self, shape: OutputShape | None) -> ShardSpec:
@@ -206,6 +213,7 @@ class ShardSpec:
             explain=shape.explain,
             largest_dead_letter=cut,
             decision=rule,
+            budget=None if shape.budget is None else Budget(*shape.budget),
         )
 
 
@@ -263,7 +271,7 @@ class Outcome:
         """The prediction records, in order. Encoded on request: a replay does not need them."""
         spec, batch, made = self.spec, self.batch, self.result.predictions
         n, classes = len(self.observed), made.classes
-        decided = [None] * n if spec.decision is None else spec.decision.decide_many(made).done()
+        decided = self._decided()
         columns = zip(
             self._encoders(),
             self.ids,
@@ -284,6 +292,15 @@ class Outcome:
             value = encoder.encode(id_, best, ranked, learned, place, ts, decision, why)
             out = number % spec.predictions_partitions
             yield Outgoing(spec.predictions, id_.encode(), value, min(ts, self.now), (), out)
+
+    def _decided(self) -> Sequence[tuple[Label | None, float | None] | None]:
+        """Action and risk of each prediction; None without decisions."""
+        spec, result = self.spec, self.result
+        if spec.budget is not None and result.flagged is not None:
+            return decisions(spec.budget, result.predictions, result.flagged).done()
+        if spec.decision is None:
+            return [None] * len(self.observed)
+        return spec.decision.decide_many(result.predictions).done()
 
     def _encoders(self) -> Iterator[PredictionEncoder]:
         """The encoder of each prediction: it names the model that made it."""

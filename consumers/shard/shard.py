@@ -47,7 +47,7 @@ from stream.contest.champion import ChampionChallenger, Contestant
 from stream.contest.compare import Comparison
 from stream.data.block import Rows
 from stream.data.state import State
-from stream.decision import OverallRisk
+from stream.decision import FalsePositiveBudget, OverallRisk
 from stream.decision.risk import named
 from stream.errors import Reason
 from stream.evaluate.breaker import Breaker
@@ -266,7 +266,7 @@ class Shard:
         spec = self.spec.shaped(shape)
         if drift is not None:
             self._alarms.watch(drift)
-        self._machine.decides = spec.decision
+        self._machine.decide_by(spec.decision, spec.budget)
         self._breaker.ratio = self.spec.max_dead_letter_ratio if ratio is None else ratio
         kind = self._labels_in(batch)
         events, at, (rows, x), rejected = self._decode(
@@ -348,6 +348,8 @@ class Shard:
         digest = blake2b(digest_size=8)
         for part in (made.proba, made.known, result.predicted, result.learned_before):
             digest.update(part.tobytes())
+        if result.flagged is not None:
+            digest.update(result.flagged.tobytes())
         digest.update(self._machine.quality.bits())
         for c in self._contest.contestants():
             if c.name and not isinstance(c.machine.learner, RiverClassifier):
@@ -449,6 +451,7 @@ class Shard:
             self._alarms.view(self.spec.name),
             self.learner.expert_weights,
             bad_values=self._bad_values(),
+            budget=None if self._machine.budget is None else self._machine.budget.view(),
         )
 
     def _bad_values(self) -> dict[str, int]:
@@ -507,6 +510,8 @@ class Shard:
         }
         if self._machine.risk is not None:
             parts["risk"] = self._machine.risk.to_state()
+        if self._machine.budget is not None:
+            parts["budget"] = self._machine.budget.to_state()
         if (
             self._contest.names
             or self._contest.promotions
@@ -538,6 +543,10 @@ class Shard:
         # Without [decision] a snapshot has no risk. The configuration may add it at any start.
         if self._machine.risk is not None and "risk" in state.header:
             self._machine.risk.load_state(state.nested("risk"))
+        budget = "budget" in state.header
+        self._machine.budget = (
+            FalsePositiveBudget.from_state(state.nested("budget")) if budget else None
+        )
         self._alarms.load_state(state)
         if "lineup" in state.header:
             self._load_roster(state)

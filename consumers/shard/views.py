@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from consumers.base.records import Outgoing, Partition
 from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
-from stream.decision import RiskScores
+from stream.decision import BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.guessing import BetterGuess
 from stream.evaluate.quality import QualityView
@@ -317,6 +317,8 @@ class ShardView:
     bad_values
         Declared field to how many of its values could not be used and were taken as missing; empty
         if such a value makes a dead letter.
+    budget
+        The budget of false positives; None without one.
     guesses
         Model to the baselines that are better than it, see `stream.evaluate.guessing`. The process
         adds it, because it depends on what was found before: it is not taken from the state.
@@ -347,6 +349,7 @@ class ShardView:
     drift: DriftView | None = None
     experts: Mapping[str, float] = field(default_factory=dict)
     bad_values: Mapping[str, int] = field(default_factory=dict)
+    budget: BudgetView | None = None
     guesses: Mapping[str, Sequence[BetterGuess]] = field(default_factory=dict)
 
     def worse_than_guessing(self, model: str) -> Sequence[BetterGuess]:

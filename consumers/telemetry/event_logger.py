@@ -15,6 +15,7 @@ from consumers.base.records import CLOCK_SLACK_MS, Partition, Uncommitted
 from consumers.config.units import counted
 from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
+from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.guessing import sentence
 from consumers.telemetry.one_class import only_one_class
 from stream.data.schema import Label
@@ -97,6 +98,7 @@ class EventLogger:
         self._held_back = False
         self._bad = 0  # values that were reported
         self._guessing: tuple[str, bool] = ("", False)  # the champion, and whether it is worse
+        self._flags: bool | None = None  # whether there is a threshold
         self._logged_at: dict[str, float] = {"progress": clock()}
 
     def committed(self, event: Committed, view: ShardView) -> None:
@@ -120,6 +122,7 @@ class EventLogger:
         self._breaker(view)
         self._guesses(view)
         self._one_class(view)
+        self._budget(view)
         self.progress(
             "%s, %s learned", counted(view.observations, "observation"), f"{view.learned:,}"
         )
@@ -224,6 +227,16 @@ class EventLogger:
         if found is not None and self._due("one class", REPEAT_SECONDS):
             log.warning("%s", found)
 
+    def _budget(self, view: ShardView) -> None:
+        """Log how far the evidence of a budget is: at intervals, and when flagging starts or
+        ends."""
+        if view.budget is None:
+            return
+        flags, before = view.budget.threshold is not None, self._flags
+        self._flags = flags
+        if self._due("budget", PROGRESS_SECONDS) or (before is not None and flags != before):
+            log.info("%s", budget_sentence(view.budget))
+
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""
         gone = view.labels.get("early_expired", 0) + view.labels.get("early_evicted", 0)
@@ -267,6 +280,7 @@ class EventLogger:
             majority = scores.baselines["majority"] or 0.0
             words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
         words += _decided(view.risk)
+        words += [] if view.budget is None else [budget_sentence(view.budget)]
         if view.dead_letters:
             words.append(counted(sum(view.dead_letters.values()), "dead letter"))
         if view.pending:

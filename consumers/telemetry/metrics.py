@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from consumers.base.errors import DEAD_LETTER_REASONS
 from consumers.shard.views import LabelView, RiskView
+from consumers.telemetry.budget import BUDGET_METRICS
 from consumers.telemetry.challengers import CHALLENGER_METRICS
 from consumers.telemetry.class_names import MAX_CLASSES, OTHER, class_names
 from consumers.telemetry.drift import DRIFT_METRICS
@@ -338,6 +339,7 @@ METRICS = (
         "Observations that were rejected because every action would have cost more.",
         _counted(lambda risk: risk.rejected),
     ),
+    *BUDGET_METRICS,
     *CHALLENGER_METRICS,
     MetricSpec(
         "headwater_expert_weight",
@@ -485,8 +487,9 @@ page is generated from `consumers/telemetry/metrics.py`.
 - Drift series exist only with `[drift]`, and restart at 0 when it changes. `on` is `error`,
   `log_loss`, `score` or `feature:NAME` (truncated to 100 characters); `action` is `forget`, `reset`
   or `challenger`. When a model restarts, its overflow counters restart at 0.
-- Decision series exist only with `[decision]`. When the losses change, risk and scored decisions
-  restart.
+- Budget series exist only with `[decision] max_false_positive_rate`, and restart when it changes.
+- Decision series exist only with `[decision]` `losses` or `reject`. When the losses change,
+  risk and scored decisions restart.
 - The buckets of `headwater_commit_seconds` end at {buckets} seconds, those of
   `headwater_label_delay_seconds` at {delays}.
 - Every prediction is labelled (`headwater_label_delay_seconds_count`), pending, `expired`,

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 __all__ = [
     "AlarmStatus",
+    "BudgetStatus",
     "CalibrationBin",
     "ClassScore",
     "Confusion",
@@ -99,6 +100,20 @@ class DecisionStatus(Struct, frozen=True):
     actions: list[tuple[str, int]]
     always: str | None = None
     always_risk: float | None = None
+
+
+class BudgetStatus(Struct, frozen=True):
+    """A budget of false positives, as a sentence and as numbers."""
+
+    text: str
+    label: str
+    rate: float
+    threshold: float | None
+    missing: int
+    others: int
+    false_positives: int
+    flagged: int
+    withheld: int
 
 
 class Delay(Struct, frozen=True):
@@ -249,6 +264,7 @@ class ShardStatus(Struct, frozen=True):
     curve: Curve | None = None
     throughput: Throughput | None = None
     decisions: DecisionStatus | None = None
+    budget: BudgetStatus | None = None
     labelling: Labelling | None = None
     contenders: list[ContenderStatus] = []
     drift: DriftStatus | None = None

@@ -22,11 +22,13 @@ from consumers.shard.views import (
     RiskView,
     ShardView,
 )
+from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.class_names import class_names
 from consumers.telemetry.guessing import sentence
 from consumers.telemetry.one_class import only_one_class
 from consumers.web.document import (
     AlarmStatus,
+    BudgetStatus,
     Confusion,
     ContenderStatus,
     Curve,
@@ -46,6 +48,7 @@ from consumers.web.document import (
 )
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
 from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
+from stream.decision import BudgetView
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
@@ -181,6 +184,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         curve=_curve(status_feed.newest_curve()),
         throughput=_throughput(status_feed, now),
         decisions=_decisions(view.risk),
+        budget=_budget(view.budget),
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
@@ -263,6 +267,22 @@ def _decisions(risk: RiskView | None) -> DecisionStatus | None:
     always = "reject" if action is None else _text(action)
     return DecisionStatus(
         short(risk.overall), risk.scored, risk.rejected, shown, always, short(mean)
+    )
+
+
+def _budget(view: BudgetView | None) -> BudgetStatus | None:
+    if view is None:
+        return None
+    return BudgetStatus(
+        budget_sentence(view),
+        view.rule.label,
+        view.rule.rate,
+        view.threshold,
+        view.missing,
+        view.others,
+        view.false_positives,
+        view.flagged,
+        view.withheld,
     )
 
 

@@ -382,4 +382,6 @@ def _published(
         promotions.append(Promotion(at, name, e_value, events[step]))
     predictions = Predictions(made.classes, proba, known)
     counts = (own.learned, learned, own.rejected, own.refused)
-    return Result(predictions, predicted, *counts, why, champions, promotions, own.alarms)
+    # A budget knows only the predictions of the model itself.
+    flagged = own.flagged if champions == [(0, MODEL)] else None
+    return Result(predictions, predicted, *counts, why, champions, promotions, own.alarms, flagged)

@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from stream.data.block import PREDICT
 from stream.data.schema import Label
-from stream.decision import BayesDecision, OverallRisk
+from stream.decision import BayesDecision, FalsePositiveBudget, OverallRisk
+from stream.decision.budget import column
+from stream.decision.risk import named
 from stream.evaluate.labelled import LabelledPredictions
 from stream.evaluate.pending import either
 from stream.join.plan import Plan
 from stream.learner.base import Predictions
 
-__all__ = ["flagged", "judge"]
+__all__ = ["flagged", "judge", "within"]
 
 
 def judge(
@@ -72,3 +74,36 @@ def flagged(
     of_step = np.full(len(made.block), -1, dtype=np.int64)
     of_step[made.predicting] = np.arange(made.predicting.size)
     return [id_ for id_, steps in plan.asked.items() if other[of_step[steps]].any()]
+
+
+def within(
+    budget: FalsePositiveBudget, made: LabelledPredictions, predictions: Predictions
+) -> NDArray[np.bool_]:
+    """Which predictions of a block are flagged; the labels of the block are its evidence.
+
+    A prediction that was made before the flagged label was known is no evidence, because its
+    probability of 0 says nothing about the model.
+
+    Call it before the block is scored, because scoring reuses the slots of labelled predictions.
+    """
+    block, waiting, rule = made.block, made.waiting, budget.rule
+    predicts = np.full(len(block), -1, dtype=np.int64)
+    predicts[made.predicting] = np.arange(made.predicting.size)
+    steps = np.flatnonzero(block.op != PREDICT)
+    others = np.array([named(label) != rule.label for label in block.labels], dtype=np.bool_)
+    other = np.zeros(len(block), dtype=np.bool_)
+    other[steps] = others[block.y[steps]]
+    here, slots = made.answered(steps)
+    source = np.full(len(block), -1, dtype=np.int64)
+    source[steps] = here
+    waited, at = steps[slots >= 0], slots[slots >= 0]
+    classes, width = predictions.classes, len(predictions.classes)
+    known = np.arange(width) < predictions.known[:, None]
+    # Prior shares of labels that were not known then are 0.
+    told = either(here, slots, known, waiting.prior > 0.0, width)
+    other[steps] &= column(rule, classes, told)
+    then, before = np.zeros(len(block)), np.zeros(len(block), dtype=np.bool_)
+    then[waited] = column(rule, classes, waiting.proba[at])
+    before[waited] = waiting.flagged[at]
+    now = column(rule, classes, predictions.proba)
+    return budget.follow(predicts, now, other, source, (then, before))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,8 @@ class PendingRows:
         classes that were not yet known.
     squares : ndarray
         float64, (slots,): of `BaselinePredictions`.
+    flagged : ndarray
+        bool, (slots,): whether a budget of false positives flagged the record.
     """
 
     def __init__(self, like: Rows) -> None:
@@ -47,6 +49,7 @@ class PendingRows:
         self.proba: Floats = np.empty((0, 0))
         self.prior: Floats = np.empty((0, 0))
         self.squares: Floats = np.empty(0)
+        self.flagged = np.zeros(0, dtype=np.bool_)
         self._classes = 0
 
     def align(self, rows: Rows) -> Rows:
@@ -73,9 +76,10 @@ class PendingRows:
         predicted: NDArray[np.int64],
         proba: Floats,
         beside: BaselinePredictions,
+        flagged: NDArray[np.bool_] | None = None,
     ) -> None:
         """Store one row with its predictions in each slot of `index`. `slots` is the size
-        needed."""
+        needed. `flagged` is None without a budget."""
         if slots > len(self.rows):
             self._resize(max(slots, 2 * len(self.rows)), self.proba.shape[1])
         self.widen(proba.shape[1])
@@ -85,6 +89,7 @@ class PendingRows:
         self.memos[index] = _memos(rows)
         self.predicted[index, 0], self.predicted[index, 1:] = predicted, beside.predicted
         self.squares[index] = beside.squares
+        self.flagged[index] = False if flagged is None else flagged
         for held, new in ((self.proba, proba), (self.prior, beside.prior)):
             held[index] = 0.0
             held[index, : new.shape[1]] = new
@@ -110,6 +115,7 @@ class PendingRows:
         proba, prior = np.zeros((slots, classes)), np.zeros((slots, classes))
         predicted[:n], squares[:n] = self.predicted, self.squares
         proba[:n, :m], prior[:n, :m] = self.proba, self.prior
+        self.flagged = np.append(self.flagged, np.zeros(slots - n, dtype=np.bool_))
         self.predicted, self.squares, self.proba, self.prior = predicted, squares, proba, prior
         if slots > len(self.rows):
             self.rows = self.rows.grown(slots)
@@ -117,12 +123,14 @@ class PendingRows:
 
     def to_state(self, index: NDArray[np.int64]) -> State:
         """The state of the slots of `index`, in that order."""
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "said": self.predicted[index],
             "proba": self.proba[index, : self._classes],
             "prior": self.prior[index, : self._classes],
             "squares": self.squares[index],
         }
+        if self.flagged[index].any():  # absent without a budget, as in states of older versions
+            arrays["flagged"] = self.flagged[index]
         return State({}, {**stored(self.take(index)), **arrays})
 
     def load_state(self, state: State, slots: int, index: NDArray[np.int64]) -> None:
@@ -148,6 +156,7 @@ class PendingRows:
             predicted[:, 0],
             proba,
             BaselinePredictions(predicted[:, 1:], prior, squares),
+            state.array("flagged", np.bool_, 1) if "flagged" in state.arrays else None,
         )
 
 

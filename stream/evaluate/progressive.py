@@ -22,13 +22,15 @@ from stream.data.block import LEARN, PREDICT, PREDICT_THEN_LEARN, Block, Floats,
 from stream.data.parameters import flag, shown, whole
 from stream.data.schema import Label
 from stream.data.state import State
-from stream.decision import BayesDecision, OverallRisk
+from stream.decision import BayesDecision, Budget, FalsePositiveBudget, OverallRisk
+from stream.decision.budget import column
+from stream.decision.risk import named
 from stream.drift.monitor import Alarm
 from stream.drift.rule import DriftRule
 from stream.drift.watch import DriftWatch
 from stream.errors import InvalidRecordError, NotLearnedError, NotSupportedError, SchemaError
 from stream.evaluate.breaker import Breaker
-from stream.evaluate.decided import flagged, judge
+from stream.evaluate.decided import flagged, judge, within
 from stream.evaluate.drifting import BlockContext, executed
 from stream.evaluate.estimate import AccuracyEstimate
 from stream.evaluate.explained import ExplanationSettings, run_explained
@@ -88,6 +90,8 @@ class Progressive:
     decides : BayesDecision, or None
         The rule by which the predictions are published. Silence counts only where it decides for
         the label of silence.
+    budget : FalsePositiveBudget, or None
+        The budget by which a label is flagged, see `decide_by`. Not part of `to_state`.
 
     Notes
     -----
@@ -111,6 +115,7 @@ class Progressive:
         self.estimate = AccuracyEstimate()
         self.risk = None if rule is None else OverallRisk(rule, window)
         self.decides = rule
+        self.budget: FalsePositiveBudget | None = None
         self.drift: DriftWatch | None = None
         self._breaker = breaker
         self.waiting = PendingRows(learner.prepare(like))
@@ -120,6 +125,21 @@ class Progressive:
     def watch(self, rule: DriftRule) -> None:
         """Watch for drift from now on. The state of an earlier rule is dropped."""
         self.drift = DriftWatch(rule, self.waiting.rows) if rule.monitors else None
+
+    def decide_by(self, rule: BayesDecision | None, budget: Budget | None) -> None:
+        """Publish decisions by these from now on. What was counted for another budget is dropped.
+
+        Raises
+        ------
+        SchemaError
+            Silence is a label. It falls on no flagged record, so false positives would be missed.
+        """
+        if budget is not None and self.join.silence is not None:
+            raise SchemaError("silence and a budget of false positives exclude each other")
+        self.decides = rule
+        if budget != (None if self.budget is None else self.budget.rule):
+            self.budget = None if budget is None else FalsePositiveBudget(budget)
+            self.waiting.flagged[:] = False
 
     def load_drift(self, state: State) -> None:
         """Continue watching from what `drift.to_state` saved. StateError: the state is damaged."""
@@ -186,7 +206,8 @@ class Progressive:
         self.estimate.follow(plan, made, predictions, predicted)
         if self.risk is not None:
             judge(self.risk, made, predictions, predicted)
-        self._score(plan, made, predictions, predicted)
+        flags = None if self.budget is None else within(self.budget, made, predictions)
+        self._score(plan, made, predictions, predicted, flags)
         if silence is not None:
             self.join.flag(flagged(plan, made, predictions, predicted, silence.label, self.decides))
         self.waiting.clear(slot for slot in plan.freed if slot not in plan.kept)
@@ -194,7 +215,7 @@ class Progressive:
         before = (np.cumsum(learns) - learns)[block.op != LEARN]
         learned = int(np.count_nonzero(learns))
         counts = (learned, before, plan.rejected, plan.refused)
-        return Result(predictions, predicted, *counts, reasons, alarms=alarms)
+        return Result(predictions, predicted, *counts, reasons, alarms=alarms, flagged=flags)
 
     def plan(
         self,
@@ -276,7 +297,19 @@ class Progressive:
             self.learner.correct_rows(row, (due.old, due.old_w), (due.new, due.new_w), due.age)
         except (NotLearnedError, NotSupportedError):
             return False
+        if self.budget is not None:
+            self._recount(self.budget, due)
         return True
+
+    def _recount(self, budget: FalsePositiveBudget, due: Correction) -> None:
+        """Count a corrected label as if it had been the first one."""
+        then, at, labels = self.waiting, slice(due.slot, due.slot + 1), list(self.join.labels)
+        if not column(budget.rule, labels, then.prior[at]).item():
+            return  # the flagged label was not known then
+        p = column(budget.rule, labels, then.proba[at]).item()
+        for label, times in ((due.old, -1), (due.new, 1)):
+            if named(label) != budget.rule.label:
+                budget.update_one(p, flagged=bool(then.flagged[due.slot]), times=times)
 
     def _block(self, plan: Plan, rows: Rows) -> tuple[Block, NDArray[np.int64]]:
         """The steps over the rows of this call, followed by the rows fetched from their slots.
@@ -300,6 +333,7 @@ class Progressive:
         made: LabelledPredictions,
         predictions: Predictions,
         predicted: NDArray[np.int64],
+        flags: NDArray[np.bool_] | None,
     ) -> None:
         block = made.block
         codes = {label: code for code, label in enumerate(predictions.classes)}
@@ -326,7 +360,8 @@ class Progressive:
         from_row = np.fromiter(plan.kept.values(), dtype=np.int64, count=keep.size)
         which, rows = made.of_row[from_row], block.rows.take(from_row)
         proba = predictions.proba[which]
-        self.waiting.put(self.join.slots, keep, rows, predicted[which], proba, beside.take(which))
+        beside, flags = beside.take(which), None if flags is None else flags[which]
+        self.waiting.put(self.join.slots, keep, rows, predicted[which], proba, beside, flags)
 
     def view(self) -> QualityView:
         """The present scores."""

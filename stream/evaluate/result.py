@@ -60,6 +60,9 @@ class Result:
         Changes of the champion in this call.
     alarms
         Drift alarms in order, each with its event.
+    flagged
+        bool, one for each prediction: whether a budget of false positives flags it. None without a
+        budget.
     """
 
     predictions: Predictions
@@ -72,6 +75,7 @@ class Result:
     champions: list[tuple[int, str]] = field(default_factory=list)
     promotions: list[Promotion] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
+    flagged: NDArray[np.bool_] | None = None
 
 
 def by_code(made: Predictions, labels: Dictionary) -> Predictions:
@@ -112,5 +116,7 @@ def joined(parts: list[Result], labels: list[Label]) -> Result:
     made = Predictions(labels, proba, known)
     learned_before = np.concatenate(before)
     alarms = [alarm for part in parts for alarm in part.alarms]
+    flags = [part.flagged for part in parts if part.flagged is not None]
+    flagged = np.concatenate(flags) if flags else None
     counts = (learned, learned_before, rejected, refused)
-    return Result(made, predicted, *counts, why, champions, promotions, alarms)
+    return Result(made, predicted, *counts, why, champions, promotions, alarms, flagged)

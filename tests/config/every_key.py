@@ -59,6 +59,7 @@ EXAMPLES: dict[str, Any] = {
     "challenger.max_state_bytes": "512MiB",
     "decision.losses": {"lend": {"pays": 0, "defaults": 10}, "no": {"pays": 1, "defaults": 0}},
     "decision.reject": 0.25,
+    "decision.max_false_positive_rate": {"label": "pays", "rate": 0.01},
     "drift.detectors": [
         {"on": "feature:a", "type": "PageHinkley", "action": "forget", "threshold": 40},
         {"on": "error", "type": "ADWIN", "parameters": {"delta": 0.01}},
@@ -72,24 +73,33 @@ EXAMPLES: dict[str, Any] = {
     "http.allowed_hosts": ["metrics", "proxy.example"],
 }
 SILENCE = ("silence", "after", "score_silence")
+BUDGET = "max_false_positive_rate"
 # Keys of which one forbids the other stand in several configurations: what each has in [model]
 # and [[challenger]], and which keys and sections it has not.
 VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     "fixed": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", *SILENCE},
+        {"pipeline", "trust_pickle", "seed", BUDGET, *SILENCE},
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "challenger", "action"},
+        {"pipeline", "trust_pickle", "seed", "challenger", "action", BUDGET},
+    ),
+    "budget": (
+        {"bins": {"edges": {"a": [1, 2.5]}}},
+        {
+            *("pipeline", "trust_pickle", "seed", "challenger", "detectors", "losses", "reject"),
+            *SILENCE,
+            "action",
+        },
     ),
     "learned": (
         {"bins": {"strategy": "quantile", "n_bins": 4}},
-        {"pipeline", "trust_pickle", "seed", "corrections", *SILENCE},
+        {"pipeline", "trust_pickle", "seed", "corrections", BUDGET, *SILENCE},
     ),
     "river": (
         {"type": "river:naive_bayes.GaussianNB", "pipeline": ["preprocessing.StandardScaler"]},
-        {"bins", "parameters", "corrections", "explain", *SILENCE},
+        {"bins", "parameters", "corrections", "explain", BUDGET, *SILENCE},
     ),
 }
 

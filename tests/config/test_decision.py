@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stream.decision import Budget
 from tests.config.test_load import SMALLEST, config, problem
 
 LOSSES = """
@@ -52,6 +53,16 @@ def test_rejecting_may_be_a_gain_where_actions_are() -> None:
     assert rule.decide_one({"win": 0.25, "lose": 0.75}).rejected
 
 
+def test_budget_is_a_rule_of_its_own() -> None:
+    """No losses are decided by, and nothing that is learned changes."""
+    told = config('[decision]\nmax_false_positive_rate = {label = "spam", rate = 0.001}')
+
+    assert told.decision.budget == Budget("spam", 0.001)
+    assert told.decision.rule is None
+    assert told.identity() == config("").identity()
+    assert config("").decision.budget is None
+
+
 def test_decisions_are_no_part_of_the_identity() -> None:
     """They change nothing that is learned, and may change at any time."""
     assert config(LOSSES).identity() == config("").identity()
@@ -82,6 +93,42 @@ def test_decisions_are_no_part_of_the_identity() -> None:
             "losses.a = {x = 1, y = 2}\nlosses.b = {x = 1}",
             "[decision]: losses['b'] has no loss for the case that 'y' is true; add it, for "
             "example losses.b = {x = 1, y = 0}",
+        ),
+        (
+            'losses.a = {x = 2}\nmax_false_positive_rate = {label = "x", rate = 0.1}',
+            "[decision]: max_false_positive_rate and losses exclude each other, because each "
+            "decides alone; remove one of them",
+        ),
+        (
+            'reject = 0.5\nmax_false_positive_rate = {label = "x", rate = 0.1}',
+            "[decision]: max_false_positive_rate and reject exclude each other, because each "
+            "decides alone; remove one of them",
+        ),
+        (
+            'max_false_positive_rate = {label = "x", rate = 0.5}',
+            "[decision] max_false_positive_rate: rate must be from 1e-06 and below 0.5, got 0.5",
+        ),
+        (
+            'max_false_positive_rate = {label = "x"}',
+            "[decision] max_false_positive_rate rate: required, but missing",
+        ),
+        (
+            'max_false_positive_rate = {label = "x", rate = 0.1}\n[labels]\nsilence = "y"\n'
+            'after = "1h"\ncorrections = true',
+            "[labels] silence excludes [decision] max_false_positive_rate: it gives no label to "
+            "flagged records, so false positives would not be counted; remove one of them",
+        ),
+        (
+            'max_false_positive_rate = {label = "x", rate = 0.1}\n[[challenger]]\nname = "n"\n'
+            'type = "GaussianNB"',
+            "[[challenger]] excludes [decision] max_false_positive_rate: the evidence is about "
+            "one model; remove one of them",
+        ),
+        (
+            'max_false_positive_rate = {label = "x", rate = 0.1}\n[drift]\naction = "reset"\n'
+            'detectors = [{on = "error", type = "ADWIN"}]',
+            "a [drift] action other than alert excludes [decision] max_false_positive_rate: the "
+            "evidence is about the model that the action replaces; remove one of them",
         ),
         ("loses = {}", "[decision] loses: unknown key; did you mean 'losses'?"),
     ],

@@ -10,6 +10,7 @@ import numpy as np
 from consumers.base.records import Partition, Uncommitted
 from consumers.shard.views import Committed, DriftAlarm, DriftView, Promoted, RiskView, ShardView
 from consumers.telemetry.event_logger import EventLogger
+from stream.decision import Budget, BudgetView
 from stream.evaluate.quality import QualityView, Scores
 
 
@@ -158,6 +159,29 @@ def test_end_tells_what_decisions_cost(caplog) -> None:
         "rejected 10 (10.0%)"
     ) in costly
     assert "loss" not in none
+
+
+def test_budget_tells_how_far_its_evidence_is(caplog) -> None:
+    """At the start, when flagging starts or ends, and at the end of the run."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    rule = Budget("spam", 0.001)
+    early = replace(view(), budget=BudgetView(rule, 1200, 2018, None, 0, 0, 0))
+    flagging = replace(view(), budget=BudgetView(rule, 3218, 0, 0.75, 4, 1, 2))
+    logger = EventLogger(lambda: 0.0)
+    for shown in (early, early, flagging, flagging, early):
+        logger.committed(Committed(1, 1, 1, {}, {}, 0.1, 1), shown)
+    logger.ended("drained", 12, flagging)
+
+    missing = (
+        "nothing is flagged as 'spam' yet: 1,200 labelled records of other labels, at least 2,018 "
+        "more are needed"
+    )
+    flags = (
+        "flagged as 'spam' from a probability of 0.75: 4, 2 withheld; 1 of 3,218 labelled records "
+        "of other labels were flagged"
+    )
+    assert caplog.messages[:3] == [missing, flags, missing]
+    assert flags in caplog.messages[3]
 
 
 def test_end_tells_the_most_frequent_actions_only(caplog) -> None:

@@ -21,7 +21,7 @@ from consumers.shard.views import (
 )
 from stream.contest.compare import ComparisonView
 from stream.data.schema import Label
-from stream.decision import RiskScores
+from stream.decision import Budget, BudgetView, RiskScores
 from stream.evaluate.estimate import EstimateView
 from stream.evaluate.quality import BASELINES, WINDOWS, QualityView, Scores
 from stream.evaluate.scores import BINS, Tally
@@ -112,6 +112,7 @@ def view(**changed: Any) -> ShardView:
             (),
             1000,
         ),
+        "budget": BudgetView(Budget("spam", 0.01), 40, 0, 0.75, 5, 1, 2),
         "experts": {"ClassShares": 0.25, "Calibrated(MixedNB)": 0.75},
     }
     return ShardView(**(given | changed))

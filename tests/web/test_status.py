@@ -354,6 +354,15 @@ def test_an_entry_of_their_table_is_all_that_a_score_of_decisions_needs(
     assert found[-1] == (title, 0, 1, 2)
 
 
+def test_budget_tells_how_far_it_is() -> None:
+    """In the sentence of the log, and as numbers; absent without one."""
+    shown = document(status_feed(risk=None)).shard.budget
+
+    assert shown.text.startswith("flagged as 'spam' from a probability of 0.75: 5, 2 withheld")
+    assert (shown.missing, shown.others, shown.false_positives) == (0, 40, 1)
+    assert document(status_feed(budget=None)).shard.budget is None
+
+
 def test_decisions_stand_beside_the_best_constant_one() -> None:
     """Sections without facts are absent."""
     risk = RiskView(0.25, 12, 3, {"keep": 40, "call": 2}, (True, 0.5))

@@ -134,7 +134,7 @@
     section("labels", shard.labels, (s, labels) =>
       table(s, ["Outcome", right("Labels")], labels.map(([outcome, n]) => [name(words(outcome)), right(number(n))])));
     section("delay", shard.labelling, delay);
-    section("decisions", shard.decisions, decisions);
+    section("decisions", shard.decisions ?? shard.budget, shard.decisions ? decisions : budget);
     section("challengers", shard.contenders, challengers);
     section("experts", shard.experts, experts);
     section("drift", shard.drift, drift);
@@ -355,6 +355,15 @@
       element,
       ["Action", right("Decided"), right("Share")],
       rows.map(([action, n]) => [name(action), right(number(n)), bar(made ? n / made : null)]),
+    );
+  }
+
+  function budget(element, facts) {
+    write(element.querySelector(".quiet"), `At most ${Number((100 * facts.rate).toPrecision(3))} % of the records of other labels: ${facts.text}.`);
+    table(
+      element,
+      ["Budget", right("Records")],
+      [["flagged", facts.flagged], ["withheld", facts.withheld], ["false positives", facts.false_positives], ["labelled others", facts.others], ["labels missing", facts.missing]].map(([what, n]) => [name(what), right(number(n))]),
     );
   }
 

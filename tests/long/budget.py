@@ -1,0 +1,139 @@
+"""Does the false positive rate stay within its budget: python -m tests.long.budget.
+
+Streams of scores with known distributions, through the code of the service: labels come late and
+for some records only. Three figures: the share of streams in which the rate of flags among all
+others, labelled or not, is above the budget at any record; the share in which a threshold is ever
+used whose true rate is above the budget (looked at every `EVERY` records); and how many of the
+flagged label are found from the first threshold on, beside the threshold with exactly the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from datetime import date
+from math import log
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from stream.decision import Budget, FalsePositiveBudget
+
+__all__ = ["Run", "most", "simulate", "summary"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
+HEAD = (
+    "| date | budget | records | delay | labelled | streams | above the budget | threshold above "
+    "it | recall | of the best |\n|---|---|---|---|---|---|---|---|---|---|\n"
+)
+EVERY = 500
+APART, SPAM = 4.0, 0.3  # distance of the two normal distributions of scores; share of the label
+
+
+@dataclass(frozen=True)
+class Run:
+    """One stream: whether the rate, and a threshold, exceeded the budget; the first record with a
+    threshold, or None; the label's records from there on, those found, those the best finds."""
+
+    above: bool
+    wrong: bool
+    first: int | None
+    spam: int
+    found: int
+    best: int
+
+
+def simulate(rate: float, n: int, delay: int, share: float, rng: Generator) -> Run:
+    """One stream of n records."""
+    spam = rng.random(n) < SPAM
+    score = rng.standard_normal(n) + APART * spam
+    p = 1 / (1 + np.exp(-(APART * score - APART**2 / 2 + log(SPAM / (1 - SPAM)))))
+    evidence = ~spam & (rng.random(n) < share)
+    budget = FalsePositiveBudget(Budget("spam", rate))
+    parts: list[NDArray[np.bool_]] = []
+    flagged, first, wrong = np.zeros(0, dtype=np.bool_), None, False
+    for start in range(0, n, EVERY):
+        stop = min(n, start + EVERY)
+        # Step t predicts record t and then learns the label of record t - delay.
+        of = np.arange(start, stop) - delay
+        there = of >= 0
+        source = np.where(of >= start, of - start, -1)
+        at = np.maximum(of, 0)
+        other = there & evidence[at]
+        before = np.zeros(stop - start, dtype=np.bool_)
+        waited = there & (source < 0)
+        if waited.any():
+            flagged = np.concatenate([flagged, *parts])
+            parts.clear()
+            before[waited] = flagged[at[waited]]
+        steps = np.arange(stop - start)
+        made = budget.follow(steps, p[start:stop], other, source, (p[at], before))
+        parts.append(made)
+        threshold = budget.threshold
+        if threshold is not None:
+            first = stop if first is None else first
+            wrong = wrong or _rate(threshold) > rate
+    flagged = np.concatenate([flagged, *parts])
+    running = np.cumsum(flagged & ~spam) > rate * np.cumsum(~spam)
+    late = spam & (np.arange(n) >= (n if first is None else first))
+    best = score >= norm.isf(rate)
+    counts = (int(late.sum()), int((late & flagged).sum()), int((late & best).sum()))
+    return Run(bool(running.any()), wrong, first, *counts)
+
+
+def _rate(threshold: float) -> float:
+    """The true false positive rate of a threshold."""
+    if not 0 < threshold < 1:
+        return float(threshold <= 0)
+    odds = log(threshold / (1 - threshold)) - log(SPAM / (1 - SPAM))
+    return float(norm.sf((odds + APART**2 / 2) / APART))
+
+
+def most(streams: int) -> int:
+    """The largest number of 5 % of the streams that chance explains, at 1 in 1,000."""
+    return int(binom.isf(1e-3, streams, 0.05))
+
+
+def summary(runs: list[Run]) -> tuple[int, int, float, float]:
+    """How many were above the budget, how many used a wrong threshold, recall, and its share of the
+    best."""
+    found, spam = sum(r.found for r in runs), sum(r.spam for r in runs)
+    best = sum(r.best for r in runs)
+    wrong = sum(r.wrong for r in runs)
+    return sum(r.above for r in runs), wrong, found / max(spam, 1), found / max(best, 1)
+
+
+def main() -> int:
+    """Run all, write the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--write", action="store_true", help="add the rows to docs/budget.md")
+    options = parser.parse_args()
+    rows, bad = [], 0
+    cases = [(0.01, 30_000, d, s) for d in (0, 1000, 5000) for s in (1.0, 0.5, 0.2)]
+    cases += [(0.001, 150_000, d, s) for d, s in ((0, 1.0), (5000, 0.5))]
+    for rate, n, delay, share in cases:
+        n_streams, rng = options.streams, np.random.default_rng([delay, int(100 * share), n])
+        runs = [simulate(rate, n, delay, share, rng) for _ in range(n_streams)]
+        above, wrong, recall, of = summary(runs)
+        bad += above > most(n_streams) or wrong > most(n_streams) or of < 0.8
+        row = (
+            f"| {date.today():%Y-%m-%d} | {100 * rate:g} % | {n:,} | {delay:,} | {100 * share:g} % "
+            f"| {n_streams:,} | {100 * above / n_streams:.1f} % | {100 * wrong / n_streams:.1f} % "
+            f"| {100 * recall:.1f} % | {100 * of:.1f} % |"
+        )
+        sys.stdout.write(row + "\n")
+        sys.stdout.flush()
+        rows.append(row + "\n")
+    if options.write:
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(text.replace(HEAD, HEAD + "".join(rows)), encoding="utf-8")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Decisions by a budget of false positives: fast = obvious, the guarantee, the rules."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from stream.data.state import State
+from stream.decision import Budget, FalsePositiveBudget
+from stream.decision.budget import decisions
+from stream.errors import SchemaError, StateError
+from stream.learner.base import Predictions
+from tests.long.budget import most, simulate, summary
+from tests.oracles.budget import SlowBudget
+
+
+def fed(rate: float, ps: list[float]) -> FalsePositiveBudget:
+    """A budget with labelled others that were not flagged."""
+    budget = FalsePositiveBudget(Budget("spam", rate))
+    for p in ps:
+        budget.update_one(p, flagged=False)
+    return budget
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decisions_are_those_of_the_definition(seed: int) -> None:
+    """Late and missing labels, in blocks of any size, with a guard that is in use at times."""
+    rng = np.random.default_rng(seed)
+    n, rate, delay = 400, (0.3, 0.2, 0.3, 0.1)[seed], (0, 3, 40, 7)[seed]
+    other, told = rng.random(n) < 0.7, rng.random(n) < 0.8
+    p = np.where(other, rng.beta(1, 4, n), rng.beta(4, 1, n))
+    p[n // 2 :][other[n // 2 :]] = rng.beta(4, 1, int(other[n // 2 :].sum()))  # the model changes
+    slow, expected = SlowBudget(rate), []
+    fast, made = FalsePositiveBudget(Budget("spam", rate)), np.zeros(0, dtype=np.bool_)
+    for t in range(n):
+        expected.append(slow.flags(p[t]))
+        if t >= delay and other[t - delay] and told[t - delay]:
+            slow.add([(float(p[t - delay]), expected[t - delay])])
+    cuts = [0, *sorted(rng.integers(1, n, 30).tolist()), n]
+    for start, stop in pairwise(cuts):
+        at = np.arange(start, stop) - delay
+        evidence = (at >= 0) & other[at] & told[at]
+        source = np.where(at >= start, at - start, -1)
+        before = np.array([0 <= i < start and made[i] for i in at], dtype=np.bool_)
+        steps = np.arange(stop - start)
+        part = fast.follow(steps, p[start:stop], evidence, source, (p[at], before))
+        made = np.concatenate([made, part])
+
+    assert made.tolist() == expected
+    assert fast.threshold == slow.threshold
+    assert fast.view().others == len(slow.others)
+    assert 0 < sum(expected) < n
+    assert seed == 3 or fast.view().withheld > 0
+
+
+def test_nothing_is_flagged_before_there_is_evidence() -> None:
+    """At 0.1 %, more than ln(20) / rate = 2,994 others; one false positive needs more."""
+    before, after = fed(0.001, [0.1] * 3217), fed(0.001, [0.1] * 3218)
+
+    assert (before.threshold, before.view().missing) == (None, 1)
+    assert not before.flags_one(1.0)
+    assert after.flags_one(1.0)
+    assert after.flags_one(0.2)
+    assert not after.flags_one(0.1)
+    assert fed(0.001, [1.0] + [0.1] * 3218).view().missing > 2000
+
+
+def test_label_that_is_taken_back_leaves_no_trace() -> None:
+    """The counts, the threshold and all bits are those without it, in both directions."""
+    ps = np.random.default_rng(1).beta(1, 9, 300).tolist()
+    budget, without = fed(0.1, [*ps, 0.9, 0.01]), fed(0.1, ps)
+    for p in (0.9, 0.01):
+        budget.update_one(p, flagged=False, times=-1)
+    fresh = fed(0.1, [0.5])
+    fresh.update_one(0.5, flagged=False, times=-1)
+
+    assert budget.to_state() == without.to_state()
+    assert fresh.to_state() == fed(0.1, []).to_state()
+
+
+def test_spent_budget_withholds_flags_until_more_others_came() -> None:
+    """Whatever the model does: the flagged share of labelled others stays within the budget."""
+    budget = fed(0.1, [0.01] * 100)
+    flags = 0
+    for i in range(300):  # the model changes: every record looks more like the label than before
+        p = 1.0 - 0.9 * 0.95**i
+        flagged = budget.flags_one(p)
+        budget.update_one(p, flagged=flagged)
+        flags += flagged
+        view = budget.view()
+
+        assert view.false_positives <= 0.1 * view.others
+    assert flags == view.false_positives > 5
+
+
+def test_action_is_the_most_probable_other_label_unless_flagged() -> None:
+    """A label that was not known then is no action; the risk is that of being wrong."""
+    proba = np.array([[0.0, 0.0], [0.0, 1.0], [0.3, 0.7], [0.3, 0.7]])
+    made = Predictions(["ham", "spam"], proba, np.array([0, 2, 2, 2]))
+    done = decisions(Budget("spam", 0.1), made, np.array([False, False, False, True])).done()
+    nothing = Predictions([], np.zeros((1, 0)), np.zeros(1, dtype=np.int64))
+    none = decisions(Budget("spam", 0.1), nothing, np.zeros(1, dtype=np.bool_))
+    only = Predictions(["spam"], np.ones((1, 1)), np.ones(1, dtype=np.int64))
+
+    assert [action for action, _ in done] == [None, "ham", "ham", "spam"]
+    assert [risk for _, risk in done] == pytest.approx([None, 1.0, 0.7, 0.3])
+    assert none.done() == [(None, None)]
+    assert decisions(Budget("spam", 0.1), only, np.zeros(1, dtype=np.bool_)).done() == [
+        (None, None)
+    ]
+
+
+def test_saved_budget_continues() -> None:
+    """Bit for bit."""
+    rng = np.random.default_rng(2)
+    first, rest = rng.beta(1, 9, 200).tolist(), rng.beta(1, 5, 300).tolist()
+    whole, restored = fed(0.1, first + rest), fed(0.1, first)
+    restored = FalsePositiveBudget.from_state(restored.to_state())
+    for p in rest:
+        restored.update_one(p, flagged=False)
+
+    assert restored.to_state() == whole.to_state()
+    assert restored.view() == whole.view()
+
+
+@pytest.mark.parametrize("damage", ["label", "rate", "counts", "sums"])
+def test_damaged_budget_is_refused(damage: str) -> None:
+    """StateError, so that an older snapshot is taken."""
+    state = fed(0.1, [0.1] * 100).to_state()
+    header, arrays = dict(state.header), dict(state.arrays)
+    if damage in header:
+        header[damage] = None
+    else:
+        arrays[damage] = arrays[damage] + 1
+
+    with pytest.raises(StateError, match="damaged"):
+        FalsePositiveBudget.from_state(State(header, arrays))
+
+
+@pytest.mark.parametrize(
+    ("label", "rate", "expected"),
+    [
+        ("", 0.1, "label must be a text that is not empty, got ''"),
+        ("spam", 0.5, "rate must be from 1e-06 and below 0.5, got 0.5"),
+        ("spam", 0, "rate must be from 1e-06 and below 0.5, got 0"),
+        ("spam", float("nan"), "rate must be a number"),
+    ],
+)
+def test_wrong_budget_is_one_line(label: str, rate: float, expected: str) -> None:
+    """It names the parameter."""
+    with pytest.raises(SchemaError, match=expected):
+        Budget(label, rate)
+
+
+@pytest.mark.parametrize(("delay", "share"), [(0, 1.0), (1000, 0.5)])
+def test_rate_stays_within_the_budget_and_most_is_found(delay: int, share: float) -> None:
+    """The short form of tests/long/budget.py: 100 streams; the budget is 1 %."""
+    rng = np.random.default_rng(7)
+    runs = [simulate(0.01, 10_000, delay, share, rng) for _ in range(100)]
+    above, wrong, _, of_best = summary(runs)
+
+    assert above <= most(100)
+    assert wrong <= most(100)
+    assert of_best >= 0.8
+    assert all(run.first is not None for run in runs)
