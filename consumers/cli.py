@@ -41,6 +41,7 @@ COMMANDS: Final = {
     "rebuild": "Rebuild the model as it was at an earlier moment.",
     "audit": "Make one prediction again, bit for bit, and explain it.",
     "promote": "Make a challenger the champion whose predictions are written.",
+    "relearn": "Learn all records again with new settings of the model.",
     "rollback": "Remove what the model has learned since a moment.",
     "snapshots": "List, show, verify or export a service's snapshots.",
     "produce": "Write the records of a file to a topic, labels later.",

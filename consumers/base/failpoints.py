@@ -25,7 +25,7 @@ from consumers.base.errors import ConfigError, TransportError
 __all__ = ["POINTS", "reach"]
 
 VARIABLE = "HEADWATER_FAILPOINT"
-# In the order of a run: start, commit, snapshot, shutdown.
+# In the order of a run: start, commit, snapshot, re-learn, shutdown.
 POINTS = (
     "in_fence",
     "in_locate",
@@ -41,6 +41,8 @@ POINTS = (
     "snap_pre_fsync",
     "snap_pre_rename",
     "snap_post_rename",
+    "relearn_fenced",
+    "relearn_journaled",
     "shutdown",
 )
 _FORM = re.compile(r"(\w+):(kill|stop|sleep|raise)(?:\+(\d+))?(?:@(\d+))?")

@@ -258,7 +258,7 @@ class Follower:
             following = self._stretch(followed, transport, live, end)
             if following is None:
                 followed.reached = None
-                return  # a rollback removed its position: it is loaded at its next turn
+                return  # a rollback removed its position, or it was re-learned: it is loaded next
             stretch = following
             self._replay(followed, transport, live, stretch)
         followed.live, followed.stretch = live, stretch
@@ -276,13 +276,13 @@ class Follower:
     def _stretch(
         self, followed: _Followed, transport: Log, live: LiveShard, end: int
     ) -> _Stretch | None:
-        """The rest of the current stretch, or the next one; None if a rollback removed it."""
+        """The rest of the current stretch, or the next one; None if it must be loaded again."""
         stretch = followed.stretch
         if stretch is not None and stretch.end > live.position:
             return stretch
         found = sources(self._config, transport, followed.shard)
         ahead = course(transport, followed.journal, live.position, end)
-        if ahead.without(live.seq) is not None:
+        if ahead.without(live.seq) is not None or ahead.relearned is not None:
             return None
         return _Stretch(0 if stretch is None else stretch.origin, found, ahead, end)
 

@@ -151,7 +151,7 @@ def _found(config: Config, shard: int, *, loaded: bool) -> list[Found]:
         known["size"] = path.stat(follow_symlinks=False).st_size
         try:
             known["about"], state = read(place.local, path.name, config.snapshots.key)
-            _belongs(config, known["about"], path)
+            known["unused"] = _belongs(config, known["about"], path)
             if loaded:
                 known["positions"] = dict(_loaded(config, known["about"], state).positions)
         except (HeadwaterError, StreamError, KeyError, TypeError, ValueError) as error:
@@ -222,33 +222,36 @@ def _sign(config: Config, shard: int) -> None:
     typer.echo(f"{signed} snapshots signed in {base.directory}")
 
 
-def _belongs(config: Config, about: SnapshotInfo, path: Path) -> None:
-    """Check that it belongs to this service; else SnapshotError."""
+def _belongs(config: Config, about: SnapshotInfo, path: Path) -> str | None:
+    """Check that it belongs to this service; else SnapshotError. Returns why a start with the
+    present settings does not use it, which `headwater relearn` may have changed."""
     from consumers.base.errors import SnapshotError
-    from consumers.config import identity_difference
+    from consumers.config import identity_difference, relearnable
     from consumers.journal.records import mark_of
 
     if about.name != config.name:
         raise SnapshotError(f"of another service, {about.name}")
     if about.entry is None:
-        return
+        return None
     if mark_of(about.entry) != about.identity or about.identity[:16] != path.parent.name:
         raise SnapshotError("of another journal than its directory's")
     different = identity_difference(about.entry.identity, config.identity())
-    if different:
+    if not relearnable(different):
         raise SnapshotError(f"of another configuration ({'; '.join(different)})")
+    return f"of other settings ({'; '.join(different)})" if different else None
 
 
 def _loaded(config: Config, about: SnapshotInfo, state: State) -> Shard:
     """The configured shard with this state; SnapshotError or StateError if it does not fit."""
     from consumers.base.errors import SnapshotError
-    from consumers.shard.assembly import shard_of
+    from consumers.shard.assembly import shard_of, with_settings
     from stream.data.schema import Field, Schema
 
     schema = config.declared_schema
     if about.entry is not None:
         fields = (Field(name, kind) for name, kind in about.entry.fields)  # type: ignore[arg-type]
         schema = Schema(tuple(fields))
+        config = with_settings(config, about.entry.identity)
     if schema is None:
         raise SnapshotError("it has no field names; declare [features] to load it")
     topics = frozenset(config.input_topics[1:])

@@ -6,7 +6,7 @@ Rule: data of records (labels, names) is shown as data, without markup and contr
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -118,24 +118,34 @@ def _when(delay: int | str | None) -> str:
     return f"{delay:,} records late" if delay > 1 else "right after"
 
 
-def _scores(scores: Mapping[str, Any]) -> Group:
+def show_models(scores: Mapping[str, Any]) -> None:
+    """Print the scores of several models on the same records, with their baselines, on stdout."""
+    _print(_scores(scores, "model", str))
+
+
+def _scores(
+    scores: Mapping[str, Any], of: str = "window", title: Callable[[str], str] = window_title
+) -> Group:
     """Scores of predicted classes with their baselines; then of probabilities with the prior."""
-    table = _table("window", "scored", "accuracy", "log loss", "majority", "no-change")
+    table = _table(of, "scored", "accuracy", "log loss", "majority", "no-change")
     for window, row in scores.items():
         shares = (row["accuracy"], *(row["baselines"][b] for b in ("majority", "no_change")))
         accuracy, majority, no_change = (_share(value) for value in shares)
         loss = _number(row["log_loss"])
         scored = f"{row['scored']:,.0f}"
-        table.add_row(window_title(window), scored, accuracy, loss, majority, no_change)
-    return Group(table, *(_further(scores, part) for of in KINDS for part in _parts(columns(of))))
+        table.add_row(title(window), scored, accuracy, loss, majority, no_change)
+    parts = [part for kind in KINDS for part in _parts(columns(kind))]
+    return Group(table, *(_further(scores, part, of, title) for part in parts))
 
 
-def _further(scores: Mapping[str, Any], shown: Sequence[Column]) -> Table:
-    """These scores of each window."""
-    table = _table("window", *(column.title for column in shown))
+def _further(
+    scores: Mapping[str, Any], shown: Sequence[Column], of: str, title: Callable[[str], str]
+) -> Table:
+    """These scores of each window or model."""
+    table = _table(of, *(column.title for column in shown))
     for window, row in scores.items():
         cells = ((_share if c.unit == "share" else _number)(row[c.id]) for c in shown)
-        table.add_row(window_title(window), *cells)
+        table.add_row(title(window), *cells)
     return table
 
 

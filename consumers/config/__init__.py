@@ -3,7 +3,7 @@
 `sample` infers a schema from records, `docs` writes docs/config.md from the model.
 """
 
-from consumers.config.identity import identity_difference
+from consumers.config.identity import identity_difference, relearnable
 from consumers.config.load import load, parse
 from consumers.config.model import Config
 from consumers.config.sample import InferredField, infer, schema_of
@@ -17,5 +17,6 @@ __all__ = [
     "infer",
     "load",
     "parse",
+    "relearnable",
     "schema_of",
 ]

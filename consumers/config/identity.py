@@ -1,12 +1,12 @@
-"""Compares two identities and lists the keys that differ."""
+"""Compares two identities, lists the keys that differ, and knows which of them may change."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["identity_difference"]
+__all__ = ["identity_difference", "relearnable"]
 
 _ABSENT = object()
 
@@ -24,6 +24,20 @@ def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[
     model.type: was "GaussianNB", now "MultinomialNB"
     """
     return list(_differences("", old, new))
+
+
+def relearnable(differences: Sequence[str]) -> bool:
+    """Whether `headwater relearn` can make all of these changes: [model] and [labels] corrections.
+
+    Examples
+    --------
+    >>> relearnable(["model.type: was \"GaussianNB\", now \"MixedNB\""])
+    True
+    >>> relearnable(["model.seed: was 42, now 43", "labels.horizon: was 1, now 2"])
+    False
+    """
+    keys = [line.partition(":")[0] for line in differences]
+    return all(key.startswith("model.") or key == "labels.corrections" for key in keys)
 
 
 def _differences(key: str, old: object, new: object) -> list[str]:

@@ -6,12 +6,14 @@ of the topics, and the identity of the model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
+from consumers.config.identity import identity_difference
 from consumers.config.learner import SERVICE_NAME, ChallengerConfig, ModelConfig, PromotionConfig
 from consumers.config.sections import (
     CommitConfig,
@@ -260,6 +262,24 @@ class Config(Section):
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]
         return identity
+
+    def with_settings(self, identity: Mapping[str, Any]) -> Config:
+        """This configuration with [model] and [labels] corrections of an identity.
+
+        Whether a pickle is trusted is never read from a journal: it stays as it is here.
+        """
+        corrections = identity["labels"].get("corrections", False)
+        differ = identity_difference(identity["model"], self.identity()["model"])
+        if not differ and corrections == self.labels.corrections:
+            return self
+        block = dict(identity["model"])
+        if block["type"].startswith("river:"):
+            block["trust_pickle"] = self.model.trust_pickle
+        else:
+            block = {key: block[key] for key in block if key not in ("pipeline", "seed")}
+        labels = self.labels.model_copy(update={"corrections": corrections})
+        model = ModelConfig.model_validate(block)
+        return self.model_copy(update={"model": model, "labels": labels})
 
     @property
     def declared_schema(self) -> Schema | None:

@@ -10,6 +10,7 @@ from consumers.journal.records import (
     CommitRecord,
     InputsRecord,
     JournalRecord,
+    RelearnRecord,
     RollbackRecord,
     decode,
 )
@@ -35,12 +36,15 @@ class Course:
     `cuts`: which journal records a later rollback removes from the history. Each cut removes the
     records after its first number and before its second. `records` is how many input records the
     others consumed. `begun` are the partitions that restart, with the number of the last journal
-    record that restarts them: earlier input records are no longer in the log.
+    record that restarts them: earlier input records are no longer in the log. `relearned` is the
+    number of the last `RelearnRecord` of the history, None without one: a shard from before it must
+    be rebuilt.
     """
 
     records: int = 0
     cuts: tuple[tuple[int, int], ...] = ()
     begun: tuple[tuple[Partition, int], ...] = ()
+    relearned: int | None = None
 
     def without(self, seq: int) -> int | None:
         """The number of the rollback that removed record `seq`; None if it is in the history."""
@@ -62,11 +66,13 @@ class Course:
 
 def course(log: Log, partition: Partition, start: int, end: int) -> Course:
     """Summarize the journal from `start` up to `end`. A second read is needed after a rollback."""
-    records, resets = 0, []
+    records, resets, relearned = 0, [], list[int]()
     begun: dict[Partition, int] = {}
     for _, entry in entries(log, partition, start, end):
         if isinstance(entry, RollbackRecord):
             resets.append(entry)
+        if isinstance(entry, RelearnRecord):
+            relearned.append(entry.seq)
         if isinstance(entry, InputsRecord):
             begun |= {Partition(t, n): entry.seq for t, n, _ in entry.starts}
             begun |= {Partition(t, n): entry.seq for t, n in entry.gone}
@@ -76,6 +82,8 @@ def course(log: Log, partition: Partition, start: int, end: int) -> Course:
         if not any(to < reset.seq < by for to, by in cuts):  # a later rollback may remove this one
             cuts.append((reset.to, reset.seq))
     ahead = Course(records, tuple(cuts), tuple(begun.items()))
+    history = [seq for seq in relearned if ahead.without(seq) is None]
+    ahead = replace(ahead, relearned=max(history, default=None))
     if not cuts:
         return ahead
     left = entries(log, partition, start, end)

@@ -1,9 +1,12 @@
 """The records of the journal: what a shard consumed, commit by commit. Pure.
 
 Record 0 is the `IdentityRecord` of the service. Each later record is a `CommitRecord`, with the
-offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord` or an
-`InputsRecord`. The order of input records within a commit is not stored: `consumers.journal.merge`
-recomputes it.
+offset range of every partition that moved, a `RollbackRecord`, a `ChallengersRecord`, an
+`InputsRecord` or a `RelearnRecord`. The order of input records within a commit is not stored:
+`consumers.journal.merge` recomputes it.
+
+Each later record has `settings`: the journal offset of the `RelearnRecord` whose settings the model
+has from there on, 0 for those of record 0. So the last record alone says which settings apply.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ __all__ = [
     "LaterRecord",
     "Range",
     "RangeCheck",
+    "RelearnRecord",
     "RollbackRecord",
     "decode",
     "defaults_of",
@@ -59,7 +63,8 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     `consumers.codecs.json_document`; the same applies. `replaces` describes the traces of an
     earlier run that the operator chose to replace. `topics` are the ids of the input topics to
     which `starts` belong; an older journal has none. `auto` is type and parameters of the learner
-    for which `auto` stands; in an older journal it is `MixedNB`.
+    for which `auto` stands; in an older journal it is `MixedNB`. `relearned` is not in record 0:
+    it is number and offset of the `RelearnRecord` that replaced `identity`, see `under`.
     """
 
     name: str
@@ -74,6 +79,7 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     replaces: list[str] = []
     topics: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     auto: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    relearned: tuple[int, int] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def seq(self) -> int:
@@ -84,6 +90,20 @@ class IdentityRecord(msgspec.Struct, tag="identity", tag_field="kind", frozen=Tr
     def now(self) -> int:
         """It carries no clock."""
         return 0
+
+    @property
+    def since(self) -> int:
+        """Number of the record that set `identity`: 0, or that of a `RelearnRecord`."""
+        return 0 if self.relearned is msgspec.UNSET else self.relearned[0]
+
+    @property
+    def settings(self) -> int:
+        """Offset of the `RelearnRecord` that set `identity`; 0 for record 0 itself."""
+        return 0 if self.relearned is msgspec.UNSET else self.relearned[1]
+
+    def under(self, identity: dict[str, Any], relearned: tuple[int, int]) -> IdentityRecord:
+        """The same service with the settings of a `RelearnRecord`, by its number and offset."""
+        return msgspec.structs.replace(self, identity=identity, relearned=relearned)
 
 
 class Range(msgspec.Struct, array_like=True, frozen=True):
@@ -127,9 +147,12 @@ class CommitRecord(msgspec.Struct, tag="batch", tag_field="kind", frozen=True, o
     shape: OutputShape | None = None
     early: list[tuple[str, int, list[int]]] = []
     snapshots: list[tuple[int, str]] = []
+    settings: int = 0
 
 
-class RollbackRecord(msgspec.Struct, tag="reset", tag_field="kind", frozen=True):
+class RollbackRecord(
+    msgspec.Struct, tag="reset", tag_field="kind", frozen=True, omit_defaults=True
+):
     """A rollback: from here on the shard has the state after record `to`.
 
     The records between are removed from the model's history. Their input stays consumed, their
@@ -141,6 +164,7 @@ class RollbackRecord(msgspec.Struct, tag="reset", tag_field="kind", frozen=True)
     to: int
     chain: str
     reason: str = ""
+    settings: int = 0
 
 
 class ChallengersRecord(
@@ -160,6 +184,7 @@ class ChallengersRecord(
     threshold: float | None = None
     champion: str | None = None
     reason: str = ""
+    settings: int = 0
 
 
 class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, omit_defaults=True):
@@ -177,9 +202,26 @@ class InputsRecord(msgspec.Struct, tag="inputs", tag_field="kind", frozen=True, 
     gone: list[tuple[str, int]] = []
     topics: dict[str, str] = {}
     reason: str = ""
+    settings: int = 0
 
 
-LaterRecord = CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord
+class RelearnRecord(msgspec.Struct, tag="relearn", tag_field="kind", frozen=True):
+    """New settings: from here on the shard is one that has had them since record 0.
+
+    `identity` replaces that of record 0. A replay to this record or a later one processes all
+    commits of the history with the new settings. The hashes of the records before this one belong
+    to the earlier settings; `chain` is the hash that the new settings give at this record. No
+    challengers are left.
+    """
+
+    seq: int
+    now: int
+    identity: dict[str, Any]
+    chain: str
+    reason: str = ""
+
+
+LaterRecord = CommitRecord | RollbackRecord | ChallengersRecord | InputsRecord | RelearnRecord
 JournalRecord = IdentityRecord | LaterRecord
 
 _decoder: msgspec.json.Decoder[JournalRecord] = msgspec.json.Decoder(JournalRecord)
@@ -229,6 +271,7 @@ def entry_of(
     shape: OutputShape | None = None,
     early: Iterable[tuple[Partition, int]] = (),
     snapshots: Mapping[int, str] | None = None,
+    settings: int = 0,
 ) -> CommitRecord:
     """The journal record of a batch.
 
@@ -241,7 +284,7 @@ def entry_of(
         How many predictions and dead letters the batch produced.
     chain
         The shard's hash after the batch.
-    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots
+    skips, max_dead_letter_ratio, drift, aside, topics, shape, snapshots, settings
         See `CommitRecord`.
     early
         Partition and offset of the early labels that it refused. The first `MOST_EARLY` are
@@ -269,6 +312,7 @@ def entry_of(
         shape,
         [(*partition, offsets) for partition, offsets in sorted(refused.items())],
         sorted((snapshots or {}).items()),
+        settings,
     )
 
 

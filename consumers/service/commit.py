@@ -69,6 +69,7 @@ def advance(
         raise
     guard.done()
     chain, shape = linked(live.chain, outcome), outcome.spec.shape
+    early = (e.record for e in outcome.early)
     entry = journal.entry_of(
         batch,
         firsts,
@@ -82,10 +83,9 @@ def advance(
         aside=aside is not None,
         topics=live.adopting,
         shape=None if live.shape is not None and live.shape.text == shape.text else shape,
-        early=(
-            (Partition(e.record.topic, e.record.partition), e.record.offset) for e in outcome.early
-        ),
+        early=((Partition(r.topic, r.partition), r.offset) for r in early),
         snapshots=dict(live.snapshots),  # a copy: the writer of snapshots adds to them
+        settings=live.entry.settings,
     )
     record = journal.written(entry, found.journal, now)
     outputs = [*predictions, *dead_letters]

@@ -282,6 +282,7 @@ def _write(
         [(*p,) for p in gone],
         topics,
         reason,
+        live.entry.settings,
     )
     apply_inputs(entry, live)
     record = journal.written(entry, found.journal, entry.now)

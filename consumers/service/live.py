@@ -19,6 +19,7 @@ from consumers.journal.records import (
     JournalRecord,
     LaterRecord,
     Range,
+    RelearnRecord,
 )
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.outcome import OutputShape
@@ -61,7 +62,8 @@ class LiveShard:
     """A shard at the end of its journal.
 
     `seq`, `position` and `now` are the number of the last journal record, the offset after it and
-    its clock. `entry` is journal record 0, and `identity` its hash, which every snapshot contains.
+    its clock. `entry` is journal record 0 with the settings that the model has, and `identity` its
+    hash, which every snapshot contains.
     `snapshot` is the clock of the snapshot it was loaded from; `differs` lists the programs that
     made the snapshot and have another version here. `last` is the outcome of the last replayed
     commit, in pieces, if its outputs were written after it and may be missing. `chain` is the hash
@@ -122,12 +124,24 @@ def apply_skipped(
         check_snapshot(entry, live)
         update_inputs(entry, live.topics, live.tails)
         live.shard.forget_early(entry.early)
-    elif not cut:
+    elif not cut and entry.seq >= live.entry.since:  # else it is about the earlier settings
+        if isinstance(entry, RelearnRecord):
+            _check_settings(entry, live)
+            live.last = ()  # written with the earlier settings
         check_chain(entry, live)
         if isinstance(entry, ChallengersRecord):
             live.shard.set_challengers(
                 ChallengerSet(entry.challengers, entry.threshold), entry.champion
             )
+
+
+def _check_settings(entry: RelearnRecord, live: LiveShard) -> None:
+    """A shard with earlier settings must not continue after the record: it is another model."""
+    if entry.seq != live.entry.since:
+        raise DivergedError(
+            f"journal record {entry.seq} gives the model new settings, and this shard has those of "
+            f"record {live.entry.since}: it must be rebuilt"
+        )
 
 
 def move_inputs(entry: LaterRecord, live: LiveShard) -> None:
@@ -179,8 +193,12 @@ def check_snapshot(entry: CommitRecord, live: LiveShard) -> None:
 
 
 def check_chain(entry: LaterRecord, live: LiveShard) -> None:
-    """Check that the replay repeated the predictions and scores of the commit, bit for bit."""
-    if live.chain == entry.chain:
+    """Check that the replay repeated the predictions and scores of the commit, bit for bit.
+
+    Records before a `RelearnRecord` have the hashes of other settings; the hash of that record
+    covers them.
+    """
+    if live.chain == entry.chain or entry.seq < live.entry.since:
         return
     if not live.shard.repeatable:
         live.diverged = live.diverged or entry.seq

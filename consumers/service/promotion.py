@@ -125,6 +125,7 @@ def _write(
         challenger_set.threshold,
         champion,
         reason,
+        live.entry.settings,
     )
     record = journal.written(entry, found.journal, entry.now)
     at = owner.commit([], record, live.shard.positions)

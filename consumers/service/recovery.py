@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -31,7 +32,7 @@ from consumers.service.journal_end import check_end
 from consumers.service.live import LiveShard, Progress, Sources
 from consumers.service.promotion import adopt
 from consumers.service.replay import replay
-from consumers.shard.assembly import shard_of
+from consumers.shard.assembly import shard_of, with_settings
 from consumers.shard.shard import Shard
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.locate import JournalOrigin, expired, locate
@@ -51,6 +52,7 @@ __all__ = [
     "rebuild",
     "recover",
     "refusals",
+    "relearned",
     "schema_from",
     "sources",
     "write_again",
@@ -60,6 +62,9 @@ __all__ = [
 # The objection to a snapshot that a rollback has removed from the history starts with this. It is
 # an expected event.
 CUT_OUT = "removed from the history"
+
+# Number and offset of a `RelearnRecord` that is not written yet: after every record.
+NO_RECORD = (2**62, 0)
 
 # Errors of a replay whose initial state is not the journaled one: a diverging hash, or whatever a
 # learner raises on numbers that it never wrote.
@@ -234,6 +239,25 @@ def rebuild(
     )
 
 
+def relearned(
+    config: Config,
+    log: Log,
+    found: Sources,
+    origin: JournalOrigin,
+    progress: Progress = lambda done, total: None,
+) -> LiveShard:
+    """The shard as it is at the end of `origin` if it has had the settings of `config` since record
+    0. Writes nothing.
+
+    The hashes of the journal belong to other settings, so none of them is compared. The checksums
+    of the input records are.
+    """
+    identity = origin.identity.under(config.identity(), NO_RECORD)
+    live, ahead = _from_nothing(config, found, replace(origin, identity=identity), ())
+    replay(log, found, live, origin.left.end, ahead, progress)
+    return live
+
+
 def load(
     config: Config,
     log: Log,
@@ -372,11 +396,14 @@ def refusals(
     origin = locate(config, log, found.journal, end, store)
     if origin is None:
         return lambda about, positions: f"the journal {found.journal.topic} is empty"
-    mark, first = mark_of(origin.identity), origin.left.first
+    identity, first = origin.identity, origin.left.first
+    mark = mark_of(identity)
     # A rollback removes only earlier records, so one summary serves every snapshot.
     ahead = course(log, found.journal, first, end)
 
     def refusal(about: SnapshotInfo, positions: Mapping[Partition, int]) -> str | None:
+        if about.identity != mark and about.entry is not None and about.entry.born == identity.born:
+            return "of other settings than the model has now (headwater relearn or rollback)"
         if about.identity != mark:
             return f"of another journal, {about.identity[:8]}; this one is {mark[:8]}"
         at = max(about.position, first)
@@ -509,8 +536,9 @@ def about_of(config: Config, live: LiveShard) -> SnapshotInfo:
 
 
 def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
+    defaults = journal.defaults_of(identity)
     return shard_of(
-        config,
+        with_settings(config, identity.identity, defaults),
         Schema(_fields(identity)),
         label_field=config.input.label,
         label_topics=found.label_topics,
@@ -519,7 +547,7 @@ def _empty(config: Config, identity: IdentityRecord, found: Sources) -> Shard:
         number=found.journal.number,
         join_rules=identity.join,
         codec_rules=identity.codec,
-        auto=journal.defaults_of(identity).auto,
+        auto=defaults.auto,
     )
 
 

@@ -125,6 +125,8 @@ def _apply(
     check_snapshot(entry, live)
     check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
     live.shape = entry.shape or live.shape
+    # The learner of other settings may not be able to explain, and writes nothing.
+    shape = live.shape if entry.seq > live.entry.since else None
     for batch in pieces:
         whole = check.add(batch)
         live.tails |= tails(batch)
@@ -136,7 +138,7 @@ def _apply(
             drift=None if before.parts else entry.drift,
             before=before,
             more=not whole,
-            shape=live.shape,
+            shape=shape,
             explain=explain,
         )
         if whole:

@@ -9,13 +9,14 @@ from typing import Any
 from consumers.base.errors import ConfigError
 from consumers.codecs import json_document
 from consumers.config import Config
-from consumers.config.auto import Defaults, auto_of, learner_type
+from consumers.config.auto import DEFAULTS, Defaults, auto_of, learner_type
 from consumers.shard.challengers import trusted
 from consumers.shard.models import (
     build,
     check_numeric_fields,
     classes_that_fit,
     correcting,
+    explainable,
     explained,
     limited,
 )
@@ -24,7 +25,7 @@ from stream.data.schema import Schema
 from stream.drift import DriftRule
 from stream.join.join import RULES
 
-__all__ = ["shard_of"]
+__all__ = ["shard_of", "with_settings"]
 
 
 def shard_of(
@@ -85,6 +86,17 @@ def shard_of(
         drift=watched(config, schema),
     )
     return Shard(spec, learner)
+
+
+def with_settings(
+    config: Config, identity: Mapping[str, Any], defaults: Defaults = DEFAULTS
+) -> Config:
+    """The configuration with the learned settings of a journaled identity."""
+    own = config.with_settings(identity)
+    if own is not config and not explainable(build(own.model, defaults)):
+        # [output] explain is meant for the present model. What an earlier one wrote is journaled.
+        own = own.model_copy(update={"output": own.output.model_copy(update={"explain": 0})})
+    return own
 
 
 def watched(config: Config, schema: Schema) -> DriftRule:

@@ -9,21 +9,27 @@ the same positions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
 
 from consumers.base.errors import ConfigError, TransportError
 from consumers.base.records import Partition
-from consumers.config import Config, identity_difference
+from consumers.config import Config, identity_difference, relearnable
 from consumers.journal.reader import entries
-from consumers.journal.records import CommitRecord, IdentityRecord, JournalRecord, mark_of
+from consumers.journal.records import (
+    CommitRecord,
+    IdentityRecord,
+    JournalRecord,
+    RelearnRecord,
+    mark_of,
+)
 from consumers.snapshots.format import SnapshotInfo
 from consumers.snapshots.store import SnapshotStore
 from consumers.transports.protocol import Log
 from consumers.transports.registry import transport_of
 
-__all__ = ["JournalOrigin", "RemainingJournal", "expired", "locate"]
+__all__ = ["JournalOrigin", "RemainingJournal", "expired", "locate", "origin_of"]
 
 _NEAR = 64  # the last record is this near before a snapshot's position, unless commits aborted
 
@@ -88,18 +94,32 @@ class RemainingJournal:
 
     def last(self, position: int) -> JournalRecord | None:
         """The last journal record before a position; None if it was deleted."""
+        found = self._last(position)
+        return None if found is None else found[1]
+
+    def settings(self) -> int | None:
+        """Offset of the `RelearnRecord` whose settings apply at the end: 0 for record 0, None if
+        there is no record."""
+        found = self._last(self.end)
+        if found is None:
+            return None
+        at, last = found
+        return at if isinstance(last, RelearnRecord) else last.settings
+
+    def _last(self, position: int) -> tuple[int, JournalRecord] | None:
         for start in (max(self.first, position - _NEAR), self.first):
-            last = None
-            for _, last in self.entries(start, position):  # noqa: B007
+            found = None
+            for found in self.entries(start, position):  # noqa: B007
                 pass
-            if last is not None:
-                return last
+            if found is not None:
+                return found
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class JournalOrigin:
-    """The identity of a journal. `whole` is whether record 0 itself still exists."""
+    """The identity of a journal, with the settings that apply at its end. `whole` is whether record
+    0 itself still exists."""
 
     identity: IdentityRecord
     left: RemainingJournal
@@ -119,7 +139,8 @@ def locate(
     end: int,
     store: SnapshotStore | None = None,
 ) -> JournalOrigin | None:
-    """The identity of the journal up to `end`, if it matches `config`; None for an empty journal.
+    """The identity of the journal up to `end`, if the journal matches `config`; None for an empty
+    journal.
 
     Parameters
     ----------
@@ -133,6 +154,26 @@ def locate(
     TransportError
         It does not start with record 0, and no snapshot reaches the rest of it.
     """
+    origin = origin_of(config, log, partition, end, store)
+    if origin is None:
+        return None
+    # The configuration is that of today, and `end` may be before a change of settings.
+    now = replace(origin.left, end=max(end, log.end_offsets([partition])[partition]))
+    moved = now.end > end and now.settings() != origin.identity.settings
+    latest = origin_of(config, log, partition, now.end, store) if moved else origin
+    if latest is not None:
+        _same(config, latest.identity, partition)
+    return origin
+
+
+def origin_of(
+    config: Config,
+    log: Log,
+    partition: Partition,
+    end: int,
+    store: SnapshotStore | None = None,
+) -> JournalOrigin | None:
+    """The identity of the journal up to `end`, of whatever configuration it is. See `locate`."""
     first = log.beginning_offsets([partition])[partition]
     entry = next((found for _, found in entries(log, partition, first, end)), None)
     if entry is None and first == 0:
@@ -141,8 +182,21 @@ def locate(
     left = RemainingJournal(log, partition, first, end, slack)
     whole = isinstance(entry, IdentityRecord)
     identity = entry if isinstance(entry, IdentityRecord) else _remembered(config, left, store)
-    _same(config, identity, partition)
-    return JournalOrigin(identity, left, whole)
+    return JournalOrigin(_with_settings(identity, left), left, whole)
+
+
+def _with_settings(identity: IdentityRecord, left: RemainingJournal) -> IdentityRecord:
+    """The identity with the settings that apply at the end of the journal."""
+    settings = left.settings()
+    if settings is None or settings == identity.settings:
+        return identity
+    record = next((entry for _, entry in left.entries(settings, settings + 1)), None)
+    if not isinstance(record, RelearnRecord):
+        raise TransportError(
+            f"the journal {left.partition} has no record of new settings at offset {settings}, "
+            "where its last record expects one: restore the journal topic"
+        )
+    return identity.under(record.identity, (record.seq, settings))
 
 
 def expired(
@@ -168,10 +222,14 @@ def _remembered(
 ) -> IdentityRecord:
     """The identity of a trimmed journal, from the newest snapshot that reaches its rest."""
     refused: list[str] = []
+    settings = left.settings()
+    trimmed = settings is not None and (settings == 0 or settings < left.first)
 
     def objection(about: SnapshotInfo) -> str | None:
         if about.entry is None or mark_of(about.entry) != about.identity:
             return "contains no identity"
+        if trimmed and about.entry.settings != settings:
+            return "has other settings than the journal's last record"
         return left.objection(about)
 
     reached = list[SnapshotInfo]()
@@ -195,7 +253,10 @@ def _same(config: Config, identity: IdentityRecord, partition: Partition) -> Non
     if identity.name != config.name:
         different = [f"name: was {identity.name}, now {config.name}"]
     if different:
+        again = "change it back, or give this one a new name"
+        if relearnable(different):
+            again = "learn its records again with `headwater relearn CONFIG`, " + again
         raise ConfigError(
             f"the journal {partition.topic} belongs to another configuration "
-            f"({'; '.join(different)}); change it back, or give this one a new name"
+            f"({'; '.join(different)}); {again}"
         )

@@ -1,1 +1,1 @@
-"""The model at an earlier point in time: rebuild it, repeat a prediction, roll back."""
+"""The model at a point in time: rebuild it, repeat a prediction, roll back, learn again."""

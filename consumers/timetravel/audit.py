@@ -14,7 +14,7 @@ from consumers.journal.reader import course, entries
 from consumers.journal.records import CommitRecord, InputsRecord
 from consumers.service.live import Progress, Sources
 from consumers.service.replay import steps
-from consumers.shard.models import build, explainable
+from consumers.shard.models import explainable
 from consumers.shard.shard import Outcome
 from consumers.snapshots.store import SnapshotStore
 from consumers.timetravel.moment import PointInTime, rebuild_at
@@ -183,8 +183,8 @@ def audit(
             f"give --shard {owner}"
         )
     (partition, offset), before, after = _around(log, found.journal, own)
-    shares = config.output.explain or (SHARES if explainable(build(config.model)) else 0)
     live = rebuild_at(config, log, found, store, before, progress)
+    shares = (config.output.explain or SHARES) if explainable(live.shard.learner) else 0
     ahead = course(log, found.journal, live.position, after)
     made = (
         (entry, outcome, again)  # of the piece that contains the record

@@ -100,7 +100,8 @@ def roll_back(
                 f"{here}, but {at} is committed, so a rollback would predict records again. "
                 "Restore the journal topic, or give the service a new name"
             )
-    reset = RollbackRecord(last + 1, max(now, live.now), live.seq, live.chain, reason)
+    at, settings = max(now, live.now), live.entry.settings
+    reset = RollbackRecord(last + 1, at, live.seq, live.chain, reason, settings)
     record = journal.written(reset, found.journal, reset.now)
     at = owner.commit([], record, live.shard.positions)
     live.advance_past(reset, at)

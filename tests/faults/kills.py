@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from consumers.base.failpoints import POINTS
+from consumers.base import failpoints
 from tests.faults.lab import Lab, wait_for
 
 __all__ = ["RANDOM", "Round", "kill_round", "plan"]
 
 RANDOM = "random time"
+# Of a service. `relearn` is a command.
+POINTS = [point for point in failpoints.POINTS if not point.startswith("relearn")]
 LIFE = 4.0  # seconds after it is live in which a point must be reached; else it is killed anyhow
 
 
