@@ -408,6 +408,24 @@ QUALITY: dict[str, list[Panel]] = {
             rates("headwater_decision_scored_total", "shard", "scored, shard {{shard}}"),
             rates("headwater_decision_rejected_total", "shard", "rejected, shard {{shard}}"),
         ),
+        lines(
+            "Budget of false positives",
+            "cps",
+            rates("headwater_budget_flagged_total", "shard", "flagged, shard {{shard}}"),
+            rates("headwater_budget_withheld_total", "shard", "withheld, shard {{shard}}"),
+            about="With [decision] max_false_positive_rate only.",
+        ),
+        lines(
+            "Share of others that are flagged, and the threshold",
+            "percentunit",
+            (
+                f"headwater_budget_false_positives_total{{{SHARD}}} "
+                f"/ headwater_budget_others_total{{{SHARD}}}",
+                named("flagged of labelled others", OF_SHARD),
+            ),
+            of_shard("headwater_budget_threshold", "threshold"),
+            of_shard("headwater_budget_missing_labels", "labels that are missing"),
+        ),
     ],
 }
 

@@ -22,7 +22,7 @@ from stream.learner.registry import Facts, registered
 from stream.linear import weights
 from stream.linear._kernels import logistic as kernels
 from stream.linear._kernels.logistic import Linear, LinearRule
-from stream.linear.crossed import Crossing, crossed, named_crossed
+from stream.linear.crossed import MOST_PAIRED, Crossing, crossed, named_crossed
 from stream.linear.indicators import Indicators, indicators, named_indicators
 from stream.text.bags import hashed_texts
 
@@ -207,13 +207,8 @@ class LogisticRegression(Learner):
         super().limit(max_bytes, schema, max_classes)
         of_number, of_indicator = (4, 3) if self._rule.naive else (2, 2)  # tables
         numbers = len(schema.numeric) - sum(f.kind == "binary" for f in schema.fields)
-        crossing = bool(self.n_bins or self.pairs)
-        hashed = len(schema.fields) > numbers or crossing
-        least = max(
-            LEAST_CATEGORIES if hashed else 0,
-            LEAST_PAIRS if crossing else 0,
-            LEAST_TOKENS if schema.text else 0,
-        )
+        least = self._least(schema, numbers)
+        hashed = least > 0
         slots = 4 * BUCKETS if hashed else 0
 
         def needed(classes: int) -> int:
@@ -229,6 +224,15 @@ class LogisticRegression(Learner):
         more = (max_bytes - needed(fit)) // (8 * ROOM * fit * of_indicator) if hashed else 0
         self._most_classes, self._most_indicators = fit, min(least + more, BUCKETS)
         return super().limit(max_bytes, schema, fit)
+
+    def _least(self, schema: Schema, numbers: int) -> int:
+        """How many indicators `limit` reserves: all bins and pairs of numbers, if not too many."""
+        bins, texts = self.n_bins or 0, len(schema.text)
+        categories = len(schema.fields) - numbers - texts
+        paired = min(categories + numbers * (bins > 0), MOST_PAIRED) if self.pairs else 0
+        pairs = paired * (paired - 1) // 2 * (LEAST_PAIRS if categories else bins**2)
+        least = numbers * bins + min(pairs, LEAST_PAIRS)
+        return max(least, LEAST_CATEGORIES if categories else 0, LEAST_TOKENS if texts else 0)
 
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions

@@ -24,10 +24,17 @@ from tests.acceptance.service import Service, headwater
 from tests.docker.prometheus import Prometheus, running
 from tests.docker.queries import DOCKER, Query
 
-__all__ = ["Answer", "Stack", "answers", "started"]
+__all__ = ["BUDGET", "Answer", "Stack", "answers", "of_budget", "started"]
 
 BAD = (b"no json", b'{"id": "x", "hue-mean": 1e999}')
 UNLABELLED = 50
+
+Changes = tuple[tuple[str, str], ...]  # of the configuration: what is replaced, and by what
+# A budget decides alone and takes no challenger.
+BUDGET: Changes = (
+    ("reject = 0.3", 'max_false_positive_rate = {label = "sky", rate = 0.3}'),
+    ('[[challenger]]\nname = "covariances"\ntype = "GaussianBayes"\n', ""),
+)
 
 
 class Stack(NamedTuple):
@@ -47,10 +54,10 @@ class Answer(NamedTuple):
 
 
 @contextlib.contextmanager
-def started(directory: Path, bootstrap: str) -> Iterator[Stack]:
+def started(directory: Path, bootstrap: str, changes: Changes = ()) -> Iterator[Stack]:
     """The service live, scraped, and fed with the whole data set and some that is wrong."""
     name = f"segments-{uuid4().hex[:8]}"
-    config = _configured(directory, name, bootstrap)
+    config = _configured(directory, name, bootstrap, changes)
     created = headwater("check", config, "--create")
     assert created.returncode == 0, created.stdout + created.stderr
     with contextlib.ExitStack() as stack:
@@ -62,6 +69,11 @@ def started(directory: Path, bootstrap: str) -> Iterator[Stack]:
         _feed(directory, name, bootstrap)
         service.wait_until(lambda: _told(prometheus))
         yield Stack(service, prometheus, name)
+
+
+def of_budget(query: Query) -> bool:
+    """Whether only a service with a budget of false positives has data for it."""
+    return "headwater_budget_" in query.expression
 
 
 def answers(prometheus: Prometheus, queries: list[Query], seconds: float) -> list[Answer]:
@@ -79,7 +91,7 @@ def answers(prometheus: Prometheus, queries: list[Query], seconds: float) -> lis
         time.sleep(0.2)
 
 
-def _configured(directory: Path, name: str, bootstrap: str) -> Path:
+def _configured(directory: Path, name: str, bootstrap: str, changes: Changes) -> Path:
     text = (DOCKER / "headwater.toml").read_text()
     for old, new in (
         ("kafka://kafka:9092", f"kafka://{bootstrap}"),
@@ -89,6 +101,7 @@ def _configured(directory: Path, name: str, bootstrap: str) -> Path:
         ("[http]\n", "[http]\nport = 0\n"),
         ('host = "0.0.0.0"', 'host = "127.0.0.1"'),
         ('log = "json"', 'log = "text"'),
+        *changes,
     ):
         assert old in text, old
         text = text.replace(old, new)

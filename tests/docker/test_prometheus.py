@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.exposition import generate_latest
 
 from consumers.telemetry.metrics import METRICS
-from tests.docker.live import BAD, UNLABELLED, Stack, answers, started
+from tests.docker.live import BAD, BUDGET, UNLABELLED, Stack, answers, of_budget, started
 from tests.docker.prometheus import FOLDER, lacking, promtool
 from tests.docker.queries import ROOT, Query, alerts, metrics_of, panels, recorded, rules, variables
 from tests.telemetry.test_prometheus import full
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 here = pytest.mark.skipif(lacking() is not None, reason=str(lacking()))
 QUERIES = [*panels(), *recorded(), *alerts()]
@@ -73,8 +74,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory, kafka_bootstrap: str) -> Ite
 @pytest.mark.kafka
 def test_every_panel_rule_and_alert_gets_data(stack: Stack) -> None:
     """Each query of both dashboards, each recording rule and each alert's expression."""
-    found = answers(stack.prometheus, QUERIES, seconds=300)
+    asked = [query for query in QUERIES if not of_budget(query)]
+    found = answers(stack.prometheus, asked, seconds=PATIENCE)
 
+    assert [answer.query for answer in found if not answer.series] == []
+
+
+@here
+@pytest.mark.kafka
+def test_panels_of_a_budget_get_data(tmp_path: Path, kafka_bootstrap: str) -> None:
+    """From the same service with [decision] max_false_positive_rate."""
+    asked = [query for query in QUERIES if of_budget(query)]
+    with started(tmp_path, kafka_bootstrap, BUDGET) as budgeted:
+        found = answers(budgeted.prometheus, asked, seconds=PATIENCE)
+
+    assert len(asked) > 3
     assert [answer.query for answer in found if not answer.series] == []
 
 

@@ -11,7 +11,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from tests.docker.live import Answer, answers, started
+from tests.docker.live import BUDGET, Answer, answers, of_budget, started
 from tests.docker.queries import ROOT, alerts, panels, recorded
 from tests.kafka.broker import running_broker
 from tests.waiting import PATIENCE
@@ -26,7 +26,7 @@ This page lists all queries of both dashboards, all recording rules and all aler
 of series that each returned and the value of the first one. Prometheus scraped headwater on a Kafka
 broker with river's ImageSegments (2,310 records, labels two seconds late), two broken records and
 fifty records without a label. Alerts are queried with `bool`, so an alert that does not fire
-returns 0. Last run: {date}.
+returns 0. Queries of a budget were sent to the same service with such a budget. Last run: {date}.
 
 | where | query | series | value |
 |---|---|---|---|
@@ -40,12 +40,16 @@ def _row(answer: Answer) -> str:
 
 def main() -> int:
     """Write the page."""
-    with (
-        tempfile.TemporaryDirectory(prefix="headwater-dashboards-") as directory,
-        running_broker() as bootstrap,
-        started(Path(directory), bootstrap) as stack,
-    ):
-        found = answers(stack.prometheus, [*panels(), *recorded(), *alerts()], seconds=PATIENCE)
+    queries = [*panels(), *recorded(), *alerts()]
+    found: list[Answer] = []
+    with running_broker() as bootstrap:
+        for budget in (False, True):
+            asked = [query for query in queries if of_budget(query) == budget]
+            with (
+                tempfile.TemporaryDirectory(prefix="headwater-dashboards-") as directory,
+                started(Path(directory), bootstrap, BUDGET if budget else ()) as stack,
+            ):
+                found += answers(stack.prometheus, asked, seconds=PATIENCE)
     rows = "\n".join(_row(answer) for answer in found)
     PAGE.write_text(HEAD.format(date=date.today().isoformat()) + rows + "\n", encoding="utf-8")
     silent = [answer.query.where for answer in found if not answer.series]
