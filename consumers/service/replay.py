@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 
+from msgspec.structs import replace
+
 from consumers.base.errors import DivergedError, JournalLostError, TransportError
 from consumers.base.records import UNBOUNDED, Batch, Partition
 from consumers.journal.merge import Merge
@@ -125,8 +127,9 @@ def _apply(
     check_snapshot(entry, live)
     check, before, last = RangeCheck(entry), EarlierPieces(), list[Outcome]()
     live.shape = entry.shape or live.shape
-    # The learner of other settings may not be able to explain, and writes nothing.
-    shape = live.shape if entry.seq > live.entry.since else None
+    shape = live.shape
+    if shape is not None and entry.seq < live.entry.since:
+        shape = replace(shape, explain=0)  # this learner may not be able to, and writes nothing
     for batch in pieces:
         whole = check.add(batch)
         live.tails |= tails(batch)
