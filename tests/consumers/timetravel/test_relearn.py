@@ -478,6 +478,28 @@ def test_only_one_of_the_models_can_explain(make_service, now: int) -> None:
         assert audit(config, service.log, found, open_store(config, 0), id_).same
 
 
+def test_budget_that_changed_after_the_record_has_the_evidence_since(make_service) -> None:
+    """A replay from the start gives each record the budget of its time, as a snapshot has it."""
+    service = make_service("memory")
+    fill(service.log, phishing(120))
+    before, after = (
+        f'[decision]\nmax_false_positive_rate = {{label = "true", rate = {rate}}}'
+        for rate in (0.3, 0.2)
+    )
+    service.run(model=OLD, more=before, max_records=50)
+    learned(service, model=NEW, more=before)
+    service.log.append(rows(120, 200))
+    service.run(model=NEW, more=after, max_records=20, every_records=100)
+    config = service.config(model=NEW, more=after)
+    found, end = sources(config, service.log), service.ends("svc-journal")[0]
+    kept = rebuild(config, service.log, found, open_store(config, 0), end=end)
+    replayed = rebuilt(service, model=NEW, more=after)
+
+    assert replayed.shard.view().budget == kept.shard.view().budget
+    assert 0 < kept.shard.view().budget.others < 60
+    assert replayed.shard.fingerprint() == kept.shard.fingerprint()
+
+
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_standby_follows_the_new_model_only_with_the_new_settings(
     make_service, kind: str, caplog
