@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from river import metrics, naive_bayes, neighbors, proba
+from river import forest, linear_model, metrics, naive_bayes, neighbors, preprocessing, proba
 from river.feature_extraction import BagOfWords
 
 from benchmarks import moa
@@ -248,6 +248,40 @@ def _one_record(name: str, make, peer, xs, ys, warm: int, least: float, rounds: 
     return lines(name, times, {"river": least}, "cost of a Python call with dicts")
 
 
+def logistic(rounds: int, directory: Path) -> list[Line]:
+    """d = 8, 2 classes; river's with its scaler."""
+    from stream import LogisticRegression
+
+    x, y = normal(50_000, 8, missing=0.0)
+    few, labels = dicts(x[:5_000]), y[:5_000].tolist()
+    peer = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    times = race(
+        ours(LogisticRegression, blocks(x, y)),
+        {"river": lambda: rivers(peer.clone(), few, [label == 1 for label in labels])},
+        rounds,
+    )
+    floor = 32 * seconds_per_term(32, 8)
+    limit = f"32 multiply-adds: {micro(floor)}; {median(times['headwater']) / floor:.1f} ×"
+    return lines("LogisticRegression, d = 8", times, {"river": 20}, limit)
+
+
+def auto(rounds: int, directory: Path) -> list[Line]:
+    """d = 8, 2 classes; the peer is the forest that is as accurate."""
+    from consumers.config.auto import auto_of
+    from stream import Schema
+    from stream.mixture.composed import made
+
+    x, y = normal(20_000, 8, missing=0.0)
+    few, labels = dicts(x[:1_000]), y[:1_000].tolist()
+    schema = Schema.of(**dict.fromkeys(few[0], "numeric"))
+    times = race(
+        ours(lambda: made(auto_of(schema)).declare(schema), blocks(x, y)),
+        {"river": lambda: rivers(forest.ARFClassifier(n_models=10, seed=1), few, labels)},
+        rounds,
+    )
+    return lines("auto, d = 8, and river's ARF(10)", times, {"river": 100}, "sum of its learners")
+
+
 def one_naive(rounds: int, directory: Path) -> list[Line]:
     """One-record calls, d = 8."""
     from stream import GaussianNB
@@ -283,6 +317,8 @@ ROWS = {
         texts,
         full,
         full_growth,
+        logistic,
+        auto,
         one_naive,
         one_knn,
     )

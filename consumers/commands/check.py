@@ -125,7 +125,8 @@ def _show_rules(config: Config, report: CheckReport) -> None:
         report.fine("decision", among + ("" if reject is None else f", or reject at {reject:g}"))
     if (budget := config.decision.budget) is not None:
         after = f"from {budget.needed:,.0f} labelled records of other labels on, at the earliest"
-        report.fine("decision", f"{budget.label!r} at most {budget.rate:.6g} too often, {after}")
+        share = f"{budget.label!r} for at most {100 * budget.rate:.6g} % of the others"
+        report.fine("decision", f"{share}, {after}")
     for monitor in config.drift.rule.monitors:
         report.fine("drift", f"{monitor}: {monitor.action}")
         if monitor.type == "ADWIN" and monitor.on.startswith("feature:"):

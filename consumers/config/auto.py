@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from consumers.config.learner import LearnerConfig
 from stream.data.schema import Schema
+from stream.mixture.mixture import EXPERTS, OF_TEXTS
 
 __all__ = ["DEFAULTS", "FIRST_AUTO", "Defaults", "auto_of", "learner_type", "resolved"]
 
-BINS, PAIR_BINS = 16, 12  # of each number: alone; in pairs, which are 120 · 12² at most
 FIRST_AUTO: Mapping[str, Any] = {"type": "MixedNB"}  # in journals that do not say what it is
 
 
@@ -29,15 +29,8 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     >>> len(auto_of(Schema.of(body="text"))["learner"]["experts"])
     3
     """
-    logistic = {"type": "LogisticRegression"}
-    experts: list[Any] = [
-        {"type": "Calibrated", "learner": "MixedNB"},
-        logistic | {"n_bins": BINS},
-        logistic | {"learning_rate": 1.0, "half_life": 300.0},
-    ]
-    if schema is None or any(field.kind != "text" for field in schema.fields):
-        experts.append({"type": "Calibrated", "learner": "KNNClassifier"})
-        experts.append(logistic | {"n_bins": PAIR_BINS, "pairs": True})
+    mixed = schema is None or any(field.kind != "text" for field in schema.fields)
+    experts = [dict(expert) for expert in (EXPERTS if mixed else EXPERTS[:OF_TEXTS])]
     mixture = {"type": "Mixture", "experts": experts}
     return {"type": "Calibrated", "learner": mixture}
 

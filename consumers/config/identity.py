@@ -31,7 +31,7 @@ def relearnable(differences: Sequence[str]) -> bool:
 
     Examples
     --------
-    >>> relearnable(["model.type: was \"GaussianNB\", now \"MixedNB\""])
+    >>> relearnable(['model.type: was "GaussianNB", now "MixedNB"'])
     True
     >>> relearnable(["model.seed: was 42, now 43", "labels.horizon: was 1, now 2"])
     False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -15,17 +15,24 @@ from stream.data.state import State
 from stream.errors import SchemaError, StateError
 from stream.learner.base import Learner, Predictions
 from stream.learner.registry import Facts, registered
-from stream.linear import LogisticRegression
 from stream.mixture._kernels import weigh as kernels
 from stream.mixture._kernels.weigh import Belief
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
 from stream.mixture.guesses import ClassShares, NoChange
-from stream.neighbors import KNNClassifier
 
-__all__ = ["Mixture"]
+__all__ = ["EXPERTS", "OF_TEXTS", "Mixture"]
 
-BINS, PAIR_BINS = 16, 12  # of each number: alone; in pairs, which are 120 · 12² at most
+# One for independent fields, one for any log-odds, one for changes, one for any shape, and one for
+# what two fields show only together, of which there are 120 pairs of 12² bins at most.
+EXPERTS: tuple[Mapping[str, Any], ...] = (
+    {"type": "Calibrated", "learner": "MixedNB"},
+    {"type": "LogisticRegression", "n_bins": 16},
+    {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
+    {"type": "Calibrated", "learner": "KNNClassifier"},
+    {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
+)
+OF_TEXTS = 3  # the first of these; the others do not read texts
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
 MOST_EXPERTS = 32
 SLACK = 1e-9  # by which weights in a state may sum to another number than 1
@@ -118,7 +125,7 @@ class Mixture(Composed):
         self._begin()
 
     def _start(self) -> None:
-        given = _default() if self.experts is None else map(made, self.experts)
+        given = map(made, EXPERTS if self.experts is None else self.experts)
         every = [ClassShares(), NoChange(), *given]
         n, k = len(every), len(RATES)
         self._compose(every, n + k)
@@ -197,12 +204,3 @@ def _checked(experts: Sequence[Any] | None) -> list[Any] | None:
         except SchemaError as error:
             raise SchemaError(f"experts: {error}") from None
     return list(experts)
-
-
-def _default() -> list[Learner]:
-    """One for independent fields, one for dependent ones, one for changes, one for any shape, one
-    for what two fields show only together."""
-    plain = LogisticRegression(n_bins=BINS)
-    fast = LogisticRegression(learning_rate=1.0, half_life=300)
-    paired = LogisticRegression(n_bins=PAIR_BINS, pairs=True)
-    return [Calibrated(), plain, fast, Calibrated(KNNClassifier()), paired]
