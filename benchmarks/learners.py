@@ -262,7 +262,7 @@ def logistic(rounds: int, directory: Path) -> list[Line]:
     )
     floor = 32 * seconds_per_term(32, 8)
     limit = f"32 multiply-adds: {micro(floor)}; {median(times['headwater']) / floor:.1f} ×"
-    return lines("LogisticRegression, d = 8", times, {"river": 20}, limit)
+    return lines("LogisticRegression, d = 8", times, {"river": 10}, limit)
 
 
 def auto(rounds: int, directory: Path) -> list[Line]:
