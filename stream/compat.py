@@ -123,11 +123,13 @@ class RiverClassifier(Learner):
                 f"{type(last).__name__} asks for labels, but here labels arrive by themselves; "
                 "pass the classifier inside it"
             )
-        trust_pickle = flag("trust_pickle", trust_pickle)
         self.model = model
-        self.trust_pickle = trust_pickle
-        self.can_save = trust_pickle
+        self.trust_pickle = flag("trust_pickle", trust_pickle)
         self._begin()
+
+    @property
+    def can_save(self) -> bool:
+        return self.trust_pickle
 
     @property
     def _multiclass(self) -> bool:
@@ -245,10 +247,6 @@ class RiverClassifier(Learner):
     def _saved_parameters(self) -> dict[str, Any]:
         """Empty: the state has the model with its parameters."""
         return {}
-
-    def fingerprint(self) -> str:
-        """SHA-256 of the state, even if it may not be saved."""
-        return self._fingerprint(super().to_state())
 
     def _export(self) -> State:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +13,7 @@ from consumers.config.bins import BinsConfig
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
 from stream.learner.registry import learners
+from stream.mixture.composed import RIVER
 
 __all__ = [
     "SERVICE_NAME",
@@ -19,7 +21,9 @@ __all__ = [
     "LearnerConfig",
     "ModelConfig",
     "PromotionConfig",
+    "accepted_keys",
     "model_types",
+    "uses_river",
 ]
 
 _CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
@@ -33,13 +37,44 @@ def model_types() -> tuple[str, ...]:
 
 def _model_type(name: str) -> str:
     types = model_types()
-    if name in types or re.fullmatch(rf"river:{_CLASS_PATH}", name, re.ASCII):
+    if name in types or re.fullmatch(rf"{RIVER}{_CLASS_PATH}", name, re.ASCII):
         return name
     near = get_close_matches(name, types, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(
         f'expected one of {", ".join(types)} or "river:MODULE.CLASS", got {name!r}{hint}'
     )
+
+
+def uses_river(model: Mapping[str, Any]) -> bool:
+    """Whether a model, as type and parameters, is a classifier of river or has one as an expert.
+
+    Examples
+    --------
+    >>> uses_river({"type": "Mixture", "parameters": {"experts": ["river:forest.ARFClassifier"]}})
+    True
+    """
+    return model["type"].startswith(RIVER) or _names_river(model.get("parameters", {}))
+
+
+def _names_river(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(map(_names_river, value))
+    return isinstance(value, str) and value.startswith(RIVER)
+
+
+def accepted_keys(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A dumped model without the keys that are for river only, if it is not river's."""
+    refused = _refused_keys(model)
+    return {key: value for key, value in model.items() if key not in refused}
+
+
+def _refused_keys(model: Mapping[str, Any]) -> set[str]:
+    if model["type"].startswith(RIVER):
+        return set()
+    return {"pipeline"} if uses_river(model) else {"pipeline", "seed", "trust_pickle"}
 
 
 class LearnerConfig(Section):
@@ -77,15 +112,15 @@ class LearnerConfig(Section):
     trust_pickle: bool = Field(
         default=False,
         description="Whether snapshots keep the state of a river model as a pickle; for "
-        "`river:` only. Default off, because loading a pickle runs the code in it. The state "
-        "is then rebuilt from the journal at each start.",
+        "`river:` only, also as an expert of a `Mixture`. Default off, because loading a pickle "
+        "runs the code in it. The state is then rebuilt from the journal at each start.",
     )
     seed: int = Field(
         default=42,
         ge=0,
         lt=2**32,
-        description="Seed of a learner that draws random numbers; for `river:` only. It is "
-        "fixed, so that a replay gives the same bits. Default 42.",
+        description="Seed of a learner that draws random numbers; for `river:` only, also as an "
+        "expert of a `Mixture`. It is fixed, so that a replay gives the same bits. Default 42.",
     )
 
     @model_validator(mode="before")
@@ -127,13 +162,12 @@ class LearnerConfig(Section):
 
     @model_validator(mode="after")
     def _river_only(self) -> Self:
-        if not self.type.startswith("river:"):
-            for key in ("pipeline", "trust_pickle", "seed"):
-                if key in self.model_fields_set:
-                    raise ValueError(
-                        f"{key} is for river models only, and type is {self.type!r}; remove {key}"
-                    )
-        elif self.bins is not None:
+        refused = _refused_keys({"type": self.type, "parameters": self.parameters})
+        for key in sorted(refused & self.model_fields_set):
+            raise ValueError(
+                f"{key} is for river models only, and type is {self.type!r}; remove {key}"
+            )
+        if self.type.startswith(RIVER) and self.bins is not None:
             raise ValueError("bins are not for river models; bin by a transformer in pipeline")
         return self
 

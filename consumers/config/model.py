@@ -14,7 +14,13 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from consumers.config.decision import DecisionConfig
 from consumers.config.drift import DriftConfig
 from consumers.config.identity import identity_difference
-from consumers.config.learner import SERVICE_NAME, ChallengerConfig, ModelConfig, PromotionConfig
+from consumers.config.learner import (
+    SERVICE_NAME,
+    ChallengerConfig,
+    ModelConfig,
+    PromotionConfig,
+    accepted_keys,
+)
 from consumers.config.sections import (
     CommitConfig,
     FieldName,
@@ -272,11 +278,8 @@ class Config(Section):
         differ = identity_difference(identity["model"], self.identity()["model"])
         if not differ and corrections == self.labels.corrections:
             return self
-        block = dict(identity["model"])
-        if block["type"].startswith("river:"):
-            block["trust_pickle"] = self.model.trust_pickle
-        else:
-            block = {key: block[key] for key in block if key not in ("pipeline", "seed")}
+        trusted = {"trust_pickle": self.model.trust_pickle}
+        block = accepted_keys({**identity["model"], **trusted})
         labels = self.labels.model_copy(update={"corrections": corrections})
         model = ModelConfig.model_validate(block)
         return self.model_copy(update={"model": model, "labels": labels})

@@ -31,6 +31,7 @@ from pydantic import ValidationError
 from consumers.base.errors import HeadwaterError
 from consumers.base.records import Batch, Fetched
 from consumers.config import Config
+from consumers.config.learner import uses_river
 from consumers.journal.merge import Merge
 from consumers.service.crash_guard import CrashGuard, TrialResult
 from consumers.service.live import LiveShard, Sources
@@ -302,7 +303,7 @@ def _load(file: IO[bytes]) -> tuple[_Case, Shard]:
     size = int.from_bytes(file.read(8), "little")
     case = msgspec.msgpack.decode(file.read(size), type=_Case)
     config = Config.model_validate(case.config)
-    if config.model.type.startswith("river:"):
+    if uses_river(case.config["model"]):
         trusting = config.model.model_copy(update={"trust_pickle": True})
         config = config.model_copy(update={"model": trusting})
     shard = shard_of(

@@ -16,15 +16,19 @@ from pydantic import ValidationError
 from consumers.base.errors import ConfigError
 from consumers.config import Config
 from consumers.config.auto import Defaults, learner_type
-from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
+from consumers.config.learner import (
+    ChallengerConfig,
+    LearnerConfig,
+    ModelConfig,
+    accepted_keys,
+    uses_river,
+)
 from consumers.config.load import message
 from consumers.shard.models import challenging
 from stream.data.schema import Schema
 from stream.learner.base import Learner
 
-__all__ = ["RIVER_ONLY", "ChallengerSet", "challenger_block", "configured", "trusted"]
-
-RIVER_ONLY = ("pipeline", "seed")
+__all__ = ["ChallengerSet", "challenger_block", "configured", "trusted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,7 @@ class ChallengerSet:
 
     def pickled(self) -> list[str]:
         """Challengers whose saved state is a pickle."""
-        return [
-            name for name in self.challengers if self.challengers[name]["type"].startswith("river:")
-        ]
+        return [name for name, block in self.challengers.items() if uses_river(block)]
 
     def types(self, defaults: Defaults) -> dict[str, str]:
         """The type of each challenger, as predictions show it."""
@@ -132,10 +134,7 @@ def challenger_block(model: LearnerConfig) -> dict[str, Any]:
     left = {"name", "trust_pickle", "max_classes"}
     if isinstance(model, ModelConfig):
         left.add("max_state_bytes")  # for its own classes; a challenger has those of [model]
-    block = model.model_dump(mode="json", exclude=left, exclude_none=True)
-    if not model.type.startswith("river:"):
-        block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
-    return block
+    return accepted_keys(model.model_dump(mode="json", exclude=left, exclude_none=True))
 
 
 def trusted(config: Config) -> frozenset[str]:

@@ -22,6 +22,7 @@ from stream.data.schema import Schema
 from stream.errors import SchemaError
 from stream.learner.base import Learner
 from stream.learner.registry import learners
+from stream.mixture.composed import RIVER
 from stream.preprocessing import Discretized
 
 __all__ = [
@@ -81,6 +82,7 @@ def build(model: LearnerConfig, defaults: Defaults = DEFAULTS) -> Learner:
         if model.type.startswith("river:"):
             return _river(model)
         type_, parameters = resolved(model, defaults)
+        parameters = {name: _with_river(model, value) for name, value in parameters.items()}
         kind = learners()[type_]
         known = list(inspect.signature(kind).parameters)
         for name in parameters:
@@ -290,6 +292,21 @@ def _name(learner: Learner) -> str:
     if isinstance(learner, Discretized):
         return f"{type(learner.learner).__name__} after learned bins"
     return type(learner).__name__
+
+
+def _with_river(model: LearnerConfig, value: Any) -> Any:
+    """A parameter with the seed and the trust of [model] in each expert of river."""
+    if isinstance(value, list | tuple):
+        return [_with_river(model, each) for each in value]
+    if isinstance(value, str) and value.startswith(RIVER):
+        value = {"type": value}
+    if not isinstance(value, dict):
+        return value
+    if not str(value.get("type")).startswith(RIVER):
+        return {key: _with_river(model, each) for key, each in value.items()}
+    if "trust_pickle" in value:
+        raise SchemaError("trust_pickle is a key of [model], not of an expert; move it there")
+    return {"seed": model.seed, **value, "trust_pickle": model.trust_pickle}
 
 
 def _river(model: LearnerConfig) -> Learner:

@@ -156,8 +156,7 @@ class Shard:
     @property
     def pickled(self) -> bool:
         """Whether the state contains a pickle. The same model may be pickled in other bytes."""
-        everyone = self._contest.contestants()
-        return any(isinstance(c.machine.learner, RiverClassifier) for c in everyone)
+        return any(self._river_models(c) for c in self._contest.contestants())
 
     @contextmanager
     def pickling(self) -> Iterator[None]:
@@ -165,8 +164,8 @@ class Shard:
 
         Only for a child process of this service, which receives the state directly.
         """
-        found = [c.machine.learner for c in self._contest.contestants()]
-        unsaved = [x for x in found if isinstance(x, RiverClassifier) and not x.trust_pickle]
+        found = [m for c in self._contest.contestants() for m in self._river_models(c)]
+        unsaved = [model for model in found if not model.trust_pickle]
         for learner in unsaved:
             learner.trust_pickle = True
         try:
@@ -182,7 +181,12 @@ class Shard:
         A river challenger may diverge unnoticed as long as it cannot become champion.
         """
         candidates = (c for c in self._contest.contestants() if c.name in self._contest.eligible)
-        return not any(isinstance(c.machine.learner, RiverClassifier) for c in candidates)
+        return not any(map(self._river_models, candidates))
+
+    @staticmethod
+    def _river_models(contestant: Contestant) -> list[RiverClassifier]:
+        every = contestant.machine.learner.with_parts()
+        return [learner for learner in every if isinstance(learner, RiverClassifier)]
 
     def set_challengers(self, challenger_set: ChallengerSet, champion: str | None = None) -> None:
         """Use these challengers from now on. New or changed challengers start empty.

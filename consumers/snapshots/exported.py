@@ -11,9 +11,9 @@ from typing import Any
 
 from consumers.base.errors import ConfigError, SnapshotError
 from consumers.config.auto import Defaults
-from consumers.config.learner import ModelConfig
+from consumers.config.learner import ModelConfig, accepted_keys
 from consumers.journal.records import defaults_of
-from consumers.shard.challengers import RIVER_ONLY, ChallengerSet
+from consumers.shard.challengers import ChallengerSet
 from consumers.shard.models import build, classes_that_fit
 from consumers.snapshots.format import from_bytes
 from stream.data.schema import Field, Schema
@@ -76,10 +76,7 @@ def load_model(path: str | Path, key: str | None = None) -> Learner:
 
 def _champion(identity: dict[str, Any], state: State, defaults: Defaults) -> tuple[Learner, State]:
     """The empty learner of the champion, and its state."""
-    block = dict(identity["model"])
-    if not block["type"].startswith("river:"):
-        block = {key: value for key, value in block.items() if key not in RIVER_ONLY}
-    model = ModelConfig.model_validate(block)
+    model = ModelConfig.model_validate(accepted_keys(identity["model"]))
     learner = build(model, defaults)
     name = state.header["lineup"]["champion"] if "lineup" in state.header else ""
     if not name:

@@ -10,7 +10,7 @@ results are the same to the bit.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -29,6 +29,7 @@ from stream.errors import (
     StateError,
 )
 from stream.learner.explain import Explanation, LinearView
+from stream.learner.header import labels_of, plain, refused_of, without_refusals
 from stream.learner.predictions import Predictions
 
 __all__ = ["Learner", "Predictions"]
@@ -48,6 +49,8 @@ class Learner(base.Classifier, abc.ABC):
         Features in the order they were first learned; empty if the learner keeps no names.
     can_save : bool
         Whether `to_state` works. If not, a start rebuilds the state from the journal.
+    parts : sequence of Learner
+        The learners that it is made of.
     memo_size : int
         How many numbers it notes in a row while it waits, for each known class and once more; see
         `Rows.memo`.
@@ -67,7 +70,6 @@ class Learner(base.Classifier, abc.ABC):
     truths: ClassVar[str] = "numeric"
     strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
-    can_save: bool = True
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
     _declared: Schema | None = None
@@ -272,8 +274,35 @@ class Learner(base.Classifier, abc.ABC):
         self._execute(block, label, before, out)
         return out
 
+    @property
+    def can_save(self) -> bool:
+        return all(part.can_save for part in self.parts)
+
+    @property
+    def parts(self) -> Sequence[Learner]:
+        return ()
+
+    def with_parts(self) -> Iterator[Learner]:
+        """This learner, its parts and their parts."""
+        yield self
+        for part in self.parts:
+            yield from part.with_parts()
+
     def to_state(self) -> State:
-        """A copy of the whole state. O(bytes)."""
+        """A copy of the whole state. O(bytes).
+
+        Raises
+        ------
+        StateError
+            It must not be saved, see `can_save`.
+        """
+        for part in self.parts:
+            if not part.can_save:
+                part.to_state()  # its error has the reason
+        return self._whole_state()
+
+    def _whole_state(self) -> State:
+        """The state, also if it must not be saved."""
         inner = self._export().copy()
         header: dict[str, Any] = {
             "learner": type(self).__name__,
@@ -312,7 +341,7 @@ class Learner(base.Classifier, abc.ABC):
                     f"expected the state of a {name} with {key} = {own!r}, got {came!r}"
                 )
         try:
-            self._classes = self._classes.renewed(_labels(header), _refused(header))
+            self._classes = self._classes.renewed(labels_of(header), refused_of(header))
             self._restore(State(header["inner"], state.arrays))
         except StateError:
             raise
@@ -322,7 +351,7 @@ class Learner(base.Classifier, abc.ABC):
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The parameters as JSON. A state can only be loaded with equal parameters."""
-        values = {name: _plain(value) for name, value in self._get_params().items()}
+        values = {name: plain(value) for name, value in self._get_params().items()}
         as_before = [name for name, value in self.added.items() if values.get(name) == value]
         return {name: value for name, value in values.items() if name not in as_before}
 
@@ -332,11 +361,8 @@ class Learner(base.Classifier, abc.ABC):
         The count of rejected classes is left out, because a rejected record does not change the
         model.
         """
-        return self._fingerprint(self.to_state())
-
-    @staticmethod
-    def _fingerprint(state: State) -> str:
-        return State(_without_refusals(state.header), state.arrays).fingerprint()
+        state = self._whole_state()
+        return State(without_refusals(state.header), state.arrays).fingerprint()
 
     def limit(self, max_bytes: int, schema: Schema, max_classes: int) -> int:
         """Bound the bytes of the state. Call it before anything is learned.
@@ -366,7 +392,7 @@ class Learner(base.Classifier, abc.ABC):
 
     def compile_kernels(self) -> None:
         """Compile the kernels of this learner by running them on a throw-away copy."""
-        trial = self.clone()
+        trial = self.restarted(proven=True)  # river may fail at this record
         trial.learn_one({"warm": 1.0}, "warm")
         trial.predict_proba_one({"warm": 1.0})
 
@@ -552,47 +578,3 @@ def _limits(max_bytes: int, schema: Schema, max_classes: int) -> tuple[int, Sche
         raise SchemaError(f"schema must be a Schema, got {shown(schema)}")
     most = whole("max_bytes", max_bytes, 0, 2**62)
     return most, schema, whole("max_classes", max_classes, 2, MAX_CLASSES)
-
-
-def _labels(header: Mapping[str, Any]) -> list[Label]:
-    """The classes of a state's header."""
-    labels = header["classes"]
-    try:
-        plain = [plain_label(label) for label in labels] if isinstance(labels, list) else None
-    except InvalidRecordError:
-        plain = None
-    if plain is None or len({(type(y), y) for y in plain}) < len(plain):
-        raise StateError(f"expected each label once, got {shown(labels)}")
-    if len({type(y) for y in plain}) > 1:
-        raise StateError(f"expected labels of one kind, got {shown(labels)}")
-    return plain
-
-
-def _without_refusals(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The header, and the headers of learners inside, without the count of rejected classes."""
-    return {
-        key: _without_refusals(value) if isinstance(value, Mapping) else value
-        for key, value in header.items()
-        if key != "classes_refused"
-    }
-
-
-def _refused(header: Mapping[str, Any]) -> int:
-    """How many classes were rejected, by a state's header."""
-    refused = header.get("classes_refused", 0)
-    if type(refused) is not int or refused < 0:
-        raise StateError(f"expected the number of rejected classes, got {refused!r}")
-    return refused
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON. A mapping becomes pairs, because its keys may be of any kind."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return [[_plain(k), _plain(v)] for k, v in value.items()]
-    if isinstance(value, Iterable):
-        return [_plain(v) for v in value]
-    return str(value)

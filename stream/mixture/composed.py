@@ -11,11 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from math import fsum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.compat import RiverClassifier, build_river
 from stream.data.block import (
     LEARN,
     PREDICT,
@@ -45,6 +46,8 @@ from stream.text.bags import hashed_texts
 __all__ = ["TOGETHER", "Composed", "PartPredictions", "made", "plain"]
 
 TOGETHER = "(together)"
+RIVER = "river:"  # before the name of a class of river
+SEED = 42  # of river's classes, as in a configuration
 DEEPEST = 6  # levels of learners in learners; auto has three
 
 
@@ -102,6 +105,10 @@ class Composed(Learner):
         }
 
     @property
+    def parts(self) -> Sequence[Learner]:
+        return self._parts
+
+    @property
     def features(self) -> list[str]:
         return list(dict.fromkeys(f for part in self._parts for f in part.features))
 
@@ -154,6 +161,12 @@ class Composed(Learner):
         for part in self._parts:
             part.compile_kernels()
         super().compile_kernels()
+
+    def restarted(self, proven: bool) -> Self:
+        """See `Learner.restarted`."""
+        out = super().restarted(proven)
+        out._parts = [part.restarted(proven) for part in out._parts]
+        return out
 
     def _run_parts(self, block: Block) -> PartPredictions:
         """Run the steps of a block in every part. A part also predicts a row that is learned, if
@@ -238,7 +251,7 @@ class Composed(Learner):
 
     def _join(self, own: State) -> State:
         """Its own state and those of its parts."""
-        parts = {f"part{i}": part.to_state() for i, part in enumerate(self._parts)}
+        parts = {f"part{i}": part._whole_state() for i, part in enumerate(self._parts)}
         return State.join({"own": own, **parts})
 
     def _restore_parts(self, state: State) -> None:
@@ -255,6 +268,8 @@ def made(part: Any) -> Learner:
         return part.clone()
     given = dict(part) if isinstance(part, Mapping) else {"type": part}
     name = given.pop("type", None)
+    if isinstance(name, str) and name.startswith(RIVER):
+        return _of_river(name.removeprefix(RIVER), given)
     kind = learners().get(name) if isinstance(name, str) else None
     if kind is None:
         raise SchemaError(
@@ -266,6 +281,18 @@ def made(part: Any) -> Learner:
         if key not in known:
             raise SchemaError(f"{name} has no parameter {key!r}; it has {', '.join(known)}")
     return kind(**given)
+
+
+def _of_river(name: str, given: dict[str, Any]) -> Learner:
+    """A classifier of river by its name. Beside its parameters: pipeline, seed, trust_pickle."""
+    pipeline = given.pop("pipeline", ())
+    if not isinstance(pipeline, list | tuple) or not all(isinstance(p, str) for p in pipeline):
+        raise SchemaError(f"pipeline must be a list of transformers, got {shown(pipeline)}")
+    seed = given.pop("seed", SEED)
+    if type(seed) is not int or not 0 <= seed < 2**32:
+        raise SchemaError(f"seed must be a whole number of at least 0, got {shown(seed)}")
+    trust_pickle = given.pop("trust_pickle", False)
+    return RiverClassifier(build_river(name, given, pipeline, seed), trust_pickle)
 
 
 def _check_depth(part: Any) -> None:
@@ -292,7 +319,9 @@ def plain(part: Any) -> Any:
     """A part as JSON, for the saved parameters."""
     if isinstance(part, Learner):
         return [type(part).__name__, part._saved_parameters()]
-    return dict(part) if isinstance(part, Mapping) else part
+    if not isinstance(part, Mapping):
+        return [plain(each) for each in part] if isinstance(part, list | tuple) else part
+    return {key: plain(value) for key, value in part.items() if key != "trust_pickle"}
 
 
 def _is_present(value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stream.compat import RiverClassifier
 from stream.data.block import Block
 from stream.data.parameters import shown
 from stream.data.state import State
@@ -65,9 +66,12 @@ class Mixture(Composed):
     experts
         Learners, which are made once more and so do not learn themselves; names of learners, which
         are made with their defaults; or ``{"type": NAME}`` with parameters beside the name, as in a
-        configuration. None: a calibrated `MixedNB`, a calibrated `KNNClassifier`, and three of
-        `LogisticRegression`: with n_bins = 16; with n_bins = 12 and pairs; and without both, but
-        with learning_rate = 1 and half_life = 300, which follows changes faster.
+        configuration. A classifier of river has a name such as
+        ``"river:tree.HoeffdingTreeClassifier"``, and beside its parameters it takes `pipeline` (a
+        list of transformers), `seed` and `trust_pickle`. None: a calibrated `MixedNB`, a calibrated
+        `KNNClassifier`, and three of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
+        pairs; and without both, but with learning_rate = 1 and half_life = 300, which follows
+        changes faster.
 
     Attributes
     ----------
@@ -177,6 +181,8 @@ class Mixture(Composed):
 
 def _name(expert: Learner, full: bool) -> str:
     """The type of an expert and, if full, its parameters that are not the defaults."""
+    if isinstance(expert, RiverClassifier):
+        return str(expert.model)
     name = type(expert).__name__
     if isinstance(expert, Calibrated):
         return f"{name}({_name(expert._parts[0], full)})"

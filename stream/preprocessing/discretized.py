@@ -6,7 +6,7 @@ river. Rows that wait for their label are kept as numbers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -73,7 +73,6 @@ class Discretized(Learner):
             raise SchemaError("bins are for a single learner, got a mixture; give it no bins")
         self.discretizer = discretizer
         self.learner = learner
-        self.can_save = learner.can_save
 
     truths = "categorical"
 
@@ -102,6 +101,10 @@ class Discretized(Learner):
             "unlearning_is_the_inverse_of_learning": MOVED,
             "unlearning_what_was_not_learned_is_refused": MOVED,
         }
+
+    @property
+    def parts(self) -> Sequence[Learner]:
+        return (self.learner,)
 
     @property
     def features(self) -> list[str]:
@@ -176,7 +179,7 @@ class Discretized(Learner):
         return Block(self.learner.prepare(rows), op, row, y, w, block.labels)
 
     def _export(self) -> State:
-        inner = self.learner.to_state()
+        inner = self.learner._whole_state()
         # The classes are those of the learner; the count of rejected ones is saved once, with them.
         header = {k: v for k, v in inner.header.items() if k != "classes_refused"}
         learner = State(header, inner.arrays)
