@@ -69,7 +69,7 @@ Create = Annotated[bool, typer.Option("--create", help="Create missing topics on
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic of the observations.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")],
     transport: TransportOption = None,
     config: ConfigOption = None,
@@ -96,9 +96,13 @@ def produce(
 
     Records without an id are numbered, starting at the number of records in the topic.
 
+    If TOPIC is the one of CONFIG's labels, the file holds labels: each record needs the id of its
+    observation and a label, in the fields id and label or those of --id-field and --label.
+
     \b
     Examples:
       headwater produce visits visits.jsonl --transport sqlite:feed.db
+      headwater produce outcomes labels.csv --config visits.toml --id-field visit --label bought
       headwater produce visits visits.csv.gz --config visits.toml \\
           --label-topic outcomes --label bought --delay 50 --types zip=categorical
     """
@@ -113,22 +117,36 @@ def produce(
     kinds = parse_types(types or [])
     if kinds and format_of(file) != "csv":
         raise ConfigError(f"{file}: --types is for CSV only, because JSON has types; remove it")
-    labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input
+    alone = None
+    if read is not None and topic == read.labels and label_topic is None:
+        alone = LabelsAlone(label, (id_field,) if id_field else ("id", read.id))
+        id_field, label = "id", None
+    labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     if id_field is None:  # labels with another id than the service reads would find no observation
         id_field = read.id if read is not None and read.observations == topic else "id"
-    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field, settings)
+    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field, settings, alone)
     if read is not None and not any_topic:
         _compare(config, read, topic, label_topic)
     found = survey(feed.records(), file, labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
         make_topics(log, url, feed.topics, partitions, create=create)
-        only = "label" if read is not None and topic == read.labels else "observation"
-        write(log, feed, found, rate, only)
+        write(log, feed, found, rate, "observation" if alone is None else "label")
     finally:
         log.close()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsAlone:
+    """Where a file of labels without observations has the label and the id: names of fields.
+
+    `label`: None is `label`. `ids`: the first one that a record has.
+    """
+
+    label: str | None
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +154,7 @@ class RecordsToWrite:
     """The records to write, read from the file again each time.
 
     `settings` is the configuration that says where labels are and which texts are missing values.
+    With `alone` the records are labels.
     """
 
     file: Path
@@ -145,6 +164,7 @@ class RecordsToWrite:
     id_field: str
     time_field: str | None
     settings: Config | None = None
+    alone: LabelsAlone | None = None
 
     @property
     def topics(self) -> list[str]:
@@ -154,16 +174,23 @@ class RecordsToWrite:
     def records(self) -> Iterator[dict[str, object]]:
         """The records in the order of the file."""
         from consumers.base.missing import MISSING
+        from consumers.offline.feed import label_records
         from consumers.offline.files import read_records
 
         settings, late = self.settings, None if self.labels is None else self.labels.field
         inside = None if settings is None else settings.input.label
-        return read_records(
+        alone = self.alone or LabelsAlone(None, ())
+        records = read_records(
             self.file,
             self.kinds,
             missing=MISSING if settings is None else settings.values.texts,
             # `label` is the field of a label record, which a file may hold too.
-            verbatim={self.id_field, "label", inside, late},
+            verbatim={self.id_field, "label", inside, late, alone.label, *alone.ids},
+        )
+        if self.alone is None:
+            return records
+        return label_records(
+            records, self.file, label=alone.label, ids=alone.ids, time_field=self.time_field
         )
 
 
@@ -341,7 +368,10 @@ def _late_labels(
     if label_topic is None and label is None and not delay:
         return None
     if label_topic is None or label is None:
-        raise ConfigError("labels need --label-topic T and --label FIELD; give both")
+        raise ConfigError(
+            "labels need --label-topic T and --label FIELD; give both, or produce labels alone: "
+            "TOPIC is that of the labels in --config CONFIG, without --delay"
+        )
     if label_topic == topic:
         raise ConfigError(f"observations and labels both go to {topic!r}; give each a topic")
     return LateLabels(label_topic, label, delay)

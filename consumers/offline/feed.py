@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import isfinite
@@ -26,6 +26,7 @@ __all__ = [
     "encoded",
     "field_of",
     "id_of",
+    "label_records",
     "parse_delay",
     "step_ms",
     "timed",
@@ -257,6 +258,65 @@ def timestamp_ms(value: object) -> int:
             f"expected a time since 1970 (ISO 8601, or epoch seconds or ms), got {value!r}"
         )
     return int(ms)
+
+
+def label_records(
+    records: Iterable[Mapping[str, object]],
+    origin: object,
+    *,
+    label: str | None = None,
+    ids: Sequence[str] = ("id",),
+    time_field: str | None = None,
+) -> Iterator[dict[str, object]]:
+    """The label records of a file of labels: `id`, `label`, and the fields `w` and `time_field`.
+
+    Parameters
+    ----------
+    origin
+        The name of the file in messages.
+    label
+        The field with the label; None: `label`. Records without a label are left out.
+    ids
+        The fields with the id; the first one that a record has is used.
+
+    Raises
+    ------
+    ConfigError
+        A label without an id, which would find no observation, or no label at all.
+
+    Examples
+    --------
+    >>> rows = [{"order": 7, "returned": "yes"}, {"order": 8}]
+    >>> list(label_records(rows, "returns.csv", label="returned", ids=["order"]))
+    [{'id': 7, 'label': 'yes'}]
+    """
+    field = label or "label"
+    names: dict[str, None] = {}
+    found = False
+    for number, record in enumerate(records, 1):
+        if not found:
+            names |= dict.fromkeys(record)
+        value = field_of(record, field)
+        if value is None:
+            continue
+        found = True
+        given = (field_of(record, name) for name in ids)
+        id_ = next((each for each in given if each is not None), None)
+        if id_ is None:
+            raise ConfigError(
+                f"{origin}: record {number} has a label but no id in field "
+                f"{' or '.join(map(repr, ids))}; name the field of its observation's id with "
+                "--id-field"
+            )
+        rest = {name: field_of(record, name) for name in ("w", time_field) if name is not None}
+        kept = {name: value for name, value in rest.items() if value is not None}
+        yield {"id": id_, "label": value, **kept}
+    if not found and names:
+        fields = ", ".join(sorted(names)[:20])
+        raise ConfigError(
+            f"{origin}: no record has a label in field {field!r}; name the field with --label; "
+            f"fields are {fields}"
+        )
 
 
 def _moments(
