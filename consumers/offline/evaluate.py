@@ -7,7 +7,7 @@ newest record of each batch, so the same feed always gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from consumers.shard.challengers import configured
 from consumers.shard.shard import Shard
 from consumers.shard.views import DriftView, RiskView, ShardView
 from consumers.telemetry.budget import budget_sentence
-from stream.data.schema import Schema
+from stream.data.schema import Label, Schema
 from stream.decision import BudgetView
 from stream.evaluate.quality import QualityView, Scores
 from stream.evaluate.table import KINDS, columns
@@ -160,7 +160,7 @@ def report(
         "drift": None if view.drift is None else _drift(view.drift),
         "labels": dict(view.labels),
         "decision": None if view.risk is None else _decision(view.risk),
-        "budget": None if view.budget is None else _budget(view.budget),
+        "budget": None if view.budget is None else _budget(view.budget, quality.classes),
         "pending": view.pending,
         "dead_letters": dict(view.dead_letters),
         "bad_values": {name: n for name, n in view.bad_values.items() if n},
@@ -207,9 +207,9 @@ def _drift(drift: DriftView) -> dict[str, Any]:
     return {"detectors": watched, "actions": dict(drift.actions), "last": last}
 
 
-def _budget(budget: BudgetView) -> dict[str, Any]:
+def _budget(budget: BudgetView, classes: Sequence[Label]) -> dict[str, Any]:
     """The budget of false positives, as numbers and in one sentence."""
-    return {**asdict(budget), "text": budget_sentence(budget)}
+    return {**asdict(budget), "text": budget_sentence(budget, classes)}
 
 
 def _decision(risk: RiskView) -> dict[str, Any]:

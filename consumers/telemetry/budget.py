@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from consumers.telemetry.spec import MetricSpec, Read, of_shard
+from stream.data.schema import Label
 from stream.decision import BudgetView
+from stream.decision.risk import named
 
 __all__ = ["BUDGET_METRICS", "budget_sentence"]
 
+SHOWN = 5  # labels in a sentence
 
-def budget_sentence(budget: BudgetView) -> str:
-    """Since which evidence what is flagged, or how much evidence is missing."""
+
+def budget_sentence(budget: BudgetView, classes: Sequence[Label]) -> str:
+    """Since which evidence what is flagged, or how much evidence is missing.
+
+    `classes` are those that were learned: there is no evidence before the flagged one is.
+    """
     label, others = repr(budget.rule.label), f"{budget.others:,} labelled records of other labels"
+    if not budget.others and budget.rule.label not in map(named, classes):
+        known = ", ".join(repr(named(each)) for each in classes[:SHOWN])
+        more = ", …" if len(classes) > SHOWN else ""
+        learned = f"the labels so far are {known}{more}" if classes else "no label was learned"
+        return f"nothing is flagged as {label} yet: this label has not been learned; {learned}"
     if budget.threshold is None:
         missing = f"at least {budget.missing:,} more are needed"
         return f"nothing is flagged as {label} yet: {others}, {missing}"

@@ -235,7 +235,7 @@ class EventLogger:
         flags, before = view.budget.threshold is not None, self._flags
         self._flags = flags
         if self._due("budget", PROGRESS_SECONDS) or (before is not None and flags != before):
-            log.info("%s", budget_sentence(view.budget))
+            log.info("%s", budget_sentence(view.budget, view.quality.classes))
 
     def _orphans(self, view: ShardView) -> None:
         """Log that most labels find no observation of their id."""
@@ -280,7 +280,8 @@ class EventLogger:
             majority = scores.baselines["majority"] or 0.0
             words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
         words += _decided(view.risk)
-        words += [] if view.budget is None else [budget_sentence(view.budget)]
+        if view.budget is not None:
+            words.append(budget_sentence(view.budget, view.quality.classes))
         if view.dead_letters:
             words.append(counted(sum(view.dead_letters.values()), "dead letter"))
         if view.pending:

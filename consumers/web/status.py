@@ -48,7 +48,6 @@ from consumers.web.document import (
 )
 from consumers.web.scores import calibration_of, classes_of, decided_of, scores_of, short
 from consumers.web.status_feed import SECONDS, AccuracyPoint, StatusFeed
-from stream.decision import BudgetView
 from stream.decision.risk import named
 from stream.evaluate.quality import QualityView
 from stream.join.label_delay import DELAY_BOUNDS_MS
@@ -184,7 +183,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         curve=_curve(status_feed.newest_curve()),
         throughput=_throughput(status_feed, now),
         decisions=_decisions(view.risk),
-        budget=_budget(view.budget),
+        budget=_budget(view),
         labelling=_labelling(view.labelling),
         contenders=_contenders(view),
         drift=_drift(view.drift),
@@ -270,19 +269,20 @@ def _decisions(risk: RiskView | None) -> DecisionStatus | None:
     )
 
 
-def _budget(view: BudgetView | None) -> BudgetStatus | None:
-    if view is None:
+def _budget(view: ShardView) -> BudgetStatus | None:
+    budget = view.budget
+    if budget is None:
         return None
     return BudgetStatus(
-        budget_sentence(view),
-        view.rule.label,
-        view.rule.rate,
-        view.threshold,
-        view.missing,
-        view.others,
-        view.false_positives,
-        view.flagged,
-        view.withheld,
+        budget_sentence(budget, view.quality.classes),
+        budget.rule.label,
+        budget.rule.rate,
+        budget.threshold,
+        budget.missing,
+        budget.others,
+        budget.false_positives,
+        budget.flagged,
+        budget.withheld,
     )
 
 

@@ -184,6 +184,24 @@ def test_budget_tells_how_far_its_evidence_is(caplog) -> None:
     assert flags in caplog.messages[3]
 
 
+def test_budget_says_that_its_label_has_not_come(caplog) -> None:
+    """A typo in [decision] asked for more labels of others for ever."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    budget = BudgetView(Budget("spm", 0.001), 0, 3218, None, 0, 0, 0)
+    for classes in ((), ("spam", "ham"), tuple(range(6))):
+        quality = replace(view().quality, classes=classes)
+        shown = replace(view(), budget=budget, quality=quality)
+        EventLogger(lambda: 0.0).committed(Committed(1, 1, 1, {}, {}, 0.1, 1), shown)
+
+    found = [line for line in caplog.messages if "flagged" in line]
+    start = "nothing is flagged as 'spm' yet: this label has not been learned; "
+    assert found == [
+        start + "no label was learned",
+        start + "the labels so far are 'spam', 'ham'",
+        start + "the labels so far are '0', '1', '2', '3', '4', …",
+    ]
+
+
 def test_end_tells_the_most_frequent_actions_only(caplog) -> None:
     """Where the labels are the actions there may be hundreds."""
     caplog.set_level(logging.INFO, logger="headwater")
