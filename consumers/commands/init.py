@@ -460,7 +460,9 @@ def _label_line(label: str, records: Records) -> str:
     counts = Counter(named(v) for v in values).most_common()
     shown = ", ".join(f"{value} {count}" for value, count in counts[:5])
     more = f" and {len(counts) - 5} more" if len(counts) > 5 else ""
-    return f"label {label}: {_count(len(counts), 'class', 'classes')}: {shown}{more}"
+    none = len(records) - len(values)
+    missing = f"; missing in {none:,} of {_count(len(records), 'record')}" if none else ""
+    return f"label {label}: {_count(len(counts), 'class', 'classes')}: {shown}{more}{missing}"
 
 
 def _count(n: int, one: str, many: str = "") -> str:

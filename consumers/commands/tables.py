@@ -233,6 +233,8 @@ def _decision(made: Mapping[str, Any]) -> Text:
 
 
 def _counts(results: Mapping[str, Any]) -> list[Text]:
+    from consumers.telemetry.one_class import only_one_scored
+
     labels = {**results["labels"], "pending": results["pending"]}
     lines = {
         "labels": labels,
@@ -248,6 +250,10 @@ def _counts(results: Mapping[str, Any]) -> list[Text]:
     for reason, first in results["dead_letter_details"].items():
         where = f"{first['topic']} {first['offset']}" if "offset" in first else first["topic"]
         out.append(Text.assemble(f"  first {reason}, at {where}: ", _printable(first["detail"])))
+    confusion = results["confusion"]
+    recall = only_one_scored(results["labels"], confusion["labels"], confusion["counts"])
+    if recall is not None:
+        out.append(Text(recall))
     if results["unscored"]:
         out.append(Text(f"unscored: {results['unscored']:,} (no class was known yet)"))
     out += _drift(results["drift"])

@@ -136,6 +136,7 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
     >>> check_labels("bought", [True, True], "2 records of visits.csv")
     ['only one class in 2 records of visits.csv; is it sorted by class?']
     """
+    missing = sum(v is None or v != v for v in values)
     values = [v for v in values if v is not None and v == v]
     wrong = [v for v in values if not isinstance(v, str | int)]
     if wrong and len(wrong) * 2 >= len(values):
@@ -158,7 +159,13 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
             "truth value; such labels become dead letters"
         )
     if len(classes) == 1:
-        warnings.append(f"only one class in {where}; is it sorted by class?")
+        do = "is it sorted by class?"
+        if missing:
+            do = (
+                f"{missing:,} of them have no label: if they never get one, [labels] silence says "
+                "what they are (docs/operations.md)"
+            )
+        warnings.append(f"only one class in {where}; {do}")
     return warnings
 
 

@@ -17,7 +17,7 @@ from consumers.shard.views import Committed, DriftAlarm, RiskView, ShardView
 from consumers.telemetry.absent import LOOKED_AT
 from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.guessing import sentence
-from consumers.telemetry.one_class import only_one_class
+from consumers.telemetry.one_class import only_one_class, only_one_scored
 from stream.data.schema import Label
 from stream.decision.risk import named
 
@@ -279,6 +279,9 @@ class EventLogger:
         if scores.accuracy is not None:
             majority = scores.baselines["majority"] or 0.0
             words.append(f"accuracy {scores.accuracy:.1%} (majority {majority:.1%})")
+        confusion = view.quality.confusion.tolist()
+        recall = only_one_scored(view.labels, view.quality.classes, confusion)
+        words += [] if recall is None else [recall]
         words += _decided(view.risk)
         if view.budget is not None:
             words.append(budget_sentence(view.budget, view.quality.classes))

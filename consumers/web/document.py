@@ -239,8 +239,8 @@ class ShardStatus(Struct, frozen=True):
 
     `snapshot_failures` counts since the process started, copies too; `snapshot_error` is why the
     last one failed; None after a newer snapshot was written. `worse_than_guessing` and
-    `only_one_class` (all labels so far are equal) are sentences with what to try; None if it is
-    not so.
+    `only_one_class` (all labels so far are equal, or all that are scored) are sentences with what
+    to try; None if it is not so.
     """
 
     number: int

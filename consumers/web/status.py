@@ -25,7 +25,7 @@ from consumers.shard.views import (
 from consumers.telemetry.budget import budget_sentence
 from consumers.telemetry.class_names import class_names
 from consumers.telemetry.guessing import sentence
-from consumers.telemetry.one_class import only_one_class
+from consumers.telemetry.one_class import only_one_class, only_one_scored
 from consumers.web.document import (
     AlarmStatus,
     BudgetStatus,
@@ -198,7 +198,7 @@ def _shard(status_feed: StatusFeed, view: ShardView, now: float) -> ShardStatus:
         snapshot_error=_why_not(status_feed.snapshot_failed),
         lag=status_feed.lag(),
         worse_than_guessing=sentence(view),
-        only_one_class=only_one_class(view),
+        only_one_class=only_one_class(view) or _recall(view),
     )
 
 
@@ -267,6 +267,11 @@ def _decisions(risk: RiskView | None) -> DecisionStatus | None:
     return DecisionStatus(
         short(risk.overall), risk.scored, risk.rejected, shown, always, short(mean)
     )
+
+
+def _recall(view: ShardView) -> str | None:
+    quality = view.quality
+    return only_one_scored(view.labels, quality.classes, quality.confusion.tolist())
 
 
 def _budget(view: ShardView) -> BudgetStatus | None:

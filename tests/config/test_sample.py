@@ -211,8 +211,12 @@ def test_labels_that_cannot_be_learned_are_refused(labels: list[Any], said: str)
 
 def test_doubtful_labels_are_warned_of() -> None:
     """A single class, and a few values that will be dead letters; otherwise silence."""
-    assert check_labels("y", ["a", None] * 9, "9 records") == [
+    assert check_labels("y", ["a"] * 9, "9 records") == [
         "only one class in 9 records; is it sorted by class?"
+    ]
+    assert check_labels("y", ["a", None] * 9, "18 records") == [
+        "only one class in 18 records; 9 of them have no label: if they never get one, [labels] "
+        "silence says what they are (docs/operations.md)"
     ]
     assert check_labels("y", ["a", "b", 0.5, float("nan")], "x")[0].startswith(
         "label y: 1 of 3 values are neither"

@@ -59,6 +59,25 @@ def test_log_says_it_once_and_at_the_end(caplog) -> None:
     assert [message for message in caplog.messages if "one class" in message] == [SAID, SAID]
 
 
+def test_accuracy_of_one_scored_class_is_called_its_recall(caplog) -> None:
+    """With silence the log said "accuracy 32.7% (majority 0.3%)" of a filter that worked."""
+    caplog.set_level(logging.INFO, logger="headwater")
+    silent = view(
+        quality=quality(("spam", "ham"), [[33, 67], [0, 0]]), labels={"joined": 9, "silence": 9}
+    )
+    both = view(quality=quality(("spam", "ham"), [[33, 67], [0, 1]]), labels={"silence": 9})
+    words = "only labels 'spam' are scored, because silence is not: the accuracy is their recall"
+
+    for shown in (silent, both):
+        EventLogger(lambda: 0.0).ended("drained", 3, shown)
+    posted: StatusFeed = status_feed()
+    posted.recovered(silent)
+
+    assert [words in message for message in caplog.messages] == [True, False]
+    assert document(posted).shard.only_one_class == words
+    assert only_one_class(silent) is None
+
+
 def test_document_of_the_page_has_the_sentence() -> None:
     """The page shows it where it says that a model is worse than guessing."""
     posted: StatusFeed = status_feed()
