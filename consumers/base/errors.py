@@ -20,6 +20,7 @@ from stream.errors import Reason
 
 __all__ = [
     "DEAD_LETTER_REASONS",
+    "RESTART",
     "ConfigError",
     "DeadLetterReason",
     "DivergedError",
@@ -102,6 +103,12 @@ class InputChangedError(HeadwaterError):
     """An input topic was recreated, or has lost consumed records."""
 
     exit_code = 2
+
+
+RESTART = (
+    "if promote, relearn or rollback did that, start this process again, otherwise two processes "
+    "run the same shard: stop one"
+)
 
 
 class FencedError(HeadwaterError):

@@ -84,8 +84,12 @@ def _show(results: dict[str, Any], file: Path) -> None:
         f"{results['entry']} ({clock(results['clock'])})"
     )
     typer.echo(f"model     {model['name']} ({model['type']}), {model['learned']:,} labels learned")
-    shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"]) or "none"
-    typer.echo(f"predicted {named(made['prediction'])} ({shares})")
+    shares = ", ".join(f"{named(label)} {p:.6g}" for label, p in made["probabilities"])
+    what = f"{named(made['prediction'])} ({shares})"
+    if made["prediction"] is None:  # with silence, also before its label was learned
+        why = "the label of silence was not learned" if model["learned"] else "no label was learned"
+        what = f"nothing: {why} yet"
+    typer.echo(f"predicted {what}")
     why = results["explanation"]
     if why is not None:
         typer.echo(f"because   log-odds against {named(why['against'])}: {why['log_odds']:.6g}")

@@ -283,8 +283,9 @@ def _arrivals(looked: Sampled, id_field: str, asked: _Asked) -> tuple[Arrivals |
 
 
 def _no_field(name: str, records: Records, source: str) -> str:
-    near = get_close_matches(name, {name for record in records for name in record}, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "name a field that the records have"
+    names = {name for record in records for name in record}
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"fields are {', '.join(sorted(names)[:20])}"
     return f"no field {name!r} in {_count(len(records), 'record')} of {source}; {hint}"
 
 

@@ -10,6 +10,7 @@ import typer
 from consumers.commands.past import ConfigArgument, Past, ShardOption, past, write_snapshot
 
 if TYPE_CHECKING:
+    from consumers.config import Config
     from consumers.service.live import LiveShard
     from consumers.timetravel.rollback import RollbackSpan
 
@@ -49,14 +50,15 @@ def rollback(
         if not cut.entries:
             raise ConfigError(f"no journal record after {when}: nothing to remove")
         live = rebuild_at(of.config, of.log, of.found, of.store, when, of.progress)
-        _show(cut, live)
+        _show(cut, live, of.config)
         if not yes:
             typer.echo("nothing was changed; add --yes to do it")
             return
         _cut(of, live, reason)
 
 
-def _show(cut: RollbackSpan, live: LiveShard) -> None:
+def _show(cut: RollbackSpan, live: LiveShard, config: Config) -> None:
+    from consumers.config.identity import identity_difference
     from consumers.config.units import counted
 
     view = live.shard.view()
@@ -67,6 +69,11 @@ def _show(cut: RollbackSpan, live: LiveShard) -> None:
     typer.echo(
         f"removed     {removed} with {counted(cut.records, 'input record')}, up to {cut.last}"
     )
+    if changes := identity_difference(live.entry.identity, config.identity()):
+        typer.echo(
+            f"settings    the model had others at that moment ({'; '.join(changes)}): change the "
+            "configuration back before the next start"
+        )
 
 
 def _cut(of: Past, live: LiveShard, reason: str) -> None:

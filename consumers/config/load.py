@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from types import UnionType
 from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -222,6 +223,8 @@ def _lines(error: ValidationError) -> list[str]:
                 lines.append(f"{_where(detail['loc'])}: required, but missing")
         elif detail["type"] != "extra_forbidden":
             where, what = _where(detail["loc"]), message(detail)
+            if detail["type"] == "model_type" and len(detail["loc"]) > 1:
+                what = what.replace(_EXPECTED["model_type"], _table(detail["loc"]))
             lines.append(f"{where}: {what}" if where else what)
     return lines
 
@@ -250,11 +253,20 @@ def _keys(parents: list[int | str]) -> list[str]:
     for parent in parents:
         if isinstance(parent, int):  # an item of a list of sections
             continue
-        section = section_of(fields[parent].annotation)
+        annotation = fields[parent].annotation
+        inner = get_args(annotation) if get_origin(annotation) is UnionType else (annotation,)
+        section = next(filter(None, map(section_of, inner)), None)
         if section is None:
             return []
         fields = section.model_fields
     return list(fields)
+
+
+def _table(loc: tuple[int | str, ...]) -> str:
+    """What is expected where a key holds a table."""
+    keys = [] if isinstance(loc[-1], int) else _keys([*loc])
+    shown = ", ".join(f"{key} = …" for key in keys)
+    return f"expected a table {{{shown}}}" if keys else "expected a table"
 
 
 def _where(loc: tuple[int | str, ...]) -> str:

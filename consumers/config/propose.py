@@ -100,7 +100,7 @@ def toml(
         "",
         *_commit(source.transport),
         "[http]",
-        "port = 8321  # /metrics, /healthz and /readyz, on this machine only",
+        "port = 8321  # the live page, /status, /metrics, /healthz, /readyz; on this machine only",
     ]
     return "\n".join(lines) + "\n"
 

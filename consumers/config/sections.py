@@ -472,7 +472,7 @@ class ScaleConfig(Section):
 
 
 class HttpConfig(Section):
-    """The address of the live page, /metrics, /healthz and /readyz."""
+    """The address of the live page, /status, /metrics, /healthz and /readyz."""
 
     enabled: bool = Field(
         default=True,

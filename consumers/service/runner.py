@@ -23,6 +23,7 @@ from importlib.metadata import version
 from prometheus_client.registry import CollectorRegistry
 
 from consumers.base.errors import (
+    RESTART,
     FencedError,
     InputChangedError,
     JournalLostError,
@@ -224,7 +225,7 @@ class Runner:
         if self._owner is not None and self._owner.overtaken():
             raise FencedError(
                 f"expected to own shard {self._shard} of {self._config.name}, but another process "
-                "has taken over while the log could not be reached; stop this one"
+                f"has taken over while the log could not be reached; {RESTART}"
             )
         owner = self._owner = self._log.owner(self._config.name, self._shard, found.inputs)
         if owner.fenced:

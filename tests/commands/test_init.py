@@ -276,7 +276,10 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
         ({"source": "useless.jsonl"}, "no field of the sample can be learned from"),
         ({"source": "p.jsonl", "label": "age"}, "label 'age': expected text, integers or truth"),
         ({"source": "p.jsonl", "label": "id"}, "label 'id': all 90 values are distinct"),
-        ({"source": "p.jsonl", "id_field": "no"}, "no field 'no' in 90 records of p.jsonl"),
+        (
+            {"source": "p.jsonl", "id_field": "no"},
+            "no field 'no' in 90 records of p.jsonl; fields are ",
+        ),
         ({"source": "p.jsonl", "id_field": "age"}, "--id-field age: expected text or integers"),
         ({"source": "p.jsonl", "id_field": "spam", "label": "spam"}, "are both 'spam'; name two"),
         ({"source": "p.jsonl", "transport": "sqlite:no/x.db"}, "no directory no; create it first"),

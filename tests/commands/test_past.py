@@ -141,6 +141,13 @@ def test_audit_makes_the_prediction_again(ran: str, capsys: Said) -> None:
     assert told["same"]
 
 
+def test_audit_of_a_prediction_before_the_first_label_says_so(ran: str, capsys: Said) -> None:
+    """It said "predicted None (none)"."""
+    assert main(["audit", ran, "0"]) == 0
+
+    assert "\npredicted nothing: no label was learned yet\n" in capsys.readouterr().out
+
+
 def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
     """Without --yes nothing happens; with it the model is that of then, after a restart too."""
     assert main(["rebuild", ran, "--at", "4", "--json"]) == 0
@@ -154,6 +161,7 @@ def test_rollback_asks_first_and_then_cuts(ran: str, capsys: Said) -> None:
     assert main(["replay", ran, "--journal", "--json"]) == 0
 
     assert "nothing was changed; add --yes" in asked
+    assert "settings" not in asked
     assert "the model is that of record 3" in done
     assert json.loads(capsys.readouterr().out)["learned"] == then
 

@@ -94,7 +94,7 @@ def test_service_continues_with_the_new_model(ran: Path, tmp_path: Path, capsys:
     assert main(["snapshots", "verify", config]) == 0
     verified = capsys.readouterr().out
     assert main(["rollback", config, "--to", "4", "--yes"]) == 0
-    capsys.readouterr()
+    rolled_back = capsys.readouterr().out
     assert main(["run", config, "--drain"]) == 2
     refused = capsys.readouterr().err
     assert main(["run", written(ran), "--drain"]) == 0
@@ -106,6 +106,9 @@ def test_service_continues_with_the_new_model(ran: Path, tmp_path: Path, capsys:
     assert type(load_model(tmp_path / "then.hws")).__name__ == "GaussianNB"
     assert "other settings" in verified
     assert "headwater relearn CONFIG" in refused
+    (line,) = (x for x in rolled_back.splitlines() if x.startswith("settings"))
+    assert "change the configuration back" in line
+    assert 'model.type: was "GaussianNB", now "MixedNB"' in line
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,14 @@ def test_decisions_are_no_part_of_the_identity() -> None:
             "evidence is about the model that the action replaces; remove one of them",
         ),
         ("loses = {}", "[decision] loses: unknown key; did you mean 'losses'?"),
+        (
+            "max_false_positive_rate = 0.01",
+            "[decision] max_false_positive_rate: expected a table {label = …, rate = …}, got 0.01",
+        ),
+        (
+            'max_false_positive_rate = {label = "x", rate = 0.1, of = 1}',
+            "[decision] max_false_positive_rate of: unknown key; known here: label, rate",
+        ),
     ],
 )
 def test_wrong_decision_is_one_line(section: str, expected: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from kafka import errors
 
 from consumers.base.errors import (
+    RESTART,
     ConfigError,
     FencedError,
     HeadwaterError,
@@ -91,7 +92,7 @@ def explain(error: BaseException, servers: Sequence[str], doing: str) -> Headwat
         return FencedError(
             f"expected to own the shard, but Kafka at {where} has fenced this owner: another one "
             "has taken over, or a commit took longer than transaction_timeout_ms; nothing was "
-            "written, stop or restart this process"
+            f"written; {RESTART}"
         )
     if isinstance(error, errors.KafkaTimeoutError) and "bootstrap" in detail:
         return _unreachable(where)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from threading import Condition, Lock
 from uuid import uuid4
 
-from consumers.base.errors import FencedError
+from consumers.base.errors import RESTART, FencedError
 from consumers.base.records import (
     UNBOUNDED,
     Fetched,
@@ -225,7 +225,7 @@ class MemoryOwner(FetchingOwner):
         if self._store.epochs[self._name, self._shard] != self._epoch:
             raise FencedError(
                 f"expected to own shard {self._shard} of {self._name!r}, but another owner has "
-                "taken it over: nothing was written, stop this one"
+                f"taken it over, and nothing was written; {RESTART}"
             )
 
     def overtaken(self) -> bool:

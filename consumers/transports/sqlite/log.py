@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from consumers.base.errors import FencedError, TransportError
+from consumers.base.errors import RESTART, FencedError, TransportError
 from consumers.base.records import (
     Outgoing,
     Partition,
@@ -164,7 +164,7 @@ class SqliteOwner(FetchingOwner):
         if self._database.epoch(self._name, self._shard) != self._epoch:
             raise FencedError(
                 f"expected to own shard {self._shard} of {self._name!r}, but another owner has "
-                "taken it over: nothing was written, stop this one"
+                f"taken it over, and nothing was written; {RESTART}"
             )
 
     def overtaken(self) -> bool:
