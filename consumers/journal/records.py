@@ -251,7 +251,7 @@ def decode(value: bytes | None) -> JournalRecord:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TransportError(
             f"expected a journal record, got something else ({error}); "
-            "check whether another program writes to the journal's topic"
+            "check whether another program, or a newer version, writes to the journal's topic"
         ) from None
 
 

@@ -341,7 +341,7 @@ def test_entries_come_back_as_they_were_written() -> None:
 def test_record_that_is_no_entry_is_one_line(value) -> None:
     """Something else writes to the journal's topic."""
     with pytest.raises(
-        TransportError, match="another program writes to the journal's topic"
+        TransportError, match="a newer version, writes to the journal's topic"
     ) as caught:
         journal.decode(value)
     assert "\n" not in str(caught.value)
