@@ -120,6 +120,16 @@ def test_readme_and_init_have_labels_come_equally_late() -> None:
     assert set(re.findall(r"--delay (\d+)", readme)) == {str(DELAY)}
 
 
+def test_written_file_names_the_sections_that_cannot_change() -> None:
+    """They are those of the identity; a newcomer learned it from the refusal of a start."""
+    init(write("people.jsonl", ROWS), label="spam")
+
+    text = Path("people.toml").read_text(encoding="utf-8")
+    (frozen,) = re.findall(r"# After the first start (.*?) cannot change", text)
+    identity = load(Path("people.toml")).identity()
+    assert re.findall(r"\[(\w+)\]", frozen) == [x for x in identity if x != "model"]
+
+
 def test_categories_beside_numbers_are_learned_too() -> None:
     """Each field as what it is."""
     init(write("people.jsonl", ROWS), label="spam")
