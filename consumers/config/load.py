@@ -89,7 +89,7 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as e:
-        if source.lower().endswith((".csv", ".jsonl", ".ndjson", ".json")):
+        if source.lower().endswith((".csv", ".jsonl", ".ndjson", ".json", ".tsv")):
             raise ConfigError(
                 f"{source}: expected a configuration, which is TOML, got a file of records by its "
                 f"name; `headwater init {shlex.quote(source)}` writes a configuration for it"

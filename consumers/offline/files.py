@@ -12,13 +12,11 @@ import csv
 import gzip
 import io
 import json
-import re
 import shlex
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from math import isfinite
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -26,22 +24,21 @@ import msgspec
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING, is_missing
+from consumers.offline.cells import CONVERTS, guessed, guessed_name
 
 __all__ = ["FORMATS", "count_records", "format_of", "read_records"]
 
 FIRST_LINE = 2**20  # bytes of it that are read
-FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 SAMPLED_ROWS = 1000  # rows that decide whether a column of a CSV is numeric
 LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
-LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
+SEPARATORS = ";\t|"  # besides the comma
+ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
 
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_LEADING_ZERO = re.compile(r"[+-]?0\d")
-_TRUTH = {"true": True, "false": False}
-_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+_NAME_IT = "give each column its own name"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 Record = dict[str, object]
-Convert = Callable[[str], object]
 
 
 def read_records(
@@ -53,28 +50,29 @@ def read_records(
 ) -> Iterator[Record]:
     """The records of a file, one after the other; empty lines are skipped.
 
-    A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero. It
-    is binary if each of them is true or false, in upper or lower case. A later cell of another
-    kind stays a string.
+    A CSV is separated by commas, semicolons, tabs or `|`, as its header shows. A column is numeric
+    if each of its first 1,000 cells is a number without a leading zero. It is binary if each of
+    them is true or false, in upper or lower case. A later cell of another kind stays a string.
+    `consumers.offline.cells` has the forms of numbers.
 
     Parameters
     ----------
     path
-        `.jsonl`, `.ndjson` or `.csv`, each also with `.gz`; UTF-8.
+        `.jsonl`, `.ndjson`, `.csv` or `.tsv`, each also with `.gz`; UTF-8.
     types
         Column of a CSV to kind (numeric, binary, categorical, text), for columns that are not
         inferred. JSON has types.
     missing
         Texts of a CSV that mean "no value", with or without spaces around them.
     verbatim
-        Columns of a CSV in which only an empty cell means "no value": ids and labels.
+        Columns of a CSV in which only an empty cell means "no value" and 1.0 is the integer 1: ids
+        and labels.
 
     Raises
     ------
     ConfigError
         Missing, unreadable, not UTF-8, a line that is not a JSON object, a row with more or
-        fewer cells than the header, separators other than commas, or an unknown column in
-        `types`.
+        fewer cells than the header, or an unknown column in `types`.
 
     Examples
     --------
@@ -95,8 +93,8 @@ def count_records(path: Path) -> int:
     if format_of(path) == "jsonl":
         with _bytes(path) as lines:
             return sum(1 for line in lines if line.strip())
-    with _rows(path) as rows:
-        return max(sum(1 for row in rows if row) - 1, 0)
+    with _rows(path) as (rows, _):
+        return max(sum(1 for row in rows if any(row)) - 1, 0)
 
 
 def format_of(path: Path) -> str:
@@ -172,21 +170,26 @@ def _read_csv(
     missing: frozenset[str],
     verbatim: Collection[str | None],
 ) -> Iterator[Record]:
-    with _rows(path) as rows:
+    with _rows(path) as (rows, separator):
         header = _header(path, rows, types)
         absent = [None if name in verbatim else missing for name in header]
         filled = _checked(path, rows, header)
         sample = list(islice(filled, SAMPLED_ROWS))
-        converts = [
-            _CONVERTS[types[name]]
-            if name in types
-            else _guessed(row[i] for row in sample if not _absent(row[i], absent[i]))
-            for i, name in enumerate(header)
-        ]
+        converts = []
+        for i, name in enumerate(header):
+            cells = [row[i] for row in sample if not _absent(row[i], absent[i])]
+            if not name and cells:
+                raise ConfigError(f"{path}: the header has a column without a name; {_NAME_IT}")
+            if name in types:
+                converts.append(CONVERTS[types[name]])
+            else:
+                converts.append(
+                    guessed_name(cells) if name in verbatim else guessed(cells, separator)
+                )
         for row in chain(sample, filled):
             record = {}
             for name, convert, cell, no in zip(header, converts, row, absent, strict=True):
-                value = None if _absent(cell, no) else convert(cell)
+                value = None if not name or _absent(cell, no) else convert(cell)
                 if value is not None:
                     record[name] = value
             yield record
@@ -197,84 +200,43 @@ def _absent(cell: str, missing: frozenset[str] | None) -> bool:
 
 
 def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> list[str]:
-    """The column names; they must be distinct and include those in `types`."""
+    """The column names; they must be distinct and include those in `types`.
+
+    Columns without a name stay "". The first one is that of the row names, if others have a name.
+    """
     header = next((row for row in rows if row), None)
     if header is None:
         raise ConfigError(f"{path}: expected a header line with the names of the columns, got none")
-    for separator, shown in _SEPARATORS.items():
-        if sum(name.count(separator) for name in header) >= len(header):
-            raise ConfigError(
-                f"{path}: the header looks {shown}-separated; only commas are read, so write the "
-                "file with commas"
-            )
+    header = [name if name.strip() else "" for name in header]
+    if not header[0] and any(header) and ROW_NAMES not in header:
+        header[0] = ROW_NAMES
     for name in header:
-        if not name or header.count(name) > 1:
-            what = f"column {name!r} twice" if name else "a column without a name"
-            raise ConfigError(f"{path}: the header has {what}; give each column its own name")
+        if name and header.count(name) > 1:
+            raise ConfigError(f"{path}: the header has column {name!r} twice; {_NAME_IT}")
     for name, kind in types.items():
         if name not in header:
             raise ConfigError(f"{path}: no column {name!r}; it has {_shortened(', '.join(header))}")
-        if kind not in _CONVERTS:
+        if kind not in CONVERTS:
             raise ConfigError(
-                f"column {name!r}: expected one of {', '.join(_CONVERTS)}, got {kind!r}"
+                f"column {name!r}: expected one of {', '.join(CONVERTS)}, got {kind!r}"
             )
     return header
 
 
 def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterator[list[str]]:
-    """The rows that are not empty; each must be as long as the header."""
+    """The rows that are not empty; each must be as long as the header, but for empty cells after
+    it."""
     width = len(header)
-    for number, row in enumerate((row for row in rows if row), 1):
-        if len(row) != width:
+    for number, row in enumerate((row for row in rows if any(row)), 1):
+        if len(row) < width or any(row[width:]):
             cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
             do = "quote cells that contain a comma"
             if len(row) < width:
                 do = "leave a cell without a value empty, with its comma"
+            elif width == 1 and number == 1:
+                do = "remove lines above the names of the columns"
             raise ConfigError(f"{path}: row {number} has {cells}, the header has {width}; {do}")
-        yield row
-
-
-def _guessed(cells: Iterator[str]) -> Convert:
-    """The converter of a column, by its first cells; without any, each cell is converted alone."""
-    first = list(cells)
-    if first and all(cell.lower() in _TRUTH for cell in first):
-        return _truth
-    return _plain_number if all(_plain_number(cell) is not cell for cell in first) else _text
-
-
-def _plain_number(cell: str) -> object:
-    """The number in a cell, unless it has a leading zero, as codes such as post codes do."""
-    return cell if _LEADING_ZERO.match(cell) else _number(cell)
-
-
-def _number(cell: str) -> object:
-    """An int or a float, None for NaN, or the cell itself if it is not a finite number."""
-    if not _NUMBER.fullmatch(cell):
-        return None if cell.lower() == "nan" else cell
-    if len(cell) <= LONGEST_INTEGER and cell.lstrip("+-").isdigit():
-        return int(cell)
-    number = float(cell)
-    return number if isfinite(number) else cell
-
-
-def _truth(cell: str) -> object:
-    return _TRUTH.get(cell.lower(), cell)
-
-
-def _binary(cell: str) -> object:
-    return _TRUTH.get(cell.lower(), _number(cell))
-
-
-def _text(cell: str) -> object:
-    return cell
-
-
-_CONVERTS: dict[str, Convert] = {
-    "numeric": _number,
-    "binary": _binary,
-    "categorical": _text,
-    "text": _text,
-}
+        yield row[:width]
 
 
 @contextmanager
@@ -293,12 +255,29 @@ def _bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[Iterator[list[str]]]:
-    """The rows of a CSV, with its header."""
+def _rows(path: Path) -> Iterator[tuple[Iterator[list[str]], str]]:
+    """The rows of a CSV with its header, and what separates its cells."""
     csv.field_size_limit(LONGEST_CELL)
+    with _split(path, ",") as rows:
+        header = next((row for row in rows if row), [])
+        separator, spaced = _separator(header)
+    with _split(path, separator, spaced=spaced) as rows:
+        yield rows, separator
+
+
+def _separator(header: Sequence[str]) -> tuple[str, bool]:
+    """The separator of a file whose header was split at commas, and whether spaces follow it."""
+    found = max(SEPARATORS, key=lambda each: sum(name.count(each) for name in header))
+    if sum(name.count(found) for name in header) >= max(1, len(header)):
+        return found, False
+    return ",", len(header) > 1 and all(name.startswith(" ") for name in header[1:])
+
+
+@contextmanager
+def _split(path: Path, separator: str, *, spaced: bool = False) -> Iterator[Iterator[list[str]]]:
     with _bytes(path) as file:
         text: TextIO = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text)
+        rows = csv.reader(text, delimiter=separator, skipinitialspace=spaced)
         try:
             yield rows
         except csv.Error as error:
@@ -319,10 +298,13 @@ def _undecodable(path: Path) -> int:
 
 
 def _not_utf8(path: Path, where: str, error: UnicodeDecodeError) -> ConfigError:
-    byte = error.object[error.start]
+    byte, encoding = error.object[error.start], "latin1"
+    with _bytes(path) as file:
+        if file.read(2) in _UTF_16:
+            encoding = "utf-16"
     return ConfigError(
         f"{path}: {where}: byte 0x{byte:02x} is not UTF-8; convert the file, for "
-        f"example with `iconv -f latin1 -t utf-8 {shlex.quote(path.name)}`"
+        f"example with `iconv -f {encoding} -t utf-8 {shlex.quote(path.name)}`"
     )
 
 

@@ -83,7 +83,16 @@ def test_byte_order_mark_is_no_part_of_the_first_name(write: Write, name: str, b
         (["1", "inf"], ["1", "inf"]),
         (["1_000"], ["1_000"]),
         (["1e999"], ["1e999"]),
-        ([" 1"], [" 1"]),
+        ([" 1", "2 "], [1, 2]),
+        (["1,234.5", "7"], [1234.5, 7]),
+        (["0,5", "1.234,5", "12"], [0.5, 1234.5, 12]),
+        (["1,234", "0,5"], [1.234, 0.5]),
+        (["$1.50", "-$2"], [1.5, -2]),
+        (["3 €", "4,5 €"], [3, 4.5]),
+        (["5%", "12.5 %"], [5, 12.5]),
+        (["$", "€5"], ["$", "€5"]),
+        (["007,5", "1,5"], ["007,5", "1,5"]),
+        (["1,2,3", "4,5"], ["1,2,3", "4,5"]),
         (["12345678901234567890123"], [12345678901234567890123.0]),
         (["True", "1"], ["True", "1"]),
     ],
@@ -92,9 +101,95 @@ def test_column_is_numeric_only_if_every_cell_is_a_plain_number(
     write: Write, cells: list[str], expected: list[object]
 ) -> None:
     """A leading zero, or one cell that is not a number, makes the whole column text."""
-    path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    path = write("a.csv", "x,y\n" + "".join(f'"{cell}",1\n' for cell in cells))
 
     assert column(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("odd", "numbers"),
+    [
+        (["missing", "n/d"], True),
+        (["A1", "B2"], False),
+        (["007"], False),
+        (["a", "b", "c", "d"], False),
+        (["missing"] * 101, False),
+    ],
+)
+def test_few_words_among_measurements_do_not_make_them_text(
+    write: Write, odd: list[str], numbers: bool
+) -> None:
+    """`missing` among a hundred numbers is no value; codes, and more words, are texts."""
+    cells = [f"{i / 4}" for i in range(100)] + odd
+    path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+
+    assert [isinstance(v, float) for v in column(path)] == [numbers] * 100 + [False] * len(odd)
+
+
+def test_few_numbers_with_a_word_are_a_category(write: Write) -> None:
+    """`4`, `f`, `r` are kinds of drives: no number may be lost, or the word."""
+    path = write("a.csv", "x,y\n" + "".join(f"{cell},1\n" for cell in ["4", "f", "8"] * 50))
+
+    assert column(path) == ["4", "f", "8"] * 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "x;y\n0.5;b, c\n"),
+        ("a.csv", "x;y\n0,5;b, c\n"),
+        ("a.csv", "x\ty\n0.5\tb, c\n"),
+        ("a.tsv", "x\ty\n0.5\tb, c\n"),
+        ("a.csv.gz", "x|y\n0.5|b, c\n"),
+        ("a.csv", 'x, y\n0.5, "b, c"\n'),
+        ("a.csv", 'x,y,,\n0.5,"b, c",,\n'),
+        ("a.csv", 'x,y\n0.5,"b, c",\n'),
+        ("a.csv", 'x,y\n,\n0.5,"b, c"\n,\n'),
+    ],
+)
+def test_other_separators_and_empty_columns_are_read(write: Write, name: str, content: str) -> None:
+    """What spreadsheets write: semicolons, tabs, decimal commas, empty columns and rows."""
+    path = write(name, content)
+
+    assert list(read_records(path)) == [{"x": 0.5, "y": "b, c"}]
+    assert count_records(path) == 1
+
+
+def test_where_semicolons_separate_a_comma_is_the_decimal_mark(write: Write) -> None:
+    """`1,234` is below two there, and above a thousand elsewhere."""
+    here = write("a.csv", "x;y\n1,234;a\n")
+    elsewhere = write("b.csv", "x\ty\n1,234\ta\n")
+
+    assert (column(here), column(elsewhere)) == ([1.234], [1234])
+
+
+def test_first_column_without_a_name_has_the_names_of_the_rows(write: Write) -> None:
+    """As pandas and R write them."""
+    path = write("a.csv", ",x\n0,5\n1,6\n")
+
+    assert list(read_records(path)) == [{"index": 0, "x": 5}, {"index": 1, "x": 6}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1.0", "0.0", ""], [1, 0, None]),
+        (["1.0", "0.5"], [1.0, 0.5]),
+        (["5%", "10%"], ["5%", "10%"]),
+        (["1,5", "2,5"], ["1,5", "2,5"]),
+        (["01.0", "02.0"], ["01.0", "02.0"]),
+    ],
+)
+def test_whole_labels_with_a_decimal_point_are_integers(
+    write: Write, cells: list[str], expected: list[object]
+) -> None:
+    """pandas writes integers so beside empty cells; other labels stay as they are."""
+    path = write("a.csv", "y,x\n" + "".join(f'"{cell}",1\n' for cell in cells))
+
+    labels = [record.get("y") for record in read_records(path, verbatim=("y",))]
+
+    assert labels == expected
+    assert list(map(type, labels)) == list(map(type, expected))
 
 
 def test_first_thousand_rows_decide_and_a_later_word_stays_a_string(write: Write) -> None:
@@ -203,14 +298,13 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.csv", "x,y\n1,2\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
         ("a.csv", "x,y,z\n1,2,3\n1,2\n", "row 2 has 2 cells, the header has 3; leave a cell"),
         ("a.csv", "x,y\n1\n", "row 1 has 1 cell, the header has 2"),
-        ("a.csv", "x;y\n1;2\n", "looks ';'-separated; only commas are read"),
-        ("a.csv", "x\ty\n1\t2\n", "looks tab-separated; only commas are read"),
-        ("a.csv", "x|y\n1|2\n", "looks '|'-separated; only commas are read"),
-        ("a.csv", "x;y;z, eur\n1;2;3,5\n", "looks ';'-separated; only commas are read"),
+        ("a.csv", "# sales of May\nx,y\n1,2\n", "has 2 cells, the header has 1; remove lines"),
+        ("a.csv", "x;y\n1;2;3\n", "row 1 has 3 cells, the header has 2"),
+        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "`iconv -f utf-16 -t utf-8"),
         ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
         ("a.csv", "x,\n1,2\n", "a column without a name"),
         ("a.csv", "", "expected a header line"),
-        ("a.xlsx", "x", "expected a file name ending in .jsonl, .ndjson, .csv"),
+        ("a.xlsx", "x", "expected a file name ending in .jsonl, .ndjson, .csv, .tsv"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(

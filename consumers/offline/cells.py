@@ -1,0 +1,145 @@
+"""Cells of a CSV -> values. Pure.
+
+Rule: the first cells of a column decide how all of it is read, so that a number does not become a
+text from one row to the next. A later cell of another kind stays a string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import isfinite
+
+__all__ = ["CONVERTS", "Convert", "guessed", "guessed_name"]
+
+LONGEST_INTEGER = 18  # digits; longer ones do not fit 64 bits and become floats
+FEW_WORDS = 3  # distinct texts among numbers that may mean "no value"
+MANY_NUMBERS = 32  # distinct ones, with which a column is no category
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"([+-]?\d+)(?:\.0*)?", re.ASCII)
+_LEADING_ZERO = re.compile(r"[+-]?0\d", re.ASCII)
+_TRUTH = {"true": True, "false": False}
+
+# Decimal mark to the numbers that people write with it; the other mark groups thousands.
+_WRITTEN = {
+    ".": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?", re.ASCII),
+    ",": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?", re.ASCII),
+}
+_GROUPS = {".": ",", ",": "."}
+_UNIT = re.compile(r"([+-]?)(?:[$€£¥] ?(.+)|(.+?) ?[$€£¥%])")
+
+Convert = Callable[[str], object]
+
+
+def guessed(cells: Sequence[str], separator: str = ",") -> Convert:
+    """The converter of a column, by its first cells; without any, each cell is converted alone.
+
+    Parameters
+    ----------
+    cells
+        The cells that have a value.
+    separator
+        That of the file. Where it is a semicolon, a comma is the decimal mark.
+
+    Examples
+    --------
+    >>> [guessed(cells)(cells[0]) for cells in (["2.50"], ["1,234", "7"], ["0,5"], ["$3"], ["x3"])]
+    [2.5, 1234, 0.5, 3, 'x3']
+    """
+    if cells and all(cell.strip().lower() in _TRUTH for cell in cells):
+        return _truth
+    if all(_is_plain(cell) for cell in cells):
+        return _plain_number
+    for mark in (",", ".") if separator == ";" else (".", ","):
+        if all(_written(cell, mark) is not cell for cell in cells):
+            return partial(_written, mark=mark)
+    return _plain_number if _numbers_and_words(cells) else _text
+
+
+def guessed_name(cells: Sequence[str]) -> Convert:
+    """The converter of a column of ids or labels: 1.0 is the integer 1, as pandas writes it beside
+    empty cells, and `5 %` is a name.
+
+    Examples
+    --------
+    >>> [guessed_name(cells)(cells[0]) for cells in (["1.0", "0.0"], ["1.0", "0.5"], ["5 %"])]
+    [1, 1.0, '5 %']
+    """
+    if cells and all(cell.lower() in _TRUTH for cell in cells):
+        return _truth
+    if cells and all(_whole(cell) is not cell for cell in cells):
+        return _whole
+    return _plain_number if all(_is_plain(cell) for cell in cells) else _text
+
+
+def _numbers_and_words(cells: Sequence[str]) -> bool:
+    """Whether these are measurements, and a few words such as `unknown` for "no value"."""
+    words = [cell for cell in cells if not _is_plain(cell)]
+    if 2 * len(words) > len(cells) or len(set(words)) > FEW_WORDS:
+        return False
+    if any(c.isdigit() for word in set(words) for c in word):
+        return False
+    return len(set(cells)) - len(set(words)) > MANY_NUMBERS
+
+
+def _is_plain(cell: str) -> bool:
+    return _plain_number(cell) is not cell
+
+
+def _plain_number(cell: str) -> object:
+    """The number in a cell, unless it has a leading zero, as codes such as post codes do."""
+    return cell if _LEADING_ZERO.match(cell.strip()) else _number(cell)
+
+
+def _number(cell: str) -> object:
+    """An int or a float, None for NaN, or the cell itself if it is not a finite number."""
+    digits = cell.strip()
+    if not _NUMBER.fullmatch(digits):
+        return None if digits.lower() == "nan" else cell
+    if len(digits) <= LONGEST_INTEGER and digits.lstrip("+-").isdigit():
+        return int(digits)
+    number = float(digits)
+    return number if isfinite(number) else cell
+
+
+def _whole(cell: str) -> object:
+    """The integer in a cell, also where it is written as a decimal number."""
+    found = _WHOLE.fullmatch(cell)
+    if found is None or len(found[1]) > LONGEST_INTEGER or _LEADING_ZERO.match(cell):
+        return cell
+    return int(found[1])
+
+
+def _written(cell: str, mark: str) -> object:
+    """The number in a cell with this decimal mark, groups of thousands, a currency or a percent
+    sign; the cell itself if there is none."""
+    digits = cell.strip()
+    unit = _UNIT.fullmatch(digits)
+    if unit is not None:
+        digits = unit[1] + (unit[2] or unit[3])
+    if not _WRITTEN[mark].fullmatch(digits):
+        return cell
+    number = _plain_number(digits.replace(_GROUPS[mark], "").replace(mark, "."))
+    return cell if isinstance(number, str) else number
+
+
+def _truth(cell: str) -> object:
+    return _TRUTH.get(cell.strip().lower(), cell)
+
+
+def _binary(cell: str) -> object:
+    return _TRUTH.get(cell.lower(), _number(cell))
+
+
+def _text(cell: str) -> object:
+    return cell
+
+
+CONVERTS: dict[str, Convert] = {
+    "numeric": _number,
+    "binary": _binary,
+    "categorical": _text,
+    "text": _text,
+}
