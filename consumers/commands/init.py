@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -31,6 +32,7 @@ Records = Sequence[Mapping[str, Any]]
 LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
 ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
+REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
 DELAY = 50  # records: the label delay in the printed commands, as in the README
 
 
@@ -133,7 +135,8 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     looked = _looked(asked, id_field, look=look)
     records = looked.records[:SAMPLE_SIZE]
     warnings = _check_label(label, looked.records, source) if label else []
-    id_field, about_id = _id(id_field, label, records, source, keyed=looked.keyed)
+    id_field, about_id = _id(id_field, label, looked, source, numbered=file is not None)
+    warnings += _doubts(looked, id_field)
     csv = file is not None and format_of(file) == "csv"
     but = {id_field, label or id_field}
     after = looked.records[SAMPLE_SIZE:]
@@ -290,15 +293,23 @@ def _no_field(name: str, records: Records, source: str) -> str:
 
 
 def _id(
-    wanted: str | None, label: str | None, records: Records, source: str, *, keyed: bool
+    wanted: str | None, label: str | None, looked: Sampled, source: str, *, numbered: bool
 ) -> tuple[str, str | None]:
-    """The field with the id, and a line about it."""
-    from consumers.config.sample import likely_ids
+    """The field with the id, and a line about it. `numbered`: `produce` numbers records without."""
+    from consumers.config.sample import SAMPLE_SIZE, likely_ids
 
+    records, keyed = looked.records[:SAMPLE_SIZE], looked.keyed
     if wanted is None:
         if keyed or any(_at(record, ID) is not None for record in records):
+            repeated = _repeated(looked, ID)
+            if numbered and repeated > REPEATED * len(looked.records):
+                return _number(looked.records), (
+                    f"{repeated:,} of {_count(len(looked.records), 'record')} have the {ID} of an "
+                    f"earlier one, so {ID} is a field like others: `produce` numbers the records; "
+                    "--id-field uses another field"
+                )
             return ID, _without_id(ID, records, keyed=keyed)
-        found = likely_ids(records, label)
+        found = likely_ids(looked.records, label)
         if len(found) == 1:
             [(name, why)] = found.items()
             return name, f"id {name}: {why}; --id-field uses another field"
@@ -317,10 +328,41 @@ def _id(
             f"--id-field {wanted}: expected text or integers, got {str(wrong[0])[:40]!r}; "
             "name another field"
         )
-    distinct = len(set(map(str, there)))
-    if distinct < len(there):
-        return wanted, f"id {wanted}: only {distinct} of {len(there)} values are distinct"
     return wanted, _without_id(wanted, records, keyed=keyed)
+
+
+def _repeated(looked: Sampled, id_field: str) -> int:
+    """How many records have the id of an earlier one."""
+    from consumers.commands.sampled import id_of
+
+    keys = looked.keys or [None] * len(looked.records)
+    ids = [id_of(r, key, id_field) for r, key in zip(looked.records, keys, strict=True)]
+    there = [each for each in ids if each is not None]
+    return len(there) - len(set(there))
+
+
+def _number(records: Records) -> str:
+    """A name that no record has, for the numbers of the records."""
+    taken = {name for record in records for name in record}
+    return next(
+        name for name in chain(["record"], map("record_{}".format, count(2))) if name not in taken
+    )
+
+
+def _doubts(looked: Sampled, id_field: str) -> list[str]:
+    """Warnings of few records, and of ids that repeat."""
+    from consumers.config.sample import FEW_RECORDS
+
+    n, repeated = len(looked.records), _repeated(looked, id_field)
+    warnings = []
+    if n < FEW_RECORDS:
+        warnings.append(f"{_count(n, 'record')} cannot show what the fields are; give more")
+    if repeated:
+        warnings.append(
+            f"id {id_field}: {repeated:,} of {_count(n, 'record')} have the id of an earlier one; "
+            "such a record is predicted, and its label is not learned"
+        )
+    return warnings
 
 
 def _time(records: Records, label: str | None, origin: Source) -> str | None:

@@ -1,8 +1,8 @@
 """From inferred fields to a configuration: the model, why, and the commented TOML. Pure.
 
-Rule: the model takes every declared field. A field without information (an id, a constant) is not
-declared. A value that does not fit its field counts as missing, because kinds are inferred from a
-sample, and one rare value should not cost the other fields.
+Rule: the model takes every declared field. A field whose values never come again (an id, a date) is
+not declared. A value that does not fit its field counts as missing, because kinds are inferred from
+a sample, and one rare value should not cost the other fields.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ names). Each field that is left out has a reason.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,6 +40,10 @@ RAREST_BINARY = 0.1  # share of the rarer of 0 and 1; a counter that is mostly 0
 
 AS_TEXT = '; declared "text" its words would be learned'
 
+# What to do with a label that is a measurement.
+RANGES = "a model predicts classes, no numbers: name a field that holds classes, or ranges"
+MEASURED, REPEATS = 30, 10  # as many different integers, each in fewer records, are measurements
+
 MOST_CLASSES = 256  # the default of [model] max_classes
 FEW_RECORDS = 20  # in fewer records, distinct values are no evidence of an id
 LONGEST_ID = 64  # characters
@@ -46,13 +51,23 @@ LONGEST_ID = 64  # characters
 _ID_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid|key|index|nr)$)|[a-z](Id|ID|Uuid|Key)$")
 _TIME_NAME = re.compile(r"(^|[._-])(ts|time|timestamp|date|datetime|at)$", re.IGNORECASE)
 
+# Numbers of this name are no measurements, also if they repeat.
+_REFERENCE_NAME = re.compile(r"(?i:(^|[._-])(id|uuid|guid)$)|[a-z](Id|ID|Uuid)$")
+
 # Names that a field with distinct values may also have where records have no field `id`.
 _KEY_NAME = re.compile(
     r"(?i:(^|[._-])(number|num|no|nr|txn|trans|transaction|ref)$)|[a-z](Number|Num|No|Nr|Ref)$"
 )
 _LEADING_ZERO = re.compile(r"[+-]?0\d")
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4}")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_DATE = re.compile(
+    r"\d{4}([-/.])\d\d?\1\d\d?(?!\d)"  # 2024-03-01, 2024/3/1
+    r"|\d\d?([./-])\d\d?\2\d{4}(?!\d)"  # 1.3.2024
+    r"|\d\d?/\d\d?/\d\d(?!\d)|\d\d\.\d\d\.\d\d(?![\d.])"  # 3/1/24, 01.03.24
+    rf"|\d\d?[ -]{_MONTH}[ -](?:\d{{4}}|\d\d)(?!\d)|{_MONTH} \d\d?,? \d{{4}}(?!\d)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +162,19 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
             f"label {label!r}: all {len(values)} values are distinct in {where}: this looks like "
             "an id or a measurement; name a field that holds classes"
         )
+    numbers = all(type(v) is int for v in values)
     if len(classes) > MOST_CLASSES:
         raise ConfigError(
             f"label {label!r}: {len(classes)} classes in {where}, expected at most {MOST_CLASSES}; "
-            "name a field that holds fewer"
+            + (RANGES if numbers else "name a field that holds fewer")
         )
     warnings = []
+    if numbers and len(classes) >= MEASURED and len(classes) * REPEATS > len(values):
+        warnings.append(
+            f"label {label}: {len(classes)} different integers in {where} look like a measurement; "
+            + RANGES
+        )
+    warnings += _spelled_alike(label, values)
     if wrong:
         warnings.append(
             f"label {label}: {len(wrong)} of {len(values)} values are neither text, integer nor "
@@ -169,11 +191,28 @@ def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:
     return warnings
 
 
+def _spelled_alike(label: str, values: Sequence[Any]) -> list[str]:
+    """A warning of classes whose names differ only in case or spaces; [] without such."""
+    by_spelling: dict[str, set[str]] = {}
+    for value in values:
+        if isinstance(value, str):
+            by_spelling.setdefault(" ".join(value.split()).casefold(), set()).add(value)
+    same = next((sorted(names) for names in by_spelling.values() if len(names) > 1), None)
+    if same is None:
+        return []
+    return [
+        f"label {label}: {' and '.join(map(repr, same[:3]))} are different classes; if they mean "
+        "the same, spell them alike"
+    ]
+
+
 def _no_class(label: str, wrong: Sequence[Any], where: str) -> str:
     """Raise the error for values that cannot be labels, with what to do."""
     do = "name a field that holds classes"
     if all(isinstance(v, float) and v.is_integer() for v in wrong):
         do = "write 1 for 1.0"
+    elif all(isinstance(v, float) for v in wrong):
+        do = RANGES
     shown = repr(wrong[0])
     shown = shown if len(shown) <= 40 else shown[:39] + "…"
     return f"label {label!r}: expected text, integers or truth values, got {shown} in {where}; {do}"
@@ -319,6 +358,8 @@ def _kind(
         return _string_kind(name, values, strings, text=text, csv=csv)
     if _grows(name, numbers, len(values)):
         return None, "named like a time and rising from record to record"
+    if _refers(name, values, numbers):
+        return _reference_kind(values)
     return _number_kind(values, numbers, truths)
 
 
@@ -336,7 +377,26 @@ def _number_kind(values: list[Any], numbers: list[Any], truths: list[bool]) -> t
             "there are too few values, to rule out other numbers"
         )
     why = f"{len(numbers)} of {total} values are numbers"
-    return "numeric", why + _rejects(total - len(numbers))
+    words = Counter(v for v in values if isinstance(v, str)).most_common(1)
+    return "numeric", why + _rejects(total - len(numbers), words[0][0] if words else None)
+
+
+def _refers(name: str, values: list[Any], numbers: list[Any]) -> bool:
+    """Whether these are ids of something that many records are about, such as a customer."""
+    if len(values) < FEW_RECORDS or not _REFERENCE_NAME.search(name):
+        return False
+    return len(numbers) == len(values) and all(isinstance(v, int) for v in numbers)
+
+
+def _reference_kind(values: list[Any]) -> tuple[Kind | None, str]:
+    figures = f"{len(set(values))} of {len(values)} values distinct, and named like an id"
+    if _few(len(set(values)), len(values)):
+        return "categorical", figures
+    return None, f"{figures}: too many for a category"
+
+
+def _few(distinct: int, total: int) -> bool:
+    return distinct <= max(FEW_DISTINCT, total // 4)
 
 
 def _zeros_and_ones(values: Sequence[Any]) -> bool:
@@ -373,7 +433,7 @@ def _string_kind(
     form = _form(name, strings, csv=csv)
     if csv and form != "strings":
         figures = f"{distinct} distinct"  # the rest of the line is long enough
-    if distinct <= max(FEW_DISTINCT, total // 4):
+    if _few(distinct, total):
         # A category also accepts numbers and truth values; only lists are rejected.
         lists = sum(1 for v in values if not isinstance(v, str | int | float))
         return "categorical", f"{figures}, {form}" + _rejects(lists)
@@ -384,7 +444,7 @@ def _string_kind(
 def _form(name: str, strings: list[str], *, csv: bool) -> str:
     """What the strings are; for numbers as strings, why they stay text and how to change that."""
     parsed = sum(1 for s in strings if _parses(s))
-    if not parsed:
+    if 2 * parsed < len(strings):
         return "strings"
     zeros = any(_LEADING_ZERO.match(s) for s in strings)
     if not csv:
@@ -399,8 +459,10 @@ def _form(name: str, strings: list[str], *, csv: bool) -> str:
     return f"kept as text, because only {parsed} are plain numbers"
 
 
-def _rejects(n: int) -> str:
-    return f"; the other {n} count as missing" if n else ""
+def _rejects(n: int, such: str | None = None) -> str:
+    """What becomes of `n` values that do not fit; `such` is one of them."""
+    shown = "" if such is None else f" ({such[:20]!r})"
+    return f"; the other {n}{shown} count as missing" if n else ""
 
 
 def _identifies(name: str, values: list[Any]) -> bool:

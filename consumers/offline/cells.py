@@ -114,7 +114,7 @@ def _whole(cell: str) -> object:
 
 def _written(cell: str, mark: str) -> object:
     """The number in a cell with this decimal mark, groups of thousands, a currency or a percent
-    sign; the cell itself if there is none."""
+    sign; without a number the cell itself."""
     digits = cell.strip()
     unit = _UNIT.fullmatch(digits)
     if unit is not None:

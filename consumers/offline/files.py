@@ -32,7 +32,7 @@ FIRST_LINE = 2**20  # bytes of it that are read
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 SAMPLED_ROWS = 1000  # rows that decide whether a column of a CSV is numeric
 LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
-SEPARATORS = ";\t|"  # besides the comma
+SEPARATORS = ";\t|"  # or a comma
 ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
 
 _NAME_IT = "give each column its own name"
@@ -224,7 +224,7 @@ def _header(path: Path, rows: Iterator[list[str]], types: Mapping[str, str]) -> 
 
 
 def _checked(path: Path, rows: Iterator[list[str]], header: list[str]) -> Iterator[list[str]]:
-    """The rows that are not empty; each must be as long as the header, but for empty cells after
+    """The rows that are not empty; each must be as long as the header, except for empty cells after
     it."""
     width = len(header)
     for number, row in enumerate((row for row in rows if any(row)), 1):

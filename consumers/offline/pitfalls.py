@@ -33,6 +33,7 @@ UNLIKELY = 20.0  # nats: a chance of 2e-9, for each of at most a thousand fields
 FEW_VALUES = 32  # numbers with as many distinct values are compared value by value
 BINS, BIN_RECORDS = 256, 8  # the largest number of bins of a field, and the least records of one
 DENSE = 2  # numbers of a range of at most twice as many integers are sequence numbers
+FEW_RUNS = 30  # of equal labels: too few to be evidence of how good a model will be
 MOST_WARNINGS = 10  # of fields; more of them show that the label is wrong, not the fields
 
 
@@ -124,13 +125,18 @@ def _of_labels(y: Codes, k: int, label: str) -> tuple[list[str], bool]:
     changes = int(np.count_nonzero(np.diff(y)))
     shares = np.bincount(y) / n
     by_chance = n * (1.0 - float(shares @ shares))
-    if n >= FEW_RECORDS and 0 < changes < 2 * k and by_chance >= 10 * changes:
+    if n >= FEW_RECORDS and 0 < changes < max(2 * k, FEW_RUNS) and by_chance >= 10 * changes:
         in_order = False
+        figures = (
+            f"{label} changes {counted(changes, 'time')} in {counted(n, 'record')}, in random "
+            f"order some {by_chance:,.0f} times"
+        )
         warnings.append(
-            f"the labels look sorted: {label} changes {counted(changes, 'time')} in "
-            f"{counted(n, 'record')}, in random order some {by_chance:,.0f} times; a model "
-            "predicts no class before its first label, so give the records in the order of their "
-            "time"
+            f"the labels look sorted: {figures}; a model predicts no class before its first label, "
+            "so give the records in the order of their time"
+            if changes < 2 * k
+            else f"the labels come in long runs: {figures}; if the records are not in the order of "
+            "their time, shuffle them"
         )
     once = int(np.count_nonzero(np.bincount(y) == 1))
     if n >= FEW_RECORDS and 2 * once >= n:

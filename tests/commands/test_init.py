@@ -261,7 +261,53 @@ def test_id_field_is_the_users_choice(capsys: pytest.CaptureFixture[str]) -> Non
     init(write("p.jsonl", rows), label="y", id_field="place")
 
     assert load(Path("p.toml")).input.id == "place"
-    assert "id place: only 9 of 90 values are distinct" in capsys.readouterr().out
+    assert (
+        "warning: id place: 81 of 90 records have the id of an earlier one; such a record is "
+        "predicted, and its label is not learned" in capsys.readouterr().out
+    )
+
+
+def test_ids_that_repeat_are_no_ids_of_records(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a customer with ten purchases the service would learn one: `produce` numbers them."""
+    rows = [{"id": i // 10, "record": 0.5, "x": i % 9 + 0.5, "y": i % 2} for i in range(1000)]
+    init(write("p.jsonl", rows), label="y")
+
+    out = capsys.readouterr().out
+    assert load(Path("p.toml")).input.id == "record_2"
+    assert (load(Path("p.toml")).features or {})["id"] == "categorical"
+    assert "900 of 1,000 records have the id of an earlier one, so id is a field like others" in out
+    command = next(line for line in out.splitlines() if "headwater produce" in line)
+    assert main(["check", "p.toml", "--create"]) == 0
+    assert main(command.partition("#")[0].split()[1:]) == 0
+    assert main(["run", "p.toml", "--drain"]) == 0
+    assert "1,000 observations, 1,000 learned" in capsys.readouterr().err
+
+
+def test_few_ids_that_repeat_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """Some records were sent twice; the field is the id, and they are learned once."""
+    rows = [{"id": i % 590, "x": i % 9 + 0.5, "y": i % 2} for i in range(600)]
+    init(write("p.jsonl", rows), label="y")
+    init(write("q.jsonl", rows[:590]), label="y")
+
+    out = capsys.readouterr().out
+    assert load(Path("p.toml")).input.id == "id"
+    assert out.count("warning: id id: 10 of 600 records have the id of an earlier one") == 1
+    assert out.count("warning: ") == 1
+
+
+def test_field_that_repeats_after_the_sample_is_no_id() -> None:
+    """All records that are looked at decide, not the first 500."""
+    rows = [{"txn": f"t{i % 550}", "x": i % 9 + 0.5, "y": i % 2} for i in range(600)]
+    init(write("p.jsonl", rows), label="y")
+
+    assert load(Path("p.toml")).input.id == "id"
+
+
+def test_few_records_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    """One record shows neither kinds nor classes."""
+    init(write("p.jsonl", ROWS[:1]), label="spam")
+
+    assert "warning: 1 record cannot show what the fields are; give more" in capsys.readouterr().out
 
 
 def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,9 @@ def kind(values: list[Any], *, name: str = "x", text: bool = True) -> str | None
         ([f"user {i}" for i in range(N)], None),
         (["2024-03-01", "2024-03-02T10:00:00Z"] * 50, None),
         (["31.12.1999", "1/2/2000"] * 50, None),
+        (["2012/01/03", "2012/1/4 10:30"] * 50, None),
+        (["3/4/24", "03.04.24", "5-Mar-2024", "March 5, 2024", "5 Mar 24"] * 50, None),
+        (["1.2.10", "10.2.3", "may 5"] * 50, "categorical"),
         ([[1, 2]] * N, None),
         ([None] * N, None),
         ([float("nan")] * N, None),
@@ -65,7 +68,7 @@ def test_numbers_with_some_strings_are_numeric_and_the_rest_is_counted() -> None
     [field] = infer([{"x": "?!" if i % 10 == 0 else i} for i in range(100)], set(), text=True)
 
     assert field.kind == "numeric"
-    assert field.why == "90 of 100 values are numbers; the other 10 count as missing"
+    assert field.why == "90 of 100 values are numbers; the other 10 ('?!') count as missing"
 
 
 @pytest.mark.parametrize("name", ["id", "user_id", "userId", "order.uuid", "ID"])
@@ -76,6 +79,24 @@ def test_distinct_values_named_like_an_id_are_left_out(name: str) -> None:
     [field] = infer(records, set(), text=True)
 
     assert (field.name, field.kind) == (name, None)
+
+
+@pytest.mark.parametrize("name", ["ID", "store_id", "storeId"])
+@pytest.mark.parametrize(
+    ("distinct", "expected", "why"),
+    [
+        (N // 4, "categorical", "50 of 200 values distinct, and named like an id"),
+        (N - 1, None, "199 of 200 values distinct, and named like an id: too many for a category"),
+    ],
+)
+def test_integers_named_like_an_id_are_no_measurements(
+    name: str, distinct: int, expected: str | None, why: str
+) -> None:
+    """Shop 12 is not twice shop 6; a sum of them means nothing."""
+    [field] = infer([{name: i % distinct} for i in range(N)], set(), text=True)
+
+    assert (field.kind, field.why) == (expected, why)
+    assert kind([i % distinct / 4 for i in range(N)], name=name) == "numeric"
 
 
 @pytest.mark.parametrize("name", ["paid", "humidity", "grid", "idle"])
@@ -139,7 +160,7 @@ def test_texts_for_missing_are_counted_among_numbers_only() -> None:
         "90 of 90 values are numbers; missing in 10 of 100 records",
     )
     assert (c.kind, c.missing) == ("categorical", "")
-    assert own.why == "90 of 100 values are numbers; the other 10 count as missing"
+    assert own.why == "90 of 100 values are numbers; the other 10 ('NA') count as missing"
 
 
 def test_numbers_written_as_strings_are_pointed_out() -> None:
@@ -155,6 +176,7 @@ def test_numbers_written_as_strings_are_pointed_out() -> None:
     [
         ([f"0{i % 7}" for i in range(N)], "kept as text because of leading zeros"),
         (["7", "x"] * 100, "kept as text, because only 100 are plain numbers"),
+        (["7", "x", "y"] * 100, "3 of 300 values distinct, strings"),
     ],
 )
 def test_numbers_kept_as_text_in_a_csv_are_not_answered_with_json(
@@ -193,7 +215,7 @@ def test_field_that_looks_like_an_id_is_found(row: Any, expected: list[str]) -> 
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        ([0.5, 1.25] * 20, "expected text, integers or truth values, got 0.5"),
+        ([0.5, 1.25] * 20, "got 0.5 in here; a model predicts classes, no numbers"),
         ([1.0, 0.0] * 20, "write 1 for 1.0"),
         ([["a"]] * 30, "got ['a']"),
         (list(range(30)), "all 30 values are distinct in here"),
@@ -222,6 +244,26 @@ def test_doubtful_labels_are_warned_of() -> None:
         "label y: 1 of 3 values are neither"
     )
     assert check_labels("y", [True, 1, 0, False] * 9, "x") == []
+
+
+def test_integers_that_hardly_repeat_are_a_measurement() -> None:
+    """A price is no class; codes that repeat are, and so are texts."""
+    prices = [i * 7919 % 100 for i in range(500)]
+
+    [warning] = check_labels("price", prices, "here")
+    assert warning.startswith("label price: 100 different integers in here look like a measurement")
+    assert check_labels("digit", [i % 26 for i in range(200)], "here") == []
+    assert check_labels("code", prices * 10, "here") == []
+    assert check_labels("state", [f"s{price}" for price in prices], "here") == []
+
+
+def test_labels_spelled_alike_are_warned_of() -> None:
+    """They would be classes of their own."""
+    assert check_labels("y", ["yes", "no", "Yes ", "YES"] * 9, "here") == [
+        "label y: 'YES' and 'Yes ' and 'yes' are different classes; if they mean the same, spell "
+        "them alike"
+    ]
+    assert check_labels("y", ["yes", "no", True, False] * 9, "here") == []
 
 
 def test_field_order_of_the_records_does_not_matter() -> None:

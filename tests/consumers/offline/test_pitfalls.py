@@ -159,6 +159,18 @@ def test_sorted_labels_are_found() -> None:
     assert one([i % 7 for i in range(N)], runs).lines() == []
 
 
+def test_labels_in_a_few_long_runs_are_found() -> None:
+    """As of a table that is sorted by other fields, and then by the label."""
+    labels = [y for y in (0, 1) * 8 for _ in range(60)]
+
+    found = one([i % 7 for i in range(len(labels))], labels)
+
+    [line] = found.lines()
+    assert line.startswith("the labels come in long runs: fraud changes 15 times in 960 records")
+    assert line.endswith("if the records are not in the order of their time, shuffle them")
+    assert not found.in_order
+
+
 def test_labels_that_never_repeat_are_found() -> None:
     """Some do, but most are an id's."""
     labels = [f"case {i}" if i % 4 else "none" for i in range(100)]
