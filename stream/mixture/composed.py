@@ -168,9 +168,9 @@ class Composed(Learner):
         out._parts = [part.restarted(proven) for part in out._parts]
         return out
 
-    def _run_parts(self, block: Block) -> PartPredictions:
-        """Run the steps of a block in every part. A part also predicts a row that is learned, if
-        no prediction of it was noted."""
+    def _run_parts(self, block: Block, awake: NDArray[np.bool_] | None = None) -> PartPredictions:
+        """Run the steps of a block in every part, or in those that are `awake`. A part also
+        predicts a row that is learned, if no prediction of it was noted."""
         rows, op = block.rows, block.op
         memo = notes_of(block, len(self._classes), self.memo_size)[:, :, : self._numbers]
         past = np.zeros(len(block), dtype=np.bool_)
@@ -183,6 +183,8 @@ class Composed(Learner):
         fewer = used.size < len(rows)
         asked_rows = rows.take(used) if fewer else rows
         for i, found in enumerate(proba):
+            if awake is not None and not awake[i]:
+                continue
             given = self._rows_of(i, asked_rows)
             ran = self._parts[i].run(replace(block, rows=given, row=at_row, op=own))
             found[:, [self._classes.codes[known] for known in ran.classes]] = ran.proba
@@ -241,13 +243,21 @@ class Composed(Learner):
         """See `Learner.correct_rows`. What the learner itself has learned from the predictions of
         its parts does not change: it counts the first label, as scores do."""
         self._admit_classes([new[0]])
-        for i, part in enumerate(self._parts):
-            own = self._rows_of(i, rows)
-            try:
-                part.correct_rows(own, old, new, age)
-            except (NotLearnedError, NotSupportedError):
-                if w := new[1] * part.faded(age + 1):
-                    part.run(Block.of(own, LEARN, [new[0]], w))
+        for i in range(len(self._parts)):
+            self._correct_part(i, self._rows_of(i, rows), old, new, age)
+
+    def _correct_part(
+        self, i: int, rows: Rows, old: tuple[Label, float], new: tuple[Label, float], age: int
+    ) -> None:
+        """Replace the label in a part, or learn the new one."""
+        try:
+            self._parts[i].correct_rows(rows, old, new, age)
+        except (NotLearnedError, NotSupportedError):
+            self._learn_part(i, rows, new, age)
+
+    def _learn_part(self, i: int, rows: Rows, new: tuple[Label, float], age: int) -> None:
+        if w := new[1] * self._parts[i].faded(age + 1):
+            self._parts[i].run(Block.of(rows, LEARN, [new[0]], w))
 
     def _join(self, own: State) -> State:
         """Its own state and those of its parts."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream.compat import RiverClassifier
-from stream.data.block import Block
-from stream.data.parameters import shown
+from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
+from stream.data.parameters import flag, shown
+from stream.data.schema import Label
 from stream.data.state import State
 from stream.errors import SchemaError, StateError
 from stream.learner.base import Learner, Predictions
@@ -21,6 +22,7 @@ from stream.mixture._kernels.weigh import Belief
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
 from stream.mixture.guesses import ClassShares, NoChange
+from stream.mixture.rest import Rest
 
 __all__ = ["EXPERTS", "OF_TEXTS", "Mixture"]
 
@@ -36,6 +38,7 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
 OF_TEXTS = 3  # the first of these; the others do not read texts
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
 MOST_EXPERTS = 32
+GUESSES = 2  # before the experts
 SLACK = 1e-9  # by which weights in a state may sum to another number than 1
 
 
@@ -73,6 +76,10 @@ class Mixture(Composed):
         pairs; and without both, but with learning_rate = 1 and half_life = 300, which follows
         changes faster.
 
+    rest
+        Whether an expert that hardly counts rests: it neither predicts nor learns for 1,000
+        labels or more, see Notes. Default False.
+
     Attributes
     ----------
     classes : list
@@ -81,6 +88,8 @@ class Mixture(Composed):
         As given.
     expert_weights : dict
         Name of each expert to its present weight. The weights sum to 1.
+    resting : list of str
+        Names of the experts that rest now. They keep their weights.
 
     Raises
     ------
@@ -104,12 +113,21 @@ class Mixture(Composed):
     They are kept with the waiting row, 8 · (N + 5) bytes a class. A label that was not known at the
     prediction moves no weight.
 
+    With `rest`, an expert whose mean weight over 1,000 labels was below 0.01 rests for the next
+    1,000. Then it is tried for 1,000 labels, and rests for 2,000 if its weight is still low, and at
+    most for 4,000. The first rests begin after 2,000 labels, and the guesses never rest. While an
+    expert rests, it counts as if it predicted what the others do, so its weight stays the same. The
+    bound then holds with the loss of these predictions in place of its own (Freund et al. 1997),
+    and unchanged for the guesses. A row that an expert did not predict is learned by its parts as
+    if the label came at once.
+
     Each expert reads a declared field as it does alone. In a dict without declared fields, a truth
     value is a number if it is one to every expert, and else a category; a string is a text if it is
     one to every expert.
 
     Source: Herbster and Warmuth 1998, Tracking the Best Expert; the bank: Cesa-Bianchi and Lugosi
-    2006, Prediction, Learning, and Games, chapter 5.
+    2006, Prediction, Learning, and Games, chapter 5; the rests: Freund, Schapire, Singer and
+    Warmuth 1997, Using and Combining Predictors that Specialize.
 
     Examples
     --------
@@ -124,8 +142,11 @@ class Mixture(Composed):
     ['ClassShares', 'NoChange', 'GaussianNB', 'LogisticRegression']
     """
 
-    def __init__(self, experts: Sequence[Any] | None = None) -> None:
+    added: ClassVar[Mapping[str, Any]] = {"rest": False}
+
+    def __init__(self, experts: Sequence[Any] | None = None, rest: bool = False) -> None:
         self.experts = _checked(experts)
+        self.rest = flag("rest", rest)
         self._begin()
 
     def _start(self) -> None:
@@ -134,6 +155,14 @@ class Mixture(Composed):
         n, k = len(every), len(RATES)
         self._compose(every, n + k)
         self._belief = Belief(np.full(k, -np.log(k)), np.full((k, n), -np.log(n)))
+        self._rest = Rest(n, always=GUESSES) if self.rest else None
+
+    @property
+    def resting(self) -> list[str]:
+        """Names of the experts that rest now."""
+        if self._rest is None:
+            return []
+        return [n for n, awake in zip(self._names(), self._rest.awake, strict=True) if not awake]
 
     @property
     def expert_weights(self) -> dict[str, float]:
@@ -154,18 +183,67 @@ class Mixture(Composed):
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
-        ran = self._run_parts(block)
+        if self._rest is None:
+            awake = np.ones(len(self._parts), dtype=np.bool_)
+            self._weigh(block, label, before, awake, np.empty(0), out)
+            return
+        start, predicted = 0, 0
+        for stop in self._rest.stops(block.op):
+            part = block.slice(start, stop)
+            end = predicted + int((part.op != LEARN).sum())
+            into = Predictions(out.classes, out.proba[predicted:end], out.known[predicted:end])
+            self._weigh(part, label, before, self._rest.awake, self._rest.sums, into)
+            learned = label[part.y[part.op != PREDICT]]
+            self._rest.count(learned.size)
+            before = max(before, int(learned.max(initial=-1)) + 1)
+            start, predicted = stop, end
+
+    def _weigh(
+        self,
+        block: Block,
+        label: NDArray[np.int64],
+        before: int,
+        awake: NDArray[np.bool_],
+        sums: Floats,
+        out: Predictions,
+    ) -> None:
+        ran = self._run_parts(block, awake)
         steps = block.op, block.row, label[block.y], block.w, before
-        kernels.progressive(*steps, np.array(RATES), ran, self._belief, out.proba, out.known)
+        own = np.array(RATES), ran, self._belief, awake, sums
+        kernels.progressive(*steps, *own, out.proba, out.known)
+
+    def correct_rows(
+        self, rows: Rows, old: tuple[Label, float], new: tuple[Label, float], age: int
+    ) -> None:
+        """See `Composed.correct_rows`. An expert that rested when the old label was learned learns
+        the new one, unless it rests now."""
+        super().correct_rows(rows, old, new, age)
+        if self._rest is not None:
+            self._rest.count(1)
+
+    def _correct_part(
+        self, i: int, rows: Rows, old: tuple[Label, float], new: tuple[Label, float], age: int
+    ) -> None:
+        if self._rest is None or self._rest.awake_at(age)[i]:
+            super()._correct_part(i, rows, old, new, age)
+        elif self._rest.awake[i]:
+            self._learn_part(i, rows, new, age)
 
     def _saved_parameters(self) -> dict[str, Any]:
         """The names of the experts, and the parameters of those that were given as learners."""
-        return {"experts": None if self.experts is None else list(map(plain, self.experts))}
+        experts = None if self.experts is None else list(map(plain, self.experts))
+        return {"experts": experts, **({"rest": True} if self.rest else {})}
 
     def _export(self) -> State:
-        return self._join(State({}, self._belief._asdict()))
+        own = State({}, self._belief._asdict())
+        if self._rest is None:
+            return self._join(own)
+        return State.join({"parts": self._join(own), "rest": self._rest.to_state()})
 
     def _restore(self, state: State) -> None:
+        if self._rest is not None:
+            self._rest.load_state(state.nested("rest"))
+            state = state.nested("parts")
         own = state.nested("own")
         belief = Belief(own.array("bank", np.float64, 1), own.array("experts", np.float64, 2))
         k, n = len(RATES), len(self._parts)

@@ -35,6 +35,7 @@ def test_auto_is_a_calibrated_mixture() -> None:
     assert isinstance(learner, Calibrated)
     mixture = learner._parts[0]
     assert isinstance(mixture, Mixture)
+    assert mixture.rest
     assert list(mixture.expert_weights) == list(Mixture().expert_weights)
     assert list(map(given, mixture._parts)) == list(map(given, Mixture()._parts))
     assert learner_type(ModelConfig(), DEFAULTS) == "auto"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import fsum
 from typing import Any
 
-from stream import Learner
+from stream import Learner, NotLearnedError, NotSupportedError
 from stream.data.schema import Label
 
 RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -53,11 +53,25 @@ class SlowNoChange:
 class SlowMixture:
     """Experts that are called one by one; Bayes' rule as in a textbook.
 
-    Weights of 0 stay 0, so streams must be short.
+    Weights of 0 stay 0, so streams must be short. period, first, longest, least: of the rests, in
+    labels, periods and weight; period 0: no expert rests.
     """
 
-    def __init__(self, experts: list[Learner | SlowNoChange]) -> None:
+    def __init__(
+        self,
+        experts: list[Learner | SlowNoChange],
+        period: int = 0,
+        first: int = 0,
+        longest: int = 0,
+        least: float = 0.0,
+    ) -> None:
         n = len(experts)
+        self.period, self.first, self.longest, self.least = period, first, longest, least
+        self.asleep: dict[int, int] = {}  # expert to the periods that are left
+        self.pause = [1] * n
+        self.sums = [0.0] * n
+        self.labels = 0
+        self.learned_by: list[set[int]] = []
         self.experts = experts
         self.classes: list[Label] = []
         self.under = [[1.0 / n] * n for _ in RATES]
@@ -74,23 +88,25 @@ class SlowMixture:
     def predict(self, x: dict[str, Any], key: Any) -> Shares:
         """The weighted distribution; those of the experts are kept under `key`."""
         classes = list(self.classes)
-        given = [floored(e.predict_proba_one(x), classes) if classes else {} for e in self.experts]
-        by_rate = [
-            {y: fsum(v * p[y] for v, p in zip(own, given, strict=True)) for y in classes}
-            for own in self.under
+        given = [
+            floored(e.predict_proba_one(x), classes) if classes and i not in self.asleep else None
+            for i, e in enumerate(self.experts)
         ]
+        by_rate = []
+        for own in self.under:
+            pairs = [(v, p) for v, p in zip(own, given, strict=True) if p is not None]
+            total = fsum(v for v, _ in pairs)
+            by_rate.append({y: fsum(v * p[y] for v, p in pairs) / total for y in classes})
         lasts = [getattr(expert, "last", None) for expert in self.experts]
         self.then[key] = given, by_rate, classes, lasts
-        return {
-            y: fsum(w * p[y] for w, p in zip(self.weights, given, strict=True)) for y in classes
-        }
+        return {y: fsum(v * p[y] for v, p in zip(self.bank, by_rate, strict=True)) for y in classes}
 
     def learn(self, x: dict[str, Any], y: Label, w: float, key: Any) -> None:
         """Weigh what was predicted under `key`; then every expert learns."""
         given, by_rate, classes, lasts = self.then.pop(key)
         if y in classes:
-            likelihood = [p[y] ** w for p in given]
             for k, rate in enumerate(RATES):
+                likelihood = [(by_rate[k] if p is None else p)[y] ** w for p in given]
                 self.bank[k] *= by_rate[k][y] ** w
                 joint = [a * b for a, b in zip(self.under[k], likelihood, strict=True)]
                 total = fsum(joint)
@@ -100,8 +116,45 @@ class SlowMixture:
             self.bank = [v / whole for v in self.bank]
         if y not in self.classes:
             self.classes.append(y)
-        for expert, last in zip(self.experts, lasts, strict=True):
+        self.sums = [s + v for s, v in zip(self.sums, self.weights, strict=True)]
+        for i, (expert, last) in enumerate(zip(self.experts, lasts, strict=True)):
             if isinstance(expert, SlowNoChange):
                 expert.learn(y, w, last)
-            else:
+            elif i not in self.asleep:
                 expert.learn_one(x, y, w)
+        self.learned_by.append(set(range(len(self.experts))) - set(self.asleep))
+        self.tick()
+
+    def tick(self) -> None:
+        """Count a label. At the end of a period decide who rests; the two guesses never do."""
+        self.labels += 1
+        if not self.period or self.labels % self.period:
+            return
+        for i in range(2, len(self.experts)) if self.labels >= self.first else ():
+            left = self.asleep.pop(i, 0) - 1
+            if self.sums[i] / self.period >= self.least:
+                self.pause[i] = 1
+            elif left > 0:
+                self.asleep[i] = left
+            elif left < 0:  # it was awake
+                self.asleep[i] = self.pause[i]
+                self.pause[i] = min(2 * self.pause[i], self.longest)
+        self.sums = [0.0] * len(self.experts)
+
+    def correct(self, x: dict[str, Any], old: Label, new: Label, age: int) -> None:
+        """Replace a label after which `age` were learned; experts that cannot unlearn learn it."""
+        taught = self.learned_by[len(self.learned_by) - 1 - age]
+        self.learned_by.append(set())
+        for i, expert in enumerate(self.experts):
+            if isinstance(expert, SlowNoChange):
+                expert.counts[old] -= 1.0
+                expert.counts[new] = expert.counts.get(new, 0.5) + 1.0
+                expert.last = new if age == 0 else expert.last
+            elif i in taught:
+                try:
+                    expert.correct_rows(expert.rows([x]), (old, 1.0), (new, 1.0), age)
+                except (NotLearnedError, NotSupportedError):
+                    expert.learn_one(x, new)
+            elif i not in self.asleep:
+                expert.learn_one(x, new)
+        self.tick()

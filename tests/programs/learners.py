@@ -224,12 +224,12 @@ def _logistic(rng: Random) -> Choice:
 
 
 def _mixture(rng: Random) -> Choice:
-    """One to four of the others, by name, by name and parameters, or made."""
+    """One to four of the others, by name, by name and parameters, or made; half of them rest."""
     made = [FAMILIES[rng.choice(EXPERTS)](rng).learner for _ in range(rng.randrange(1, 4))]
     by_name = ["KNNClassifier", {"type": "LogisticRegression", "half_life": 3}]
     experts = rng.choice((None, [*made, rng.choice(by_name)], made))
     return Choice(
-        Mixture(experts),
+        Mixture(experts, rest=rng.random() < 0.5),
         frozenset({"numeric", "categorical", "text"}),
         (0, 10),
         signed=False,

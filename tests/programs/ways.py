@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from tests.programs.learners import choice
 from tests.programs.records import Step, Stream, stream_of
 
 __all__ = ["WAYS", "differences", "program"]
+
+# Rests of the experts of a mixture in streams of some dozen records.
+SHORT = {"PERIOD": 4, "FIRST": 4, "LEAST": 0.2, "LONGEST": 2}
 
 Said = list[list[tuple[Any, float]]]
 
@@ -97,7 +101,8 @@ def program(family: str, seed: int) -> list[str]:
     stream = stream_of(
         rng, chosen.kinds, width=chosen.width, signed=chosen.signed, texts=chosen.texts
     )
-    found = differences(chosen.learner, stream, seed)
+    with patch.multiple("stream.mixture.rest", **SHORT):
+        found = differences(chosen.learner, stream, seed)
     return [f"{line} ({family} {seed}: {' '.join(repr(chosen.learner).split())})" for line in found]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, inf, log
+from math import exp, inf, isnan, log, nan
 from typing import Any, NamedTuple
 
 from numpy import empty, float64
@@ -59,10 +59,12 @@ def floored(p: float, known: int) -> float:
 
 
 @kernel
-def weigh(likelihood: Any, of_rates: Any, w: float, rates: Any, s: Any) -> None:
+def weigh(likelihood: Any, rested: Any, of_rates: Any, w: float, rates: Any, s: Any) -> None:
     """Learn which experts were right: likelihood float64 (N,) of the label, to the power w.
 
-    of_rates float64 (K,): the likelihood of the label by the mixture of each share rate.
+    of_rates float64 (K,): the likelihood of the label by the mixture of each share rate. rested
+    bool (N,): which experts rested at the prediction. They count as if they had predicted what
+    these mixtures did.
     Herbster and Warmuth 1998, fixed share: after each label every expert gives the share rates[k],
     float64 (K,), of its weight to all experts alike.
     """
@@ -70,7 +72,7 @@ def weigh(likelihood: Any, of_rates: Any, w: float, rates: Any, s: Any) -> None:
     for k in range(rates.shape[0]):
         own, top, total = s.experts[k], -inf, 0.0
         for i in range(n):
-            own[i] += w * log(likelihood[i])
+            own[i] += w * log(of_rates[k] if rested[i] else likelihood[i])
             top = max(top, own[i])
         for i in range(n):
             total += exp(own[i] - top)
@@ -89,6 +91,21 @@ def shares_of(s: Any, bank: Any, experts: Any) -> None:
         bank[k] = exp(s.bank[k])
         for i in range(experts.shape[1]):
             experts[k, i] = exp(s.experts[k, i])
+
+
+@kernel
+def only_awake(s: Any, awake: Any, experts: Any) -> None:
+    """experts float64 (K, N): the shares of the awake experts, divided by their sum; the rest 0."""
+    for k in range(experts.shape[0]):
+        top, total = -inf, 0.0
+        for i in range(experts.shape[1]):
+            if awake[i]:
+                top = max(top, s.experts[k, i])
+        for i in range(experts.shape[1]):
+            experts[k, i] = exp(s.experts[k, i] - top) if awake[i] else 0.0
+            total += experts[k, i]
+        for i in range(experts.shape[1]):
+            experts[k, i] /= total
 
 
 @kernel
@@ -124,6 +141,8 @@ def progressive(
     rates: Any,
     ran: Any,
     s: Any,
+    awake: Any,
+    sums: Any,
     proba: Any,
     seen: Any,
 ) -> None:
@@ -131,12 +150,17 @@ def progressive(
 
     op, row, y, w: as in `Block`, with class codes. known: classes before the block. seen int64
     (n_predictions,): number of known classes. ran: `PartPredictions`. A row notes the probabilities
-    of the N experts, and then those of the mixtures of the K share rates.
+    of the N experts, NaN for those that rest, and then those of the mixtures of the K share rates.
+    awake bool (N,): which experts do not rest. sums float64 (N,) or (0,): their weight after each
+    label is added.
     """
     n, m = ran.proba.shape[0], rates.shape[0]
+    rested, all_awake = ~awake, awake.all()
     bank, experts, likelihood, of_rates = empty(m), empty((m, n)), empty(n), empty(m)
     by_rate, mixed = empty((m, proba.shape[1])), empty(proba.shape[1])
     shares_of(s, bank, experts)
+    if not all_awake:
+        only_awake(s, awake, experts)
     predicted = 0
     for i in range(op.shape[0]):
         at, memo = ran.at[i], ran.memo[row[i]]
@@ -151,7 +175,7 @@ def progressive(
             memo[0, 0] = known
             for c in range(known):
                 for e in range(n):
-                    memo[1 + c, e] = ran.proba[e, at, c]
+                    memo[1 + c, e] = ran.proba[e, at, c] if awake[e] else nan
                 for k in range(m):
                     memo[1 + c, n + k] = by_rate[k, c]
             continue
@@ -160,9 +184,15 @@ def progressive(
             for e in range(n):
                 p = ran.proba[e, at, y[i]] if at >= 0 else memo[1 + y[i], e]
                 likelihood[e] = floored(p, then)
+                rested[e] = not awake[e] if at >= 0 else isnan(p)
             for k in range(m):
                 p = by_rate[k, y[i]] if at >= 0 else memo[1 + y[i], n + k]
                 of_rates[k] = p if p > FLOOR / then else FLOOR / then  # less in a damaged state
-            weigh(likelihood, of_rates, w[i], rates, s)
-            shares_of(s, bank, experts)
+            weigh(likelihood, rested, of_rates, w[i], rates, s)
+        shares_of(s, bank, experts)
+        for e in range(sums.shape[0]):
+            for k in range(m):
+                sums[e] += bank[k] * experts[k, e]
+        if not all_awake:
+            only_awake(s, awake, experts)
         known = max(known, y[i] + 1)

@@ -15,16 +15,22 @@ def delayed(n: int, delay: int, classes: int = 3) -> tuple[list[dict[str, Any]],
     """Observations, each with its label `delay` observations later."""
     rng = np.random.default_rng(n + delay)
     xs: list[dict[str, Any]] = []
-    stream: list[tuple[int, str, str | None]] = []  # row or -1, id, label
-    for i in range(n):
+    for _ in range(n):
         y = int(rng.integers(classes))
         xs.append({"a": float(rng.normal(y)), "c": "xyz"[int(rng.integers(3))]})
+    return xs, late(["pqr"[int(x["a"] > 1)] for x in xs], delay)
+
+
+def late(labels: list[str], delay: int) -> Events:
+    """An observation for each label, which comes `delay` observations later, or never."""
+    stream: list[tuple[int, str, str | None]] = []  # row or -1, id, label
+    for i in range(len(labels)):
         stream.append((i, f"{i}", None))
         if i >= delay:
-            stream.append((-1, f"{i - delay}", "pqr"[int(xs[i - delay]["a"] > 1)]))
-    rows, ids, labels = (list(column) for column in zip(*stream, strict=True))
+            stream.append((-1, f"{i - delay}", labels[i - delay]))
+    rows, ids, told = (list(column) for column in zip(*stream, strict=True))
     m = len(stream)
-    return xs, Events(ids, rows, labels, [1.0] * m, list(range(m)))
+    return Events(ids, rows, told, [1.0] * m, list(range(m)))
 
 
 def run_late(
