@@ -172,7 +172,7 @@ def challenging(
     if corrections and not learner.can_correct:
         raise ConfigError(
             f"{_where(challenger)} cannot unlearn a label, and [labels] corrections asks for it; "
-            "choose a model that can, such as MixedNB"
+            "choose a model that can, such as auto"
         )
     return learner
 
@@ -283,7 +283,7 @@ def correcting(corrections: bool, learner: Learner) -> bool:
     if corrections and not learner.can_correct:
         raise ConfigError(
             f"[labels] corrections: {_name(learner)} cannot unlearn a label; remove "
-            "corrections, or choose a model that can, such as MixedNB"
+            "corrections, or choose a model that can, such as auto"
         )
     return corrections
 
