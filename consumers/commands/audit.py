@@ -23,7 +23,8 @@ MOST_OTHERS = 5  # listed predictions of the same id
 def audit(
     config: ConfigArgument,
     observation: Annotated[
-        str, typer.Argument(help="The observation: its id, or TOPIC:PARTITION:OFFSET.")
+        str,
+        typer.Argument(metavar="ID", help="The observation: its id, or TOPIC:PARTITION:OFFSET."),
     ],
     shard: ShardOption = 0,
     as_json: JsonOption = False,

@@ -11,6 +11,7 @@ import typer
 
 from consumers.base.errors import ConfigError, HeadwaterError, UnreadableCodecError
 from consumers.base.secrets import masked
+from consumers.commands.past import ConfigArgument
 from consumers.commands.transport import has_directory, is_absent
 from consumers.transports.registry import transport_of
 
@@ -46,7 +47,7 @@ class CheckReport:
 
 
 def check(
-    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    config: ConfigArgument,
     create: Annotated[bool, typer.Option("--create", help="Create the missing topics.")] = False,
 ) -> None:
     """Validate a configuration, connect, and list its topics; ends with 2 if there are errors.

@@ -73,7 +73,8 @@ def init(
         typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the service; by default that of the source.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the service; by default that of the source."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")

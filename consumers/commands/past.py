@@ -22,6 +22,7 @@ __all__ = [
     "ConfigArgument",
     "JsonOption",
     "Past",
+    "ReasonOption",
     "ShardOption",
     "check_shard",
     "consumed",
@@ -29,8 +30,15 @@ __all__ = [
     "write_snapshot",
 ]
 
-ConfigArgument = Annotated[Path, typer.Argument(help="The configuration, a TOML file.")]
-ShardOption = Annotated[int, typer.Option("--shard", min=0, help="The shard's number.")]
+ConfigArgument = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")
+]
+ShardOption = Annotated[
+    int, typer.Option("--shard", metavar="N", min=0, help="The shard's number.")
+]
+ReasonOption = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why, for the journal.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

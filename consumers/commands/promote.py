@@ -12,6 +12,7 @@ from consumers.commands.past import (
     ConfigArgument,
     JsonOption,
     Past,
+    ReasonOption,
     ShardOption,
     past,
     write_snapshot,
@@ -31,7 +32,7 @@ def promote(
             metavar="[NAME]", help="A challenger's name, or the service's name for [model]."
         ),
     ] = None,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    reason: ReasonOption = "",
     yes: Annotated[
         bool, typer.Option("--yes", help="Promote; without this option the models are only shown.")
     ] = False,

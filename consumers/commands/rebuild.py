@@ -21,7 +21,10 @@ def rebuild(
         typer.Option("--at", metavar="POSITION|TIME", help="A journal position, or a time (UTC)."),
     ],
     export: Annotated[
-        Path | None, typer.Option("--export", help="Write the model as a snapshot to this file.")
+        Path | None,
+        typer.Option(
+            "--export", metavar="FILE", help="Write the model as a snapshot to this file."
+        ),
     ] = None,
     shard: ShardOption = 0,
     as_json: JsonOption = False,

@@ -12,6 +12,7 @@ from consumers.commands.past import (
     ConfigArgument,
     JsonOption,
     Past,
+    ReasonOption,
     past,
     write_snapshot,
 )
@@ -24,7 +25,7 @@ __all__ = ["relearn"]
 
 def relearn(
     config: ConfigArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    reason: ReasonOption = "",
     yes: Annotated[
         bool,
         typer.Option("--yes", help="Change the model; without this option both are only shown."),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from consumers.commands.past import ConfigArgument, Past, ShardOption, past, write_snapshot
+from consumers.commands.past import (
+    ConfigArgument,
+    Past,
+    ReasonOption,
+    ShardOption,
+    past,
+    write_snapshot,
+)
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -23,7 +30,7 @@ def rollback(
         str,
         typer.Option("--to", metavar="POSITION|TIME", help="A journal position, or a time (UTC)."),
     ],
-    reason: Annotated[str, typer.Option("--reason", help="Why, for the journal.")] = "",
+    reason: ReasonOption = "",
     yes: Annotated[
         bool, typer.Option("--yes", help="Roll back; without this option the effect is only shown.")
     ] = False,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consumers.commands.past import ConfigArgument
+
 if TYPE_CHECKING:
     from consumers.cluster.fleet import Serving
     from consumers.config import Config
@@ -24,7 +26,7 @@ log = logging.getLogger("headwater")
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    config: ConfigArgument,
     drain: Annotated[
         bool, typer.Option("--drain", help="Stop at the present end of the inputs.")
     ] = False,

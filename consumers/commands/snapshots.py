@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consumers.commands.past import ShardOption, check_shard
+from consumers.commands.past import ConfigArgument, ShardOption, check_shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,12 +78,17 @@ def snapshots(
         str,
         typer.Argument(metavar="ACTION", help="list, show, verify, export or sign."),
     ],
-    config: Annotated[Path, typer.Argument(help="The configuration, a TOML file.")],
+    config: ConfigArgument,
     position: Annotated[
         int | None,
-        typer.Argument(help="Journal position, for show and export; show: by default the newest."),
+        typer.Argument(
+            metavar="POSITION",
+            help="Journal position, for show and export; show: by default the newest.",
+        ),
     ] = None,
-    file: Annotated[Path | None, typer.Argument(help="The file to export to.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The file to export to.")
+    ] = None,
     shard: ShardOption = 0,
     as_json: Annotated[
         bool,
