@@ -93,7 +93,13 @@ def replay_file(
     late = late_labels(config, label=asked.label, delay=delay, fields=fields)
     feed = replace(feed, labels=late)
     inside = late or LateLabels("", str(config.input.label))
-    found = survey(feed.records(), asked.file, inside, asked.time_field, id_field)
+    absent = set(config.features or ())
+    records = _searched(feed.records(), absent)
+    found = survey(records, asked.file, inside, asked.time_field, id_field)
+    for name in sorted(absent):
+        say(
+            f"warning: field {name!r} of [features] is in no record of {asked.file}; check its name"
+        )
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
         # This needs all records in memory.
@@ -119,6 +125,18 @@ def replay_file(
         run.rename(names)
     _write_outputs(asked, results, run)
     return results
+
+
+def _searched(
+    records: Iterable[Mapping[str, object]], absent: set[str]
+) -> Iterator[Mapping[str, object]]:
+    """The same records; removes the fields that they have from `absent`."""
+    from consumers.offline.feed import field_of
+
+    for record in records:
+        if absent:
+            absent -= {name for name in absent if field_of(record, name) is not None}
+        yield record
 
 
 def _verifier(config: Config, shard: Shard, feed: _Feed) -> FileVerifier:

@@ -239,6 +239,17 @@ def test_a_replayed_journal_leaves_log_and_owner_alone(config, told, serve) -> N
     assert owner.commit([], Outgoing("pages-journal", None, b"{}"), {}) >= 0
 
 
+def test_declared_field_that_no_record_has_is_named(pages, config, capsys) -> None:
+    """As the log of a running service does; the scores alone look like those of a poor model."""
+    more = '\n[features]\nhttps = "numeric"\nhttp = "numeric"\n'
+
+    assert main(["replay", config(more=more), str(pages), "--label", "y", "--limit", "9"]) == 0
+
+    err = capsys.readouterr().err
+    assert f"warning: field 'http' of [features] is in no record of {pages}; check its name" in err
+    assert "'https'" not in err
+
+
 def test_bad_records_are_counted_by_their_reason(pages, config, told) -> None:
     """The bytes go through the service's codec and its join."""
     good = pages.read_text().splitlines(keepends=True)
