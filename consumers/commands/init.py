@@ -534,9 +534,10 @@ def _next_steps(
     if label:
         produce += f" --label-topic {origin.labels} --label {shlex.quote(label)} --delay {DELAY}"
     stamped = f" --time-field {shlex.quote(time_field)}" if time_field else ""
+    does = "learns" if label else "predicts nothing before a label is learned"
     return [
         f"{check}    # creates the topics",
         f"{produce}{stamped}    # all at once",
-        f"{run}    # learns, and waits for more records",
+        f"{run}    # {does}, and waits for more records",
         f"{produce} --rate 50    # or this, in another terminal, to see it learn",
     ]

@@ -166,10 +166,9 @@ def _numbers(text: str | None, config: Config) -> list[int]:
         return list(every)
     named = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) in every for part in named):
-        raise ConfigError(
-            f"--shards expects numbers from 0 to {len(every) - 1}, such as 0,{len(every) - 1}, got "
-            f"{text!r}"
-        )
+        last = len(every) - 1
+        expected = f"numbers from 0 to {last}, such as 0,{last}" if last else "0, the only shard"
+        raise ConfigError(f"--shards expects {expected} ([scale] shards), got {text!r}")
     return sorted({int(part) for part in named})
 
 

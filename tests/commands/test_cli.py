@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -104,6 +105,18 @@ def test_wrong_arguments_exit_2(arguments: list[str], said: str, capsys: Said) -
     out = capsys.readouterr()
     assert said in out.err
     assert out.out == ""
+
+
+def test_shard_that_is_not_there_is_one_line(tmp_path: Path, capsys: Said) -> None:
+    """With one shard it said "numbers from 0 to 0, such as 0,0"."""
+    config = tmp_path / "n.toml"
+    text = 'name = "n"\n[input]\ntransport = "memory:n"\nobservations = "o"\n[http]\nport = 0\n'
+    for shards, expected in ((1, "0, the only shard"), (4, "numbers from 0 to 3, such as 0,3")):
+        config.write_text(f"{text}[scale]\nshards = {shards}\n")
+
+        assert main(["run", str(config), "--shards", "4"]) == 2
+        err = capsys.readouterr().err
+        assert err == f"headwater: --shards expects {expected} ([scale] shards), got '4'\n"
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,20 @@ def test_readme_and_init_have_labels_come_equally_late() -> None:
     assert set(re.findall(r"--delay (\d+)", readme)) == {str(DELAY)}
 
 
+@pytest.mark.parametrize(
+    ("label", "does"),
+    [("spam", "learns"), (None, "predicts nothing before a label is learned")],
+)
+def test_next_step_says_what_the_service_will_do(
+    label: str | None, does: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It promised to learn without labels."""
+    init(write("people.jsonl", ROWS), label=label)
+
+    run = "headwater run people.toml"
+    assert f"{run}    # {does}, and waits for more records" in capsys.readouterr().out
+
+
 def test_written_file_names_the_sections_that_cannot_change() -> None:
     """They are those of the identity; a newcomer learned it from the refusal of a start."""
     init(write("people.jsonl", ROWS), label="spam")
