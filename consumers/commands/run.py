@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -246,23 +247,40 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
 
 @contextmanager
 def stopping(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop`; a second one ends the process at once."""
+    """Ctrl-C and SIGTERM set `stop`; a second one ends the process at once.
+
+    Another thread sets it. A handler that did so could wait for ever, because the wait that it
+    interrupts may hold the lock of `stop`.
+    """
 
     from consumers.telemetry.log import last_words
 
+    asked: SimpleQueue[bool] = SimpleQueue()  # its `put` is allowed in a handler
+    signals = 0
+
     def handler(number: int, _: object) -> None:
-        if stop.is_set():
+        nonlocal signals
+        signals += 1
+        if signals > 1 or stop.is_set():
             signal.signal(number, signal.SIG_DFL)
             last_words("second signal: ended at once, without a snapshot; a start replays more")
             signal.raise_signal(number)
-        stop.set()
+        asked.put(True)
 
+    def set_if_asked() -> None:
+        if asked.get():
+            stop.set()
+
+    setter = threading.Thread(target=set_if_asked, name="signals", daemon=True)
+    setter.start()
     before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+        asked.put(False)
+        setter.join()
 
 
 def make_own_topics(config: Config, transport: Log) -> None:

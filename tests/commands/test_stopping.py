@@ -1,0 +1,68 @@
+"""Ctrl-C and SIGTERM: whatever the main thread is doing, the run ends."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from consumers.commands.run import stopping
+
+
+class Shot:
+    """A trace function that raises a signal before the k-th instruction of what it traces."""
+
+    def __init__(self, k: int, number: int, stop: threading.Event) -> None:
+        self.k, self.number, self.stop, self.fired = k, number, stop, False
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Shot:
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.k -= 1
+            # After `stop` is set a signal is a second one, which ends the process.
+            if self.k < 0 and not self.fired and not self.stop.is_set():
+                self.fired = True
+                signal.raise_signal(self.number)
+        return self
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("seconds", [0.001, None])
+def test_signal_at_any_instruction_of_a_wait_stops_the_run(number, seconds) -> None:
+    """Also while the wait holds the lock of the event, which the handler must not ask for."""
+    traced, k = sys.gettrace(), 0
+    while True:
+        stop = threading.Event()
+        shot = Shot(k, number, stop)
+        timer = threading.Timer(0.05, stop.set)  # ends a wait before which no signal came
+        with stopping(stop):
+            if seconds is None:
+                timer.start()
+            sys.settrace(shot)
+            try:
+                stop.wait(seconds)
+            finally:
+                sys.settrace(traced)
+            if shot.fired:
+                assert stop.wait(60), f"no stop after a signal at instruction {k}"
+        timer.cancel()
+        if not shot.fired:
+            break
+        k += 1
+
+    assert k > 30
+
+
+def test_run_without_a_signal_leaves_no_thread() -> None:
+    """And the handlers are those of before."""
+    before = signal.getsignal(signal.SIGTERM)
+    threads = threading.active_count()
+    with stopping(threading.Event()):
+        assert signal.getsignal(signal.SIGTERM) is not before
+
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert threading.active_count() == threads
