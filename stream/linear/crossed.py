@@ -6,6 +6,7 @@ for each step of a block, not for each row.
 
 from __future__ import annotations
 
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -69,16 +70,22 @@ def crossed(
     return Indicators(start, out[: start[-1]])
 
 
-def named_crossed(rows: Rows, crossing: Crossing) -> dict[int, str]:
-    """Bucket to the field of each bin, and to "a × b" for each pair of values of the one row."""
+def named_crossed(
+    rows: Rows, numbers: set[str], crossing: Crossing, found: Indicators
+) -> dict[int, str]:
+    """Bucket to the field of each bin, and to "a × b" for each pair of values, of the one row.
+
+    `numbers`: those of the row that were learned. `found`: its indicators; O(bins · fields), as
+    only pairs of buckets among them are named.
+    """
     category = categories(rows, np.zeros(1, dtype=np.int64))[0].tolist()
-    values = dict(zip(rows.categorical_names, ([b] for b in category), strict=True))
-    buckets = crossing.buckets(list(rows.numeric_names)).tolist()
-    values |= dict(zip(rows.numeric_names, buckets, strict=True))
-    named = {b: name for name in rows.numeric_names for b in values[name]}
-    for one in sorted(values):
-        for other in sorted(values):
-            if one < other and crossing.pairs:
-                at = ((a, b) for a in values[one] for b in values[other] if min(a, b) >= 0)
-                named |= {int(kernels.pair_bucket(a, b)): f"{one} × {other}" for a, b in at}
+    values = {n: [b] for n, b in zip(rows.categorical_names, category, strict=True) if b >= 0}
+    learned, there = sorted(numbers), set(found.bucket.tolist())
+    for name, buckets in zip(learned, crossing.buckets(learned).tolist(), strict=True):
+        values[name] = [b for b in buckets if b in there]
+    named = {b: name for name in learned for b in values[name]}
+    paired = sorted(name for name in values if values[name])[: MOST_PAIRED * crossing.pairs]
+    for one, other in combinations(paired, 2):
+        for a, b in product(values[one], values[other]):
+            named[int(kernels.pair_bucket(a, b))] = f"{one} × {other}"
     return named

@@ -279,9 +279,11 @@ class LogisticRegression(Learner):
         plain = super().prepare(rows)
         source, column = find(self._numbers, plain)
         if self.n_bins or self.pairs:
-            named = named_crossed(plain, self._crossing) | named_indicators(plain)
             asked = Block.of(plain, PREDICT)
             found = crossed(asked, source, column, self._crossing, self._tables)
+            there = ~np.isnan(plain.numeric[0, source]) & (self._tables.n[column] > 0)
+            numbers = {plain.numeric_names[j] for j in source[there].tolist()}
+            named = named_crossed(plain, numbers, self._crossing, found) | named_indicators(plain)
         else:
             named = named_indicators(plain)
             found = indicators(plain, np.zeros(1, dtype=np.int64))
