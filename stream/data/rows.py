@@ -18,7 +18,9 @@ from stream.data.parameters import shown
 from stream.data.schema import BUCKETS, Schema
 from stream.errors import InvalidRecordError, SchemaError
 
-__all__ = ["Floats", "Objects", "Rows", "conflicts"]
+__all__ = ["Floats", "Objects", "Rows", "are_notes", "conflicts"]
+
+SLACK = 1e-6  # by which a noted probability may exceed 1
 
 Floats = NDArray[np.float64]
 Objects = NDArray[np.object_]
@@ -204,8 +206,12 @@ class Rows:
             and memo.dtype == np.float64
             and memo.ndim == 3
             and len(memo) == n
+            and are_notes(memo)
         ):
-            raise SchemaError(f"memo must be a float64 array with a row each, got {shown(memo)}")
+            raise SchemaError(
+                "memo must be a float64 array of counts and probabilities with a row each, got "
+                f"{shown(memo)}"
+            )
         beyond = np.abs(self.numeric) > kinds.LARGEST
         if beyond.any():  # this check is much faster than searching for the cell
             row, column = np.argwhere(beyond)[0].tolist()
@@ -482,6 +488,14 @@ def conflicts(
                 for i in _present(rows, came, j):
                     out.setdefault(i, _another_kind(name, expected[0], came))
     return out
+
+
+def are_notes(memo: Floats) -> bool:
+    """Whether a memo float64 (n, 1 + classes, any) has finite counts and then probabilities, or NaN
+    where nothing was noted."""
+    counts, shares = memo[:, :1], memo[:, 1:]
+    wrong = ((counts < 0.0) | (counts == np.inf)).any()
+    return not (wrong or ((shares < 0.0) | (shares > 1.0 + SLACK)).any())
 
 
 def _present(rows: Rows, kind: str, column: int) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.data.rows import Floats, Rows
+from stream.data.rows import Floats, Rows, are_notes
 from stream.data.state import State, pack, unpack
 from stream.errors import StateError
 
@@ -76,7 +76,7 @@ def _memo(state: State, n: int) -> Floats | None:
     if "memo" not in state.arrays:
         return None
     memo = state.array("memo", np.float64, 3)
-    if len(memo) != n or not (np.isnan(memo) | ((memo >= 0.0) & (memo < np.inf))).all():
+    if len(memo) != n or not are_notes(memo):
         raise StateError(f"saved rows: expected {n} rows of earlier predictions, got others")
     return memo
 

@@ -94,11 +94,12 @@ def learn(y: int, w: float, z: Any, q: Any, known: int, rate: float, s: Any) -> 
 
 @kernel
 def count(y: int, w: float, p: Any, known: int, bins: Any) -> None:
-    """Count a prediction p float64 (C,) in bins float64 (B, 3)."""
+    """Count a prediction p float64 (C,) in bins float64 (B, 3). More than 1, from a damaged state,
+    is in the last bin."""
     best = most_probable(p, known)
     if not p[best] >= 0.0:
         return
-    b = min(int(p[best] * bins.shape[0]), bins.shape[0] - 1)
+    b = min(int(min(p[best], 1.0) * bins.shape[0]), bins.shape[0] - 1)
     bins[b, 0] += w
     bins[b, 1] += w * p[best]
     bins[b, 2] += w if best == y else 0.0

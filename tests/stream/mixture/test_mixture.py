@@ -182,6 +182,26 @@ def test_mixture_in_a_mixture_keeps_its_own_notes(delay) -> None:
         assert run_late(nested(), xs, events, size, save) == whole
 
 
+@pytest.mark.parametrize(("at", "value"), [(0, np.inf), (0, -1.0), (1, 1.1), (1, 1e300), (1, -0.1)])
+def test_notes_that_are_no_probabilities_are_refused(at, value) -> None:
+    """In a state and in a block; kernels count them by their size."""
+    xs, events = delayed(80, 40)
+    rows = Mixture(["GaussianNB"]).rows(xs)
+    machines = [Progressive(Mixture(["GaussianNB"]), LabelJoin(1000), rows) for _ in range(2)]
+    machines[0].process(rows, events)
+    state = machines[0].to_state()
+    name = next(name for name in state.arrays if name.endswith("memo"))
+    memo = state.arrays[name].copy()
+    memo[3, at, 1] = value
+    with pytest.raises(StateError, match="predictions"):
+        machines[1].load_state(State(state.header, {**state.arrays, name: memo}))
+
+    block = Block.of(rows.take(np.arange(len(memo))), LEARN, ["p"] * len(memo))
+    block.rows.memo = memo
+    with pytest.raises(SchemaError, match="memo"):
+        Mixture(["GaussianNB"]).progressive_many(block)
+
+
 def test_waiting_predictions_count_in_the_bytes_of_the_join() -> None:
     """8 bytes for each expert, share rate and the label before, for each known class and once more.
     A bound of bytes holds them too."""
