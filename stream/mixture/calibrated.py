@@ -139,15 +139,18 @@ class Calibrated(Composed):
     def _execute(
         self, block: Block, label: NDArray[np.int64], before: int, out: Predictions
     ) -> None:
+        self._widen()
         ran = self._run_parts(block)
-        more = np.zeros(len(self._classes) - self._correction.bias.size)
+        steps = block.op, block.row, label[block.y], block.w, before, self.learning_rate
+        kernels.progressive(*steps, ran, self._correction, out.proba, out.known)
+
+    def _widen(self) -> None:
+        """A bias of 0 for each class that has none."""
+        more, old = np.zeros(len(self._classes) - self._correction.bias.size), self._correction
         if more.size:
-            old = self._correction
             self._correction = old._replace(
                 bias=np.append(old.bias, more), bias_squares=np.append(old.bias_squares, more)
             )
-        steps = block.op, block.row, label[block.y], block.w, before, self.learning_rate
-        kernels.progressive(*steps, ran, self._correction, out.proba, out.known)
 
     def _saved_parameters(self) -> dict[str, Any]:
         return {"learner": plain(self.learner), "learning_rate": self.learning_rate}

@@ -222,7 +222,8 @@ class Composed(Learner):
             getattr(asked, kind)[i, j] = np.nan if kind == "numeric" else None
         asked.blank([n])
         proba = self.run(Block.of(self.prepare(asked), PREDICT)).proba
-        odds = (np.log(proba[:, a]) - np.log(proba[:, b])).tolist()
+        logs = np.log(np.maximum(proba, np.finfo(float).tiny))  # a probability may be rounded to 0
+        odds = (logs[:, a] - logs[:, b]).tolist()
         whole, none = odds[n + 1], odds[n]
         parts = [(name, whole - odds[i]) for i, (_, _, name) in enumerate(present)]
         together = whole - none - fsum(part for _, part in parts)
@@ -243,6 +244,7 @@ class Composed(Learner):
         """See `Learner.correct_rows`. What the learner itself has learned from the predictions of
         its parts does not change: it counts the first label, as scores do."""
         self._admit_classes([new[0]])
+        self._widen()
         for i in range(len(self._parts)):
             self._correct_part(i, self._rows_of(i, rows), old, new, age)
 
@@ -258,6 +260,9 @@ class Composed(Learner):
     def _learn_part(self, i: int, rows: Rows, new: tuple[Label, float], age: int) -> None:
         if w := new[1] * self._parts[i].faded(age + 1):
             self._parts[i].run(Block.of(rows, LEARN, [new[0]], w))
+
+    def _widen(self) -> None:
+        """Make room for what the learner itself keeps of each known class."""
 
     def _join(self, own: State) -> State:
         """Its own state and those of its parts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isnan, log
+from math import isfinite, isnan, log
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from stream import (
     StateError,
 )
 from stream.data.block import LEARN, PREDICT_THEN_LEARN
+from stream.mixture._kernels import calibrate as kernels
 from stream.mixture.guesses import ClassShares
 from tests.oracles.calibrated import SlowCalibrated
 from tests.stream.mixture.late import delayed, run_late
@@ -247,6 +248,51 @@ def test_damaged_note_of_a_waiting_row_is_never_read_beyond_its_end(memo) -> Non
 
     posterior = model.predict_proba_one({"a": 1.5})
     assert sum(posterior.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("value", [1e18, 1e300, np.inf])
+def test_damaged_probability_of_a_waiting_row_is_counted_in_no_other_place(value) -> None:
+    """It was counted in a bin far beyond the last one, which wrote over other memory."""
+    p = np.array([0.5, value])
+    bins = np.zeros((12, 3))
+    kernels.count(1, 1.0, p, 2, bins[1:11])
+
+    assert bins[10, 0] == 1.0
+    assert not bins[[*range(10), 11]].any()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Calibrated("GaussianNB"),
+        lambda: Calibrated("KNNClassifier"),
+        lambda: Calibrated(Mixture([Calibrated("LogisticRegression")])),
+    ],
+    ids=["bayes", "nearest", "nested"],
+)
+def test_state_after_a_correction_with_a_new_class_can_be_loaded(make) -> None:
+    """The class had no bias until the next record, so a snapshot between was refused."""
+    model = make()
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["p", "q"])
+    model.correct_rows(model.rows([{"a": 1.0}]), ("p", 1.0), ("r", 1.0), 1)
+    other = make().load_state(State.from_bytes(model.to_state().to_bytes()))
+
+    assert other.fingerprint() == model.fingerprint()
+    assert other.predict_proba_one({"a": 1.0}) == model.predict_proba_one({"a": 1.0})
+
+
+def test_explanation_of_a_probability_that_is_rounded_to_zero_is_finite() -> None:
+    """Steep slopes, from a large learning rate: the log-odds were NaN."""
+    model = Calibrated("GaussianNB", learning_rate=100.0)
+    model.learn_many(
+        [{"a": 10.0 * (i % 2) + i % 7} for i in range(200)], ["pq"[i % 2] for i in range(200)]
+    )
+    x = {"a": 0.0}
+    assert model.predict_proba_one(x)["q"] == 0.0
+
+    why = model.explain_one(x, "p", "q")
+    assert isfinite(why.log_odds)
+    assert all(map(isfinite, why.contributions.values()))
 
 
 def test_parts_of_an_explanation_sum_to_the_log_odds() -> None:
