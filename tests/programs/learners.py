@@ -217,6 +217,8 @@ def _logistic(rng: Random) -> Choice:
             start=rng.choice(("naive_bayes", "zero")),
             text=["t1", "t2"],
             half_life=rng.choice(HALF_LIVES),
+            n_bins=rng.choice((None, 2, 5, 64)),
+            pairs=rng.random() < 0.5,
         ),
         frozenset({"numeric", "categorical", "text"}),
         texts=("t1", "t2"),
