@@ -1,9 +1,9 @@
 """Random programs over ragged records: python -m tests.long.programs [--programs 50000] [--seed 1].
 
-Three in four run in every way that must change no bit (`tests.programs.ways`), of every learner in
-turn. One in eight is compared with an oracle of a hundred digits (`tests.programs.against`), and
-one in eight merges and takes back in any order (`tests.programs.merges`). A warning is a finding,
-as an exception is.
+Five in eight run in every way that must change no bit (`tests.programs.ways`), of every learner in
+turn. One in eight is compared with an oracle of a hundred digits (`tests.programs.against`), one in
+eight merges and takes back in any order (`tests.programs.merges`), and one in eight has late labels
+(`tests.programs.late`). A warning is a finding, as an exception is.
 """
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ import os
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 from tests.long.table import Row, options_of, report, say
 from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
+from tests.programs.late import FAMILIES as LATE
+from tests.programs.late import late_program
 from tests.programs.learners import FAMILIES
 from tests.programs.merges import FAMILIES as MERGED
 from tests.programs.merges import merged
 from tests.programs.ways import program
 
 CHUNK = 100  # programs
-KINDS = {3: (compared, " against the oracle", ORACLES), 7: (merged, " merged", MERGED)}
+KINDS: dict[int, tuple[Callable[[str, int], Any], str, tuple[str, ...]]] = {
+    3: (compared, " against the oracle", tuple(ORACLES)),
+    5: (late_program, " with late labels", LATE),
+    7: (merged, " merged", tuple(MERGED)),
+}
 
 
 def main() -> int:
@@ -62,12 +70,14 @@ def run(numbers: range) -> tuple[Counter[str], list[str]]:
     wrong: list[str] = []
     for n in numbers:
         compare, what, families = KINDS.get(n % 8, (None, "", tuple(FAMILIES)))
-        family = families[(n // 8 if compare else n - n // 4) % len(families)]
+        family = families[(n // 8 if compare else n - n // 8 * 3) % len(families)]
         counts[f"{family}{what}"] += 1
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
-                if compare is not None:
+                if compare is late_program:
+                    wrong += late_program(family, n)
+                elif compare is not None:
                     out = compare(family, n)
                     counts["asked"] += out.asked
                     counts["sure"] += out.sure

@@ -2,10 +2,11 @@
 
 By ones, in one block, in random blocks; with the learner saved and loaded, pickled or copied
 between; with the records a caller happens to ask about beside them. What is compared is each
-prediction, with its classes in their order, and the fingerprint of the state at the end; then the
-same after records were taken back, another learner was merged and more was learned, for what a way
-left in memory beside the state may show only then. No state may hold an infinity, which would
-poison all later answers. At last several threads ask at once.
+prediction, with its classes in their order, and the fingerprint of the state at the end; after each
+correction of a label, a saved and loaded learner with the corrected one; then the same after
+records were taken back, another learner was merged and more was learned, for what a way left in
+memory beside the state may show only then. No state may hold an infinity, which would poison all
+later answers. At last several threads ask at once.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ def differences(learner: Learner, stream: Stream, seed: int) -> list[str]:
     said, model = reference(learner, stream)
     kept, wrong = model.fingerprint(), []
     wrong += infinite(model)
+    wrong += corrected(copy.deepcopy(model), stream, Random(seed))
     later = aftermath(model, stream, Random(seed))
     wrong += infinite(model)
     for name, way in WAYS.items():
@@ -150,6 +152,34 @@ def aftermath(learner: Learner, stream: Stream, rng: Random) -> list[Any]:
         out.append(_outcome(lambda row=row: learner.learn_one(*_record(stream, row))))
     out.append([list(one.items()) for one in learner.predict_proba_many(stream.xs[:20]).dicts()])
     return [*out, learner.overflows, learner.fingerprint()]
+
+
+def corrected(learner: Learner, stream: Stream, rng: Random) -> list[str]:
+    """Correct labels, also to one that no record had: a saved state is loaded, and is the same. A
+    correction that is refused changes nothing."""
+    learned = [step.row for step in stream.steps if step.op != PREDICT]
+    new = {str: "new", int: 77, bool: False}[type(stream.ys[0])]
+    found: list[str] = []
+    for row in rng.sample(learned, min(len(learned), 5)) if learner.can_correct else ():
+        x, y, w = _record(stream, row)
+        before, label = learner.fingerprint(), rng.choice((*stream.ys, new))
+        if _outcome(
+            lambda x=x, old=(y, w), now=(label, 1.0): learner.correct_rows(
+                learner.rows([x]), old, now, 0
+            )
+        ):
+            if learner.fingerprint() != before:
+                found.append("state: correction: one that was refused changed the state")
+            continue
+        try:
+            other = saved(learner)
+        except StreamError as error:
+            return [*found, f"state: correction: its state cannot be loaded: {error}"]
+        asked = stream.xs[:20]
+        said, again = (each.predict_proba_many(asked).dicts() for each in (learner, other))
+        if said != again or other.fingerprint() != learner.fingerprint():
+            found.append("state: correction: a loaded copy is another learner")
+    return found
 
 
 def infinite(learner: Learner) -> list[str]:

@@ -7,16 +7,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from stream import GaussianNB
+from stream import Calibrated, GaussianNB
+from stream.data import stored
 from tests.long import programs
 from tests.programs.against import FAMILIES as ORACLES
 from tests.programs.against import compared
 from tests.programs.exact import GaussianOracle
+from tests.programs.late import FAMILIES as LATE
+from tests.programs.late import late_program
 from tests.programs.learners import FAMILIES
 from tests.programs.merges import FAMILIES as MERGED
 from tests.programs.merges import merged
 from tests.programs.records import Step, Stream
-from tests.programs.ways import differences, infinite, program
+from tests.programs.ways import corrected, differences, infinite, program
 
 PROGRAMS, COMPARED = 8, 14  # of each family
 
@@ -35,6 +38,12 @@ class Crowded(GaussianNB):
 def test_no_way_of_running_a_program_changes_a_bit(family) -> None:
     """By ones, in a block, in cuts, saved, pickled, copied: one answer, one state."""
     assert [line for seed in range(PROGRAMS) for line in program(family, seed)] == []
+
+
+@pytest.mark.parametrize("family", LATE)
+def test_no_way_of_running_late_labels_changes_a_bit(family) -> None:
+    """By ones, in cuts, saved between: what was predicted then waits with the row."""
+    assert [line for seed in range(PROGRAMS) for line in late_program(family, seed)] == []
 
 
 @pytest.mark.parametrize("family", ORACLES)
@@ -65,6 +74,32 @@ def test_the_programs_find_a_learner_whose_blocks_differ() -> None:
     )
 
     assert any("values: block" in line for line in differences(Crowded(), stream, 1))
+
+
+def test_the_programs_find_notes_that_are_lost_on_a_restart(monkeypatch) -> None:
+    """Their own test: the step is then made from what is predicted at the label."""
+    monkeypatch.setattr(stored, "_memo", lambda state, n: None)
+
+    assert any("state: saved" in line for n in range(8) for line in late_program("calibrated", n))
+
+
+class Unsaved(Calibrated):
+    """It makes no room for the class of a correction, so its state is refused."""
+
+    def _widen(self):
+        if len(self._parts[0].classes) == len(self._classes):
+            super()._widen()
+
+
+def test_the_programs_find_a_correction_after_which_no_state_can_be_loaded() -> None:
+    """Their own test: only the next record made room for the new class."""
+    stream = Stream([{"v": 1.0}, {"v": 2.0}], ["a", "b"], [1.0] * 2, [Step(2, 0), Step(2, 1)])
+    model = Unsaved("GaussianNB")
+    model.learn_many(stream.xs, stream.ys)
+
+    assert any(
+        "cannot be loaded" in line for n in range(9) for line in corrected(model, stream, Random(n))
+    )
 
 
 def test_the_oracle_finds_a_variance_that_is_a_little_wrong() -> None:
