@@ -33,6 +33,9 @@ LIKELY_LABELS = ("label", "class", "target", "y", "outcome", "is_fraud", "spam")
 ID = "id"
 FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a time are counts
 REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
+IN_A_FILE = (  # why a model is worse than guessing
+    "either the fields do not show the label, or the records are not in the order of their time"
+)
 DELAY = 50  # records: the label delay in the printed commands, as in the README
 
 
@@ -264,7 +267,8 @@ def _look(
         return found, choice, []
     head = f"The first {_count(look.records, 'record')}, {how}:"
     worse = finding(look.choice.model, look.worse)
-    warnings = [] if worse is None else [f"{worse}; {CHECKS}"]
+    advice = CHECKS if asked.file is None else IN_A_FILE
+    warnings = [] if worse is None else [f"{worse}; {advice}"]
     return found, replace(look.choice, scores=[head, *look.lines()]), warnings
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ __all__ = ["Arrivals", "Look", "ModelScore", "compared", "models"]
 EVERY = ("auto", "GaussianNB", "MultinomialNB", "MixedNB", "KNNClassifier", "LogisticRegression")
 NATS, ERRORS = 0.005, 2.0  # least difference of log losses, and in standard errors
 LEAST = 100  # scored predictions; fewer show nothing
+UNKNOWN = 52 * log(2)  # nats: the log loss of a class that has no label yet
+NOTED = 0.1  # nats of the mean log loss; less hardly changes the table
 BLOCK = 1024
 WARM = 64  # records with which kernels are compiled
 
@@ -95,12 +97,15 @@ class Look:
         How many records were used.
     worse
         The guesses that are better than the chosen model.
+    unseen
+        How many predictions came before the first label of their class. Nobody can be right there.
     """
 
     scores: Sequence[ModelScore]
     choice: ModelChoice
     records: int
     worse: Sequence[BetterGuess]
+    unseen: int = 0
 
     def lines(self) -> list[str]:
         """A table of models and guesses."""
@@ -116,10 +121,16 @@ class Look:
             ("guess: last label", f"{no_change or 0:.1%}", "", "", ""),
         ]
         wide = max(len(row[0]) for row in cells)
-        return [
+        table = [
             f"{name:<{wide}}  {right:>8}  {loss:>8}  {spent:>11}  {mark}".rstrip()
             for name, right, loss, spent, mark in cells
         ]
+        if self.unseen * UNKNOWN >= NOTED * first.scored:
+            table.append(
+                f"{self.unseen:,} of {first.scored:,.0f} predictions came before the first label "
+                f"of their class, and count {UNKNOWN:.0f} each in every log loss"
+            )
+        return table
 
 
 def models(schema: Schema, default: str) -> list[str]:
@@ -185,7 +196,27 @@ def compared(
     scores.sort(key=lambda each: each.log_loss)
     choice = _chosen(scores, default, in_order=in_order)
     taken = next(each for each in scores if each.model == choice.model)
-    return Look(scores, choice, len(kept), GuessWatch().look(taken.view, now=True))
+    worse = GuessWatch().look(taken.view, now=True)
+    return Look(scores, choice, len(kept), worse, _unseen(parts))
+
+
+def _unseen(parts: Sequence[Chunk]) -> int:
+    """How many predictions came before the first label of their class, and after any other."""
+    predicted: dict[str, int] = {}
+    first: dict[tuple[str, str], int] = {}  # class to its first label
+    at = unseen = 0
+    for part in parts:
+        events = part.events
+        for id_, row, label in zip(events.ids, events.row, events.labels, strict=True):
+            at += 1
+            if row >= 0:
+                predicted[id_] = at
+            if label is None:
+                continue
+            first.setdefault((type(label).__name__, str(label)), at)
+            began, known = next(iter(first.values())), first[type(label).__name__, str(label)]
+            unseen += began < predicted[id_] <= known
+    return unseen
 
 
 def _usable(

@@ -504,6 +504,7 @@ def test_worse_than_guessing_is_warned_of(capsys: pytest.CaptureFixture[str]) ->
 
     out = capsys.readouterr().out
     assert re.search(r"warning: \w+ is worse than guessing: .* \(no-change\) is right in 8", out)
+    assert "; either the fields do not show the label, or the records are not in the order" in out
     assert "guess: last label" in Path("runs.toml").read_text()
 
 

@@ -178,6 +178,24 @@ def test_model_that_is_worse_than_guessing_is_found() -> None:
     assert [guess.baseline for guess in look.worse] == ["no_change"]
 
 
+@pytest.mark.parametrize("late", [0, 1, 50])
+def test_predictions_before_the_first_label_of_their_class_are_explained(late: int) -> None:
+    """In a sorted table with late labels they make most of the log loss, whatever the model."""
+    records, _ = ring(400)
+    labels = [*["a"] * 200, *["b"] * 200]
+
+    look = compared(records, NUMBERS, Arrivals(labels, late), DEFAULT, in_order=False)
+    mixed = compared(records, NUMBERS, Arrivals(["a", "b"] * 200, 0), DEFAULT)
+
+    assert look.unseen == max(late, 1)
+    *_, last = look.lines()
+    assert last.endswith(
+        "predictions came before the first label of their class, and count 36 each in every log "
+        "loss"
+    ) == (late == 50)
+    assert (mixed.unseen, len(mixed.lines())) == (1, len(look.lines()) - (late == 50))
+
+
 def test_texts_are_compared_by_models_that_read_them() -> None:
     """Their kernels are compiled for texts before the time is taken."""
     rng = np.random.default_rng(3)
