@@ -92,7 +92,7 @@ def test_init_shows_the_scores_that_the_run_had(own: Own) -> None:
 
 def test_init_writes_a_commented_configuration(own: Own) -> None:
     """Each field has its reason beside it, the model above it, the file its origin on top."""
-    fields = own.config.split("[features]")[1].split("\n[")[0].strip().splitlines()
+    fields = own.config.split("\n[features]\n")[1].split("\n[")[0].strip().splitlines()
 
     assert own.config.startswith("# Written by `headwater init` from 500 records of pages.csv")
     assert len(fields) == 9
