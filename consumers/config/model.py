@@ -178,6 +178,11 @@ class Config(Section):
                 "[labels] silence and [[challenger]] exclude each other: what silence teaches "
                 "depends on the published predictions; remove one of them"
             )
+        if self.labels.label_frequency is not None and self.output.explain:
+            raise ValueError(
+                "[labels] label_frequency and [output] explain exclude each other: an explanation "
+                "is of the probability before it is corrected; remove one of them"
+            )
         losses = self.decision.named
         if losses is not None and named(silence) not in losses:
             raise ValueError(
@@ -265,6 +270,8 @@ class Config(Section):
         if self.labels.silence is None:
             for key in ("silence", "after", "score_silence"):
                 del identity["labels"][key]
+        if self.labels.label_frequency is None:
+            del identity["labels"]["label_frequency"]
         if identity["model"]["bins"] is None:
             del identity["model"]["bins"]
         return identity

@@ -261,6 +261,18 @@ class LabelsConfig(Section):
         description="Whether predictions are scored against the label of silence. Default off: "
         "it is an assumption, and only predictions that agree with it would be scored.",
     )
+    label_frequency: float | None = Field(
+        default=None,
+        strict=False,
+        ge=0.001,
+        le=1,
+        allow_inf_nan=False,
+        description="The share of the records of all other classes that are labelled, such as 0.3 "
+        "if users flag three of ten spams. Probabilities of these classes are divided by it, at "
+        "most 1 together (Elkan and Noto 2008). It assumes that each of these records is labelled "
+        "with the same probability. Needs `silence`, and excludes `[output] explain`. Default "
+        "none: probabilities are those of getting the label.",
+    )
 
     @property
     def horizon_ms(self) -> int:
@@ -269,15 +281,16 @@ class LabelsConfig(Section):
 
     @property
     def meaning_of_silence(self) -> Silence | None:
-        """`silence`, `after` and `score_silence`, for the join; None without `silence`."""
+        """`silence` and the keys about it, for the join; None without `silence`."""
         if self.silence is None:
             return None
-        return Silence(self.silence, duration_ms(self.after), self.score_silence)
+        frequency = 1.0 if self.label_frequency is None else self.label_frequency
+        return Silence(self.silence, duration_ms(self.after), self.score_silence, frequency)
 
     @model_validator(mode="after")
     def _silence_can_be_taken_back(self) -> Self:
         if self.silence is None:
-            for key in ("after", "score_silence"):
+            for key in ("after", "score_silence", "label_frequency"):
                 if key in self.model_fields_set:
                     raise ValueError(f"{key} has no meaning without silence; add silence")
             return self

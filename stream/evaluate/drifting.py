@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream.data.block import LEARN, PREDICT, Block, Floats
-from stream.data.schema import Dictionary, Label
+from stream.data.schema import Dictionary
 from stream.drift.detectors import compile_detectors
 from stream.drift.monitor import Alarm, Series
 from stream.drift.watch import DriftWatch
 from stream.evaluate import _kernels as kernels
 from stream.evaluate.explained import ExplainedPredictions, ExplanationSettings, run_explained
 from stream.evaluate.labelled import LabelledPredictions
+from stream.join.plan import Silence
 from stream.learner.base import Learner, Predictions
 
 __all__ = ["BlockContext", "compile_drift", "executed"]
@@ -46,7 +47,7 @@ class BlockContext(NamedTuple):
     events: Sequence[int]
     scored: int
     made: LabelledPredictions
-    silence: Label | None = None
+    silence: Silence | None = None
 
 
 def executed(

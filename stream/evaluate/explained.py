@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stream.data.block import LEARN, Block, Rows
-from stream.data.schema import Dictionary, Label
+from stream.data.schema import Dictionary
+from stream.decision.label_frequency import of_classes
 from stream.evaluate.result import by_code
+from stream.join.plan import Silence
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import Explanation
 
@@ -42,13 +44,13 @@ def run_explained(
     block: Block,
     why: ExplanationSettings | None,
     labels: Dictionary,
-    silence: Label | None = None,
+    silence: Silence | None = None,
 ) -> ExplainedPredictions:
     """The predictions of a learner at the steps of a block, with explanations if `why` is given.
 
-    `silence` is the label of silence, if it has one. Until it was learned, nothing is predicted:
+    `silence` is what silence means, if anything. Until its label was learned, nothing is predicted:
     a model that knows the reported classes only would decide for them always, and then silence
-    would never count.
+    would never count. Its label frequency corrects the predictions, and not the explanations.
 
     Returns
     -------
@@ -65,10 +67,13 @@ def run_explained(
     made = by_code(predictions, labels)
     if silence is None:
         return made, explanations
-    told = made.known > labels.codes.get(silence, len(labels))
+    code = labels.codes.get(silence.label, len(labels))
+    told = made.known > code
     if explanations is not None:
         explanations = [one if t else None for one, t in zip(explanations, told, strict=True)]
     proba = np.where(told[:, None], made.proba, 0.0)
+    if silence.frequency < 1.0 and code < len(labels):
+        proba = of_classes(proba, code, silence.frequency)
     return Predictions(made.classes, proba, np.where(told, made.known, 0)), explanations
 
 

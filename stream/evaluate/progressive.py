@@ -191,14 +191,15 @@ class Progressive:
         rows = self.waiting.align(self.learner.prepare(rows))
         block, old = self._block(plan, rows)
         silence = self.join.silence
-        label = None if silence is None else silence.label
         unscored = plan.silent if silence is not None and not silence.scored else ()
         made = LabelledPredictions(block, old, self.waiting, unscored)
         alarms: list[Alarm] = []
         if self.drift is None:
-            predictions, reasons = run_explained(self.learner, block, why, self.join.labels, label)
+            predictions, reasons = run_explained(
+                self.learner, block, why, self.join.labels, silence
+            )
         else:
-            context = BlockContext(plan.events, self.quality.scored, made, label)
+            context = BlockContext(plan.events, self.quality.scored, made, silence)
             self.learner, (predictions, reasons), alarms = executed(
                 self.learner, self.drift, why, context, self.join.labels, features or {}
             )

@@ -47,11 +47,15 @@ class Silence(NamedTuple):
         Milliseconds of stream time in which somebody could have labelled it.
     scored
         Whether the prediction is scored against that label.
+    frequency
+        The label frequency: the share of the observations of all other classes that are labelled.
+        It corrects the probabilities, see `stream.decision.label_frequency`.
     """
 
     label: Label
     after: int
     scored: bool = False
+    frequency: float = 1.0
 
 
 class Correction(NamedTuple):

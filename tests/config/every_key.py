@@ -50,6 +50,7 @@ EXAMPLES: dict[str, Any] = {
     "labels.horizon": "90m",
     "labels.silence": "pays",
     "labels.after": "45m",
+    "labels.label_frequency": 0.3,
     "model.type": "CategoricalNB",
     "model.parameters": {"alpha": 0.5},
     "model.max_state_bytes": "512MiB",
@@ -72,7 +73,7 @@ EXAMPLES: dict[str, Any] = {
     "http.max_idle": "90s",
     "http.allowed_hosts": ["metrics", "proxy.example"],
 }
-SILENCE = ("silence", "after", "score_silence")
+SILENCE = ("silence", "after", "score_silence", "label_frequency")
 BUDGET = "max_false_positive_rate"
 # Keys of which one forbids the other stand in several configurations: what each has in [model]
 # and [[challenger]], and which keys and sections it has not.

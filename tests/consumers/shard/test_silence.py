@@ -36,7 +36,7 @@ def flags_only(service, n: int = 300) -> None:
     service.log.append(sorted(every, key=lambda r: r.timestamp))
 
 
-@pytest.mark.parametrize("scored", ["true", "false"])
+@pytest.mark.parametrize("scored", ["true", "false", "false\nlabel_frequency = 0.8"])
 @pytest.mark.parametrize("max_records", [7, 1000])
 def test_silence_survives_stops_and_replays(make_service, max_records, scored) -> None:
     """Predictions to the byte, the state to the bit, from snapshots and from the journal (I2)."""
@@ -141,3 +141,24 @@ def test_silence_is_part_of_the_identity(tmp_path) -> None:
     assert not {"silence", "after", "score_silence"} & old["labels"].keys()
     assert "labels.silence" in [line.split(":")[0] for line in identity_difference(old, new)]
     assert [line.split(":")[0] for line in identity_difference(new, later)] == ["labels.after"]
+
+
+def test_published_probabilities_are_corrected_and_the_model_is_not(make_service) -> None:
+    """Of the first predictions, before silence learned by other decisions makes models differ."""
+    plain, corrected = make_service(), make_service()
+    for service in (plain, corrected):
+        flags_only(service)
+    plain.run(more=ON.format(scored="false"))
+    corrected.run(more=ON.format(scored="false\nlabel_frequency = 0.8"))
+    pairs = [
+        (json.loads(a.value), json.loads(b.value))
+        for a, b in zip(
+            plain.records("svc-predictions"), corrected.records("svc-predictions"), strict=True
+        )
+    ]
+    known = [(a, b) for a, b in pairs if a["prediction"] is not None][:5]
+
+    assert len(known) == 5
+    for a, b in known:
+        flag, spam = (dict(each["probabilities"]) for each in (a, b))
+        assert spam[True] == pytest.approx(min(flag[True] / 0.8, 1.0), abs=1e-5)

@@ -97,12 +97,13 @@ letter = st.tuples(
 @given(
     st.lists(letter, min_size=10, max_size=50),
     st.booleans(),
+    st.sampled_from([1.0, 0.4]),
     st.lists(st.integers(0, 50), max_size=8),
 )
-def test_any_split_gives_the_same_bits_with_silence(letters, scored, cuts) -> None:
+def test_any_split_gives_the_same_bits_with_silence(letters, scored, frequency, cuts) -> None:
     """Predictions, scores and state, also where silence falls on rows of the same call (I1)."""
     letters = [(w, i, y if w == "label" else None, p, x) for w, i, y, p, x in letters]
-    silence = HAM._replace(scored=scored)
+    silence = HAM._replace(scored=scored, frequency=frequency)
     whole, cut, single = machine(silence), machine(silence), machine(silence)
 
     expected = run(whole, letters)
