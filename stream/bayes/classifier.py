@@ -32,6 +32,7 @@ from stream.errors import (
     SchemaError,
     StateError,
 )
+from stream.kernel._kernels import LARGEST_UNIT
 from stream.learner.base import Learner, Predictions
 from stream.learner.explain import PRIOR, Explanation, LinearView
 from stream.text.bags import named_buckets
@@ -428,6 +429,7 @@ class BayesClassifier(Learner, abc.ABC):
         )
         if [a.shape for a in prior] != [(classes,), (1,), (1,)]:
             raise StateError(f"expected a prior of {classes} classes, got another number")
+        _check_unit(prior.unit)
         peaks = own.header.get("peaks", [])
         if not isinstance(peaks, list) or len(peaks) not in (0, classes + 1):
             raise StateError(f"expected the peaks of {classes} classes, got {peaks!r}")
@@ -437,7 +439,15 @@ class BayesClassifier(Learner, abc.ABC):
             for name, array in inner.arrays.items():
                 if array.dtype.kind == "f" and not np.isfinite(array).all():
                     raise StateError(f"array {name!r} of {part.name} has non-finite values")
+            if "unit" in inner.arrays:
+                _check_unit(inner.array("unit", np.float64, 1))
             part.restore(inner, classes)
+
+
+def _check_unit(unit: Floats) -> None:
+    """StateError: a unit of a damaged state. Above its bound, weights would overflow."""
+    if not ((unit >= 1.0) & (unit <= LARGEST_UNIT)).all():
+        raise StateError(f"expected a unit from 1 to {LARGEST_UNIT:g}, got another number")
 
 
 def _places(parts: Iterable[Part]) -> dict[str, set[str]]:

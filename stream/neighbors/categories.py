@@ -90,7 +90,10 @@ class CategoryCodes:
             values = unpack({"lengths": lengths, "bytes": data})
         except UnicodeDecodeError as error:
             raise StateError(f"the categories of the window are damaged: {error}") from None
-        return cls([known_by(value) for value in values if value is not None])
+        names = [known_by(value) for value in values if value is not None]
+        if len(set(names)) != lengths.size:
+            raise StateError("expected distinct categories of the window, got one twice")
+        return cls(names)
 
 
 def known_by(value: str) -> str:

@@ -139,6 +139,19 @@ def test_state_with_nan_is_refused() -> None:
         GaussianNB().load_state(state)
 
 
+@pytest.mark.parametrize("name", ["prior/unit", "gaussian/unit"])
+@pytest.mark.parametrize("value", [0.5, 1e300])
+def test_state_with_a_unit_out_of_bounds_is_refused(name, value) -> None:
+    """Weights overflowed later, and the state that was saved then was refused."""
+    model = GaussianNB(half_life=5)
+    model.learn_one({"a": 1.0}, "x")
+    state = model.to_state()
+    state.arrays[name][0] = value
+
+    with pytest.raises(StateError, match="unit"):
+        GaussianNB(half_life=5).load_state(state)
+
+
 @pytest.mark.parametrize("damage", [b"", b"junk", slice(100), slice(-40)])
 def test_bytes_that_are_no_state_are_refused(damage) -> None:
     """Cut anywhere or never one."""

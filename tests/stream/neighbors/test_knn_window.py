@@ -10,7 +10,7 @@ import pytest
 
 from stream.data.block import PREDICT_THEN_LEARN, Block
 from stream.data.state import State
-from stream.errors import InvalidRecordError, NotLearnedError, SchemaError
+from stream.errors import InvalidRecordError, NotLearnedError, SchemaError, StateError
 from stream.neighbors import KNNClassifier
 
 
@@ -201,3 +201,14 @@ def test_plain_and_roundabout_records_are_learned_alike() -> None:
             model.learn_one(form(a, b), i % 2, w=1 + i % 3)
 
     assert len({m.fingerprint() for m in models}) == 1
+
+
+def test_state_with_a_category_twice_is_refused() -> None:
+    """Its next state could not be saved: one of the codes had no category."""
+    model = KNNClassifier(window=5)
+    model.learn_many([{"c": "x"}, {"c": "y"}], ["p", "q"])
+    state = model.to_state()
+    state.arrays["categories/bytes"][:] = ord("x")
+
+    with pytest.raises(StateError, match="distinct"):
+        KNNClassifier(window=5).load_state(state)
