@@ -66,7 +66,8 @@ class RiverClassifier(Learner):
     published unchanged, with these exceptions. ``{}`` or no label means that no class is known.
     Classes that it has not learned are left out, and the rest is divided by its sum. If
     probabilities are not finite, negative or all 0, the share of each class in the learned records
-    is used. A model without probabilities gives its label the probability 1.
+    is used, or equal shares if none was learned. A model without probabilities gives its label the
+    probability 1.
 
     If a model that has worked before fails at a record, the record is skipped (its prediction is
     the share of each class) and counted in `overflows`, because one bad record must not stop a
@@ -204,7 +205,8 @@ class RiverClassifier(Learner):
             p = [nan] * known
         total = fsum(p) if all(isfinite(v) and v >= 0 for v in p) else 0.0
         if not (total > 0 and isfinite(total)):
-            p = [float(n) for n in self._learned[:known]]
+            learned = self._learned[:known]
+            p = [float(n) for n in learned] if any(learned) else [1.0] * known
             total = fsum(p)
         if abs(total - 1.0) > 1e-9:
             return [v / total for v in p]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from river import tree
+from river import base, tree
 
 from stream import (
     Calibrated,
@@ -158,3 +158,34 @@ def test_bad_expert_is_refused(expert, message) -> None:
 
     assert str(caught.value).startswith("experts: ")
     assert "\n" not in str(caught.value)
+
+
+class Failing(base.Classifier):
+    """It can neither learn nor predict."""
+
+    @property
+    def _multiclass(self):
+        return True
+
+    def learn_one(self, x, y):
+        raise ValueError("never")
+
+    def predict_proba_one(self, x):
+        raise ValueError("never")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda part: part, Calibrated, lambda part: Mixture([part])],
+    ids=["alone", "calibrated", "expert"],
+)
+def test_model_that_has_learned_nothing_since_a_restart_gives_equal_probabilities(make) -> None:
+    """Shares of nothing are no shares: it ended with a division by zero."""
+    model = make(RiverClassifier(Failing())).restarted(proven=True)
+    for x, y in (({"a": 1.0}, "p"), ({"a": 2.0}, "q")):
+        model.learn_one(x, y)
+        p = model.predict_proba_one(x)
+        assert sum(p.values()) == pytest.approx(1.0)
+
+    river = model if isinstance(model, RiverClassifier) else model.parts[-1]
+    assert river.predict_proba_one({"a": 1.0}) == {"p": 0.5, "q": 0.5}
