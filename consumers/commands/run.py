@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["make_own_topics", "run", "served", "stopping"]
 
 log = logging.getLogger("headwater")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(
@@ -249,38 +251,52 @@ def _check_journal(config: Config, transport: Log, shard: int, new_journal: bool
 def stopping(stop: threading.Event) -> Iterator[None]:
     """Ctrl-C and SIGTERM set `stop`; a second one ends the process at once.
 
-    Another thread sets it. A handler that did so could wait for ever, because the wait that it
-    interrupts may hold the lock of `stop`.
+    A thread reads the signals from a pipe, where the interpreter writes them at once. A handler in
+    Python runs only in the main thread, and may come too late for ever: if the signal arrives just
+    before the main thread blocks, or in another thread, nothing wakes the main thread.
     """
-
-    from consumers.telemetry.log import last_words
-
-    asked: SimpleQueue[bool] = SimpleQueue()  # its `put` is allowed in a handler
-    signals = 0
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    ending: list[int] = []
 
     def handler(number: int, _: object) -> None:
-        nonlocal signals
-        signals += 1
-        if signals > 1 or stop.is_set():
+        if number in ending:
             signal.signal(number, signal.SIG_DFL)
-            last_words("second signal: ended at once, without a snapshot; a start replays more")
             signal.raise_signal(number)
-        asked.put(True)
 
-    def set_if_asked() -> None:
-        if asked.get():
-            stop.set()
-
-    setter = threading.Thread(target=set_if_asked, name="signals", daemon=True)
-    setter.start()
-    before = {s: signal.signal(s, handler) for s in (signal.SIGINT, signal.SIGTERM)}
+    listener = threading.Thread(
+        target=_listen, args=(reading, stop, ending), name="signals", daemon=True
+    )
+    listener.start()
+    other = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-        asked.put(False)
-        setter.join()
+        signal.set_wakeup_fd(other)
+        os.close(writing)
+        listener.join()
+        os.close(reading)
+
+
+def _listen(reading: int, stop: threading.Event, ending: list[int]) -> None:
+    """Read the numbers of signals until the pipe is closed."""
+    from consumers.telemetry.log import last_words
+
+    while number := int.from_bytes(os.read(reading, 1)):
+        if number not in _SIGNALS:
+            continue
+        if not stop.is_set():
+            stop.set()
+            continue
+        last_words("second signal: ended at once, without a snapshot; a start replays more")
+        ending.append(number)
+        for _ in range(20):  # its handler ends the process by the signal
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            time.sleep(0.05)
+        os._exit(128 + number)  # the main thread is in a long call
 
 
 def make_own_topics(config: Config, transport: Log) -> None:

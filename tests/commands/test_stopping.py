@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
+import time
 from types import FrameType
 from typing import Any
 
@@ -33,7 +35,7 @@ class Shot:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("seconds", [0.001, None])
 def test_signal_at_any_instruction_of_a_wait_stops_the_run(number, seconds) -> None:
-    """Also while the wait holds the lock of the event, which the handler must not ask for."""
+    """Also while the wait holds the lock of the event, so that a handler could not set it."""
     traced, k = sys.gettrace(), 0
     while True:
         stop = threading.Event()
@@ -66,3 +68,72 @@ def test_run_without_a_signal_leaves_no_thread() -> None:
 
     assert signal.getsignal(signal.SIGTERM) is before
     assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_in_another_thread_stops_the_run(number) -> None:
+    """The main thread waits for that thread, and no signal interrupts its wait."""
+    stop, seen = threading.Event(), []
+
+    def shard() -> None:
+        time.sleep(0.2)  # by then the main thread waits; if not, the test is only easier
+        signal.pthread_kill(threading.get_ident(), number)
+        seen.append(stop.wait(60))
+
+    thread = threading.Thread(target=shard)
+    with stopping(stop):
+        thread.start()
+        thread.join()
+
+    assert seen == [True]
+
+
+SECOND = """
+import signal, sys, threading, time
+from consumers.commands.run import stopping
+
+stop = threading.Event()
+number = int(sys.argv[1])
+
+
+def shard() -> None:
+    signal.pthread_kill(threading.get_ident(), number)
+    stop.wait()
+    signal.pthread_kill(threading.get_ident(), number)
+    time.sleep(600)
+
+
+with stopping(stop):
+    thread = threading.Thread(target=shard)
+    thread.start()
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_in_another_thread_ends_the_process_by_that_signal(number) -> None:
+    """Although the first one has not ended anything yet."""
+    ran = subprocess.run(
+        [sys.executable, "-c", SECOND, str(int(number))],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert ran.returncode == -number
+    assert "second signal: ended at once" in ran.stderr
+
+
+def test_other_signals_do_not_stop_the_run() -> None:
+    """The interpreter writes every signal that has a handler into the pipe."""
+    stop = threading.Event()
+    old = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        with stopping(stop):
+            signal.raise_signal(signal.SIGUSR1)
+            assert not stop.wait(0.2)
+            signal.raise_signal(signal.SIGTERM)
+            assert stop.wait(60)
+    finally:
+        signal.signal(signal.SIGUSR1, old)
