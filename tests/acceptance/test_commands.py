@@ -222,7 +222,7 @@ def test_any_river_pipeline_runs_and_is_rebuilt_from_the_journal(own: Own) -> No
     config = re.sub(r"(?m)^https = .*\n", "", own.config)  # a scaler takes numbers only
     shell.write(
         "tree.toml",
-        config.split("[model]")[0].replace('name = "pages"', 'name = "tree"')
+        config.split("\n[model]\n")[0].replace('name = "pages"', 'name = "tree"')
         + '[model]\ntype = "river:tree.HoeffdingTreeClassifier"\n'
         'pipeline = ["preprocessing.StandardScaler"]\n[http]\nport = 0\n',
     )
