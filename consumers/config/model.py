@@ -178,6 +178,11 @@ class Config(Section):
                 "[labels] silence and [[challenger]] exclude each other: what silence teaches "
                 "depends on the published predictions; remove one of them"
             )
+        if self.labels.label_frequency is not None and self.decision.losses is None:
+            raise ValueError(
+                "[labels] label_frequency needs [decision] losses: without them everything above "
+                "one half is put away, also by an early error, and what is put away teaches nothing"
+            )
         if self.labels.label_frequency is not None and self.output.explain:
             raise ValueError(
                 "[labels] label_frequency and [output] explain exclude each other: an explanation "

@@ -270,8 +270,8 @@ class LabelsConfig(Section):
         description="The share of the records of all other classes that are labelled, such as 0.3 "
         "if users flag three of ten spams. Probabilities of these classes are divided by it, at "
         "most 1 together (Elkan and Noto 2008). It assumes that each of these records is labelled "
-        "with the same probability. Needs `silence`, and excludes `[output] explain`. Default "
-        "none: probabilities are those of getting the label.",
+        "with the same probability. Needs `silence` and `[decision] losses`, and excludes "
+        "`[output] explain`. Default none: probabilities are those of getting the label.",
     )
 
     @property

@@ -119,6 +119,17 @@ def test_decisions_are_no_part_of_the_identity() -> None:
             "flagged records, so false positives would not be counted; remove one of them",
         ),
         (
+            '[labels]\nsilence = "y"\ncorrections = true\nlabel_frequency = 0.3',
+            "[labels] label_frequency needs [decision] losses: without them everything above one "
+            "half is put away, also by an early error, and what is put away teaches nothing",
+        ),
+        (
+            'losses.a = {x = 2, y = 0}\n[labels]\nsilence = "y"\ncorrections = true\n'
+            "label_frequency = 0.3\n[output]\nexplain = 3",
+            "[labels] label_frequency and [output] explain exclude each other: an explanation is "
+            "of the probability before it is corrected; remove one of them",
+        ),
+        (
             'max_false_positive_rate = {label = "x", rate = 0.1}\n[[challenger]]\nname = "n"\n'
             'type = "GaussianNB"',
             "[[challenger]] excludes [decision] max_false_positive_rate: the evidence is about "

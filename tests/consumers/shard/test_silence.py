@@ -40,7 +40,7 @@ def flags_only(service, n: int = 300) -> None:
 @pytest.mark.parametrize("max_records", [7, 1000])
 def test_silence_survives_stops_and_replays(make_service, max_records, scored) -> None:
     """Predictions to the byte, the state to the bit, from snapshots and from the journal (I2)."""
-    more = ON.format(scored=scored)
+    more = ON.format(scored=scored) + RULE.format(cost=3) * ("frequency" in scored)
     whole, cut = make_service(), make_service()
     for service in (whole, cut):
         flags_only(service)
@@ -148,8 +148,9 @@ def test_published_probabilities_are_corrected_and_the_model_is_not(make_service
     plain, corrected = make_service(), make_service()
     for service in (plain, corrected):
         flags_only(service)
-    plain.run(more=ON.format(scored="false"))
-    corrected.run(more=ON.format(scored="false\nlabel_frequency = 0.8"))
+    rule = RULE.format(cost=3)
+    plain.run(more=ON.format(scored="false") + rule)
+    corrected.run(more=ON.format(scored="false\nlabel_frequency = 0.8") + rule)
     pairs = [
         (json.loads(a.value), json.loads(b.value))
         for a, b in zip(
