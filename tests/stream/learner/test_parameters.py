@@ -64,6 +64,7 @@ BAD: dict[str, list[Any]] = {
     "n_neighbors": [*NO_WHOLE, 1001],
     "norm": NO_FLAG,
     "pairs": NO_FLAG,
+    "rest": NO_FLAG,
     "p": [
         *[bad for bad in NO_NUMBER if bad is not inf],
         -1,
