@@ -64,7 +64,10 @@ WRONG_USE = [
     (["run", "broken.toml"], ["broken.toml: not valid TOML", "line 1"]),
     (["run", "elsewhere.toml"], ["no topic page, answers on", "--create"]),
     (["init", "nope.csv"], ["no file nope.csv", "--transport"]),
-    (["init", "pages.jsonl", "--label", "z", "--name", "p"], ["no field 'z'", "name a field"]),
+    (
+        ["init", "pages.jsonl", "--label", "z", "--name", "p"],
+        ["no field 'z'", "fields are id, x, y"],
+    ),
     (["init", "pages.jsonl", "--output", "pages.toml"], ["pages.toml exists", "--force"]),
     (["init", "empty.jsonl"], ["empty.jsonl has no records"]),
     (["produce", "t", "nope.jsonl", *URL], ["nope.jsonl: no such file", "check the name"]),
