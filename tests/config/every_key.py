@@ -84,7 +84,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "silent": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
-        {"pipeline", "trust_pickle", "seed", "challenger", "action", BUDGET},
+        {"pipeline", "trust_pickle", "seed", "challenger", "action", "explain", BUDGET},
     ),
     "budget": (
         {"bins": {"edges": {"a": [1, 2.5]}}},
