@@ -14,11 +14,11 @@ from stream.data.block import LEARN, PREDICT, Block, Floats, Rows
 from stream.data.parameters import flag, shown
 from stream.data.schema import Label
 from stream.data.state import State
-from stream.errors import SchemaError, StateError
+from stream.errors import SchemaError
 from stream.learner.base import Learner, Predictions
 from stream.learner.registry import Facts, registered
 from stream.mixture._kernels import weigh as kernels
-from stream.mixture._kernels.weigh import Belief
+from stream.mixture.belief import RATES, equal, restored, weights
 from stream.mixture.calibrated import Calibrated
 from stream.mixture.composed import Composed, made, plain
 from stream.mixture.guesses import ClassShares, NoChange
@@ -36,10 +36,9 @@ EXPERTS: tuple[Mapping[str, Any], ...] = (
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
 OF_TEXTS = 3  # the first of these; the others do not read texts
-RATES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)  # shares of weight that experts exchange at each label
+FLOOR = 0.001  # the share of the uniform distribution in that of each expert
 MOST_EXPERTS = 32
 GUESSES = 2  # before the experts
-SLACK = 1e-9  # by which weights in a state may sum to another number than 1
 
 
 @registered(
@@ -152,9 +151,9 @@ class Mixture(Composed):
     def _start(self) -> None:
         given = map(made, EXPERTS if self.experts is None else self.experts)
         every = [ClassShares(), NoChange(), *given]
-        n, k = len(every), len(RATES)
-        self._compose(every, n + k)
-        self._belief = Belief(np.full(k, -np.log(k)), np.full((k, n), -np.log(n)))
+        n = len(every)
+        self._compose(every, n + len(RATES))
+        self._belief = equal(n)
         self._rest = Rest(n, always=GUESSES) if self.rest else None
 
     @property
@@ -167,9 +166,7 @@ class Mixture(Composed):
     @property
     def expert_weights(self) -> dict[str, float]:
         """Name of each expert to its weight, with parameters where two are of one type."""
-        out = np.empty(len(self._parts))
-        kernels.weights(self._belief, out)
-        return dict(zip(self._names(), out.tolist(), strict=True))
+        return dict(zip(self._names(), weights(self._belief).tolist(), strict=True))
 
     def _names(self) -> list[str]:
         short = [_name(expert, full=False) for expert in self._parts]
@@ -209,7 +206,7 @@ class Mixture(Composed):
     ) -> None:
         ran = self._run_parts(block, awake)
         steps = block.op, block.row, label[block.y], block.w, before
-        own = np.array(RATES), ran, self._belief, awake, sums
+        own = np.array(RATES), FLOOR, ran, self._belief, awake, sums
         kernels.progressive(*steps, *own, out.proba, out.known)
 
     def correct_rows(
@@ -244,15 +241,7 @@ class Mixture(Composed):
         if self._rest is not None:
             self._rest.load_state(state.nested("rest"))
             state = state.nested("parts")
-        own = state.nested("own")
-        belief = Belief(own.array("bank", np.float64, 1), own.array("experts", np.float64, 2))
-        k, n = len(RATES), len(self._parts)
-        if (belief.bank.shape, belief.experts.shape) != ((k,), (k, n)):
-            raise StateError(f"expected the weights of {n} experts, got other shapes")
-        for logs in (belief.bank, *belief.experts):
-            # In this order, because exp would overflow. NaN fails the first check.
-            if not (logs <= SLACK).all() or not abs(np.exp(logs).sum() - 1.0) <= SLACK:
-                raise StateError("expected logarithms of weights that sum to 1, got others")
+        belief = restored(state.nested("own"), len(self._parts))
         self._restore_parts(state)
         self._belief = belief
 

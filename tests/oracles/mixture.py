@@ -14,9 +14,9 @@ FLOOR = 0.001
 Shares = dict[Label, float]
 
 
-def floored(p: Shares, classes: list[Label]) -> Shares:
-    """The distribution of an expert, with a thousandth of the uniform one."""
-    return {y: (1 - FLOOR) * p.get(y, 0.0) + FLOOR / len(classes) for y in classes}
+def floored(p: Shares, classes: list[Label], floor: float = FLOOR) -> Shares:
+    """The distribution of an expert, with a share of the uniform one, by default a thousandth."""
+    return {y: (1 - floor) * p.get(y, 0.0) + floor / len(classes) for y in classes}
 
 
 class SlowNoChange:
@@ -54,7 +54,7 @@ class SlowMixture:
     """Experts that are called one by one; Bayes' rule as in a textbook.
 
     Weights of 0 stay 0, so streams must be short. period, first, longest, least: of the rests, in
-    labels, periods and weight; period 0: no expert rests.
+    labels, periods and weight; period 0: no expert rests. floor: as in `floored`.
     """
 
     def __init__(
@@ -64,8 +64,9 @@ class SlowMixture:
         first: int = 0,
         longest: int = 0,
         least: float = 0.0,
+        floor: float = FLOOR,
     ) -> None:
-        n = len(experts)
+        n, self.floor = len(experts), floor
         self.period, self.first, self.longest, self.least = period, first, longest, least
         self.asleep: dict[int, int] = {}  # expert to the periods that are left
         self.pause = [1] * n
@@ -89,7 +90,9 @@ class SlowMixture:
         """The weighted distribution; those of the experts are kept under `key`."""
         classes = list(self.classes)
         given = [
-            floored(e.predict_proba_one(x), classes) if classes and i not in self.asleep else None
+            floored(e.predict_proba_one(x), classes, self.floor)
+            if classes and i not in self.asleep
+            else None
             for i, e in enumerate(self.experts)
         ]
         by_rate = []

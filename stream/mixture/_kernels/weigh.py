@@ -12,8 +12,6 @@ from stream.kernel import kernel
 
 Floats = NDArray[float64]
 
-FLOOR = 0.001  # the share of the uniform distribution in that of each expert
-
 
 class Belief(NamedTuple):
     """Logarithms of weights, float64: bank (K,) of the share rates, experts (K, N) of the experts
@@ -52,10 +50,10 @@ def weights(s: Any, out: Any) -> None:
 
 
 @kernel
-def floored(p: float, known: int) -> float:
-    """A probability of an expert among `known` classes, mixed with the uniform distribution. NaN,
-    from a damaged state, is 0."""
-    return (1.0 - FLOOR) * (p if p > 0.0 else 0.0) + FLOOR / known
+def floored(p: float, known: int, floor: float) -> float:
+    """A probability of an expert among `known` classes, mixed with the share `floor` of the uniform
+    distribution. NaN, from a damaged state, is 0."""
+    return (1.0 - floor) * (p if p > 0.0 else 0.0) + floor / known
 
 
 @kernel
@@ -109,11 +107,20 @@ def only_awake(s: Any, awake: Any, experts: Any) -> None:
 
 
 @kernel
-def mix(proba: Any, at: int, known: int, bank: Any, experts: Any, by_rate: Any, out: Any) -> None:
+def mix(
+    proba: Any,
+    at: int,
+    known: int,
+    floor: float,
+    bank: Any,
+    experts: Any,
+    by_rate: Any,
+    out: Any,
+) -> None:
     """out float64 (C,): the weighted probabilities of `known` classes at prediction `at`.
 
-    proba: of `PartPredictions`. bank, experts: of `shares_of`. by_rate float64 (K, C): the
-    probabilities of the mixture of each share rate.
+    proba: of `PartPredictions`. floor: of `floored`. bank, experts: of `shares_of`. by_rate float64
+    (K, C): the probabilities of the mixture of each share rate.
     """
     total = 0.0
     for c in range(known):
@@ -121,7 +128,7 @@ def mix(proba: Any, at: int, known: int, bank: Any, experts: Any, by_rate: Any, 
         for k in range(bank.shape[0]):
             by_rate[k, c] = 0.0
         for i in range(experts.shape[1]):
-            p = floored(proba[i, at, c], known)
+            p = floored(proba[i, at, c], known, floor)
             for k in range(bank.shape[0]):
                 by_rate[k, c] += experts[k, i] * p
         for k in range(bank.shape[0]):
@@ -139,6 +146,7 @@ def progressive(
     w: Any,
     known: int,
     rates: Any,
+    floor: float,
     ran: Any,
     s: Any,
     awake: Any,
@@ -165,7 +173,7 @@ def progressive(
     for i in range(op.shape[0]):
         at, memo = ran.at[i], ran.memo[row[i]]
         if at >= 0:
-            mix(ran.proba, at, known, bank, experts, by_rate, mixed)
+            mix(ran.proba, at, known, floor, bank, experts, by_rate, mixed)
         if op[i] != 1:
             for c in range(known):
                 proba[predicted, c] = mixed[c]
@@ -183,11 +191,11 @@ def progressive(
         if y[i] < then:
             for e in range(n):
                 p = ran.proba[e, at, y[i]] if at >= 0 else memo[1 + y[i], e]
-                likelihood[e] = floored(p, then)
+                likelihood[e] = floored(p, then, floor)
                 rested[e] = not awake[e] if at >= 0 else isnan(p)
             for k in range(m):
                 p = by_rate[k, y[i]] if at >= 0 else memo[1 + y[i], n + k]
-                of_rates[k] = p if p > FLOOR / then else FLOOR / then  # less in a damaged state
+                of_rates[k] = p if p > floor / then else floor / then  # less in a damaged state
             weigh(likelihood, rested, of_rates, w[i], rates, s)
         shares_of(s, bank, experts)
         for e in range(sums.shape[0]):
