@@ -32,7 +32,7 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
     mixed = schema is None or any(field.kind != "text" for field in schema.fields)
     experts = [dict(expert) for expert in (EXPERTS if mixed else EXPERTS[:OF_TEXTS])]
     mixture = {"type": "Mixture", "experts": experts, "rest": True}
-    return {"type": "Calibrated", "learner": mixture}
+    return {"type": "Calibrated", "learner": mixture, "learning_rate": 0.05, "hedge": True}
 
 
 class Defaults(NamedTuple):

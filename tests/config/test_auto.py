@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from consumers.config.auto import DEFAULTS, FIRST_AUTO, Defaults, auto_of, learner_type, resolved
 from consumers.config.bins import BinsConfig
@@ -15,15 +18,18 @@ from consumers.journal.records import IdentityRecord, decode, defaults_of, encod
 from consumers.shard.models import build, unused
 from stream import Calibrated, Learner, MixedNB, Mixture, Schema
 from stream.data.schema import KINDS
+from stream.mixture.guesses import ClassShares, NoChange
+from tests.oracles.mixture import floored
 
+VALUES = st.sampled_from([0.0, 1.0, -2.0, 7.5])
 OLD = Defaults(auto=FIRST_AUTO)
 IDENTITY = IdentityRecord("svc", 0, {"model": {"type": "auto"}}, [("x", "numeric")], [], "born")
 
 
-def given(part: Learner) -> tuple[str, dict[str, Any]]:
+def named(part: Learner) -> tuple[str, dict[str, Any]]:
     """Type and parameters, of the learner inside too."""
     if isinstance(part, Calibrated):
-        name, parameters = given(part._parts[0])
+        name, parameters = named(part._parts[0])
         return f"Calibrated({name})", {**parameters, "calibration_rate": part.learning_rate}
     return type(part).__name__, part._get_params()
 
@@ -36,9 +42,35 @@ def test_auto_is_a_calibrated_mixture() -> None:
     mixture = learner._parts[0]
     assert isinstance(mixture, Mixture)
     assert mixture.rest
+    assert learner.hedge
     assert list(mixture.expert_weights) == list(Mixture().expert_weights)
-    assert list(map(given, mixture._parts)) == list(map(given, Mixture()._parts))
+    assert list(map(named, mixture._parts)) == list(map(named, Mixture()._parts))
     assert learner_type(ModelConfig(), DEFAULTS) == "auto"
+
+
+@given(
+    st.lists(st.tuples(VALUES, st.sampled_from("ppppqr")), min_size=20, max_size=60),
+    st.integers(1, 40),
+)
+@settings(deadline=None, max_examples=15)
+def test_auto_is_at_most_a_constant_worse_than_guessing(stream, run) -> None:
+    """Of the mixture ln 7 for its seven experts and ln 5 for the share rates; of the correction
+    ln 2 and ln 5; on every stream, with labels at once, beside floored guesses."""
+    xs = [{"a": a, "c": str(a)} for a, _ in stream]
+    ys = [stream[i // run * run][1] for i in range(len(stream))]
+    auto, loss = build(ModelConfig()), 0.0
+    guesses: dict[Learner, float] = {ClassShares(): 0.0, NoChange(): 0.0}
+    for x, y in zip(xs, ys, strict=True):
+        p = auto.predict_proba_one(x)
+        for guess in guesses:
+            if y in p:
+                own = floored(floored(guess.predict_proba_one(x), list(p)), list(p), 1e-6)
+                guesses[guess] -= log(own[y])
+            guess.learn_one(x, y)
+        loss -= log(p[y]) if y in p else 0.0
+        auto.learn_one(x, y)
+
+    assert loss <= min(guesses.values()) + log(7 * 5 * 2 * 5) + 1e-9
 
 
 @pytest.mark.parametrize(

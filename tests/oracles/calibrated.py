@@ -7,17 +7,37 @@ from typing import Any
 
 from stream import Learner
 from stream.data.schema import Label
+from tests.oracles.mixture import SlowMixture
 
 Shares = dict[Label, float]
 MIXED_IN = (0.3, 0.01, 1e-6)
 DAMPING = 0.01
+FLOOR = 1e-6
+
+
+class Given:
+    """An expert that predicts what it is given."""
+
+    def __init__(self) -> None:
+        self.p: Shares = {}
+
+    def predict_proba_one(self, x: dict[str, Any]) -> Shares:
+        return self.p
+
+    def learn_one(self, x: dict[str, Any], y: Label, w: float) -> None:
+        """Nothing."""
 
 
 class SlowCalibrated:
-    """A learner that is called record by record, and the softmax of its logarithms."""
+    """A learner that is called record by record, and the softmax of its logarithms.
 
-    def __init__(self, learner: Learner, rate: float = 0.2) -> None:
+    With `hedge` both distributions are the experts of a mixture.
+    """
+
+    def __init__(self, learner: Learner, rate: float = 0.2, hedge: bool = False) -> None:
         self.learner, self.rate = learner, rate
+        self.both = [Given(), Given()]
+        self.mixture = SlowMixture(self.both, floor=FLOOR) if hedge else None
         self.classes: list[Label] = []
         self.slope = [0.0, 1.0, 0.0, 0.0]
         self.slope_squares = [0.0, 0.0, 0.0, 0.0]
@@ -44,15 +64,21 @@ class SlowCalibrated:
         return [*(log((1 - e) * p[y] + e / len(p)) for e in MIXED_IN), float(y == most)]
 
     def predict(self, x: dict[str, Any], key: Any) -> Shares:
-        """The corrected distribution; both are kept under `key`."""
+        """The distribution; both are kept under `key`."""
         found = self.learner.predict_proba_one(x)
         raw = {y: found.get(y, 0.0) for y in self.classes}
-        self.then[key] = raw, self.corrected(raw)
-        return self.then[key][1]
+        said = corrected = self.corrected(raw)
+        if self.mixture is not None:
+            self.both[0].p, self.both[1].p = raw, corrected
+            said = self.mixture.predict(x, key)
+        self.then[key] = raw, said
+        return said
 
     def learn(self, x: dict[str, Any], y: Label, w: float, key: Any) -> None:
         """A gradient step from what was predicted under `key`; then the learner learns."""
         raw, said = self.then.pop(key)
+        if self.mixture is not None:
+            self.mixture.learn(x, y, w, key)
         if y in raw:
             for p, record in zip((raw, said), self.said, strict=True):
                 best = max(p, key=p.__getitem__)

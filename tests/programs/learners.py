@@ -242,9 +242,8 @@ def _mixture(rng: Random) -> Choice:
 def _calibrated(rng: Random) -> Choice:
     """One of the others, or a mixture of them."""
     within = rng.choice((*EXPERTS, "mixture"))
-    return replace(
-        _mixture(rng), learner=Calibrated(FAMILIES[within](rng).learner, rng.choice((0.2, 5.0)))
-    )
+    inner, rate = FAMILIES[within](rng).learner, rng.choice((0.2, 5.0))
+    return replace(_mixture(rng), learner=Calibrated(inner, rate, hedge=rng.random() < 0.5))
 
 
 def _binned(rng: Random) -> Choice:

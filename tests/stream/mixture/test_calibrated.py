@@ -28,6 +28,7 @@ from stream.data.block import LEARN, PREDICT_THEN_LEARN
 from stream.mixture._kernels import calibrate as kernels
 from stream.mixture.guesses import ClassShares
 from tests.oracles.calibrated import SlowCalibrated
+from tests.oracles.mixture import RATES, floored
 from tests.stream.mixture.late import delayed, run_late
 
 VALUES = st.sampled_from([None, 0.0, 1.0, -3.0, 25.0])
@@ -60,17 +61,20 @@ def loss(found: Posteriors, ys: list[str]) -> float:
     return float(np.mean([-log(max(p.get(y, 0.0), 1e-15)) for p, y in pairs]))
 
 
-@given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]))
+@given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
 @settings(deadline=None, max_examples=60)
-def test_posterior_is_that_of_the_obvious_twin(stream, name) -> None:
+def test_posterior_is_that_of_the_obvious_twin(stream, name, hedge) -> None:
     """Labels at once."""
-    fast, twin = Calibrated(name), SlowCalibrated(Calibrated(name)._parts[0].clone())
+    fast = Calibrated(name, hedge=hedge)
+    twin = SlowCalibrated(Calibrated(name)._parts[0].clone(), hedge=hedge)
     for i, (x, y, w) in enumerate(stream):
         assert fast.predict_proba_one(x) == pytest.approx(twin.predict(x, i), abs=1e-9)
         fast.learn_one(x, y, w)
         twin.learn(x, y, w, i)
 
     assert fast.slopes == pytest.approx(tuple(twin.slope), abs=1e-9)
+    weight = twin.mixture.weights[1] if twin.mixture else 1.0
+    assert fast.correction_weight == pytest.approx(weight, abs=1e-9)
     errors = fast.calibration_error
     if twin.said[0]:
         assert errors["before"] == pytest.approx(twin.calibration_error(0))
@@ -141,12 +145,55 @@ def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
     assert loss(posteriors(model, xs, ys), ys) < best + 0.005
 
 
+@given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_loss_with_hedge_is_at_most_that_of_either_and_a_constant(stream, name, in_runs) -> None:
+    """Before and after the correction, whose steps do not depend on the weights."""
+    if in_runs:  # long runs of a label, in which the correction is wrong for long
+        stream = [(x, stream[i // 10][1], min(w, 1.0)) for i, (x, _, w) in enumerate(stream * 5)]
+    xs, ys, ws = (list(column) for column in zip(*stream, strict=True))
+    ws = [min(w, 1.0) for w in ws]
+    given = Calibrated(name, 5.0), Calibrated(name)._parts[0]
+    block = [Block.of(m.rows(xs), PREDICT_THEN_LEARN, ys, ws) for m in given]
+    corrected, raw = (m.progressive_many(b).dicts() for m, b in zip(given, block, strict=True))
+    hedged = Calibrated(name, 5.0, hedge=True)
+    found = hedged.progressive_many(Block.of(hedged.rows(xs), PREDICT_THEN_LEARN, ys, ws)).dicts()
+
+    scored = [i for i, y in enumerate(ys) if y in found[i]]
+    loss = -sum(ws[i] * log(found[i][ys[i]]) for i in scored)
+    for each in (raw, corrected):
+        own = -sum(ws[i] * log(floored(each[i], list(found[i]), 1e-6)[ys[i]]) for i in scored)
+        assert loss <= own + log(2) + log(len(RATES)) + 1e-9
+
+
+def test_hedge_keeps_probabilities_that_are_right_already() -> None:
+    """The correction of fair coins costs more than it gains."""
+    rng = np.random.default_rng(1)
+    ys = rng.choice(["up", "down"], 4000).tolist()
+    xs = [{"a": 0.0}] * len(ys)
+    plain, hedged = Calibrated("GaussianNB", 1.0), Calibrated("GaussianNB", 1.0, hedge=True)
+
+    assert loss(posteriors(hedged, xs, ys), ys) < loss(posteriors(plain, xs, ys), ys) - 0.0005
+    assert hedged.correction_weight < 0.5
+
+
+def test_hedge_follows_a_correction_that_is_worth_it() -> None:
+    """Its weight is nearly all, and so is what it gains."""
+    xs, ys = repeated(6000)
+    plain, hedged = Calibrated("MixedNB"), Calibrated("MixedNB", hedge=True)
+
+    assert loss(posteriors(hedged, xs, ys), ys) < loss(posteriors(plain, xs, ys), ys) + 0.001
+    assert hedged.correction_weight > 0.99
+    assert plain.correction_weight == 1.0
+
+
+@pytest.mark.parametrize("hedge", [False, True])
 @pytest.mark.parametrize("delay", [1, 7, 40])
-def test_late_label_corrects_what_was_predicted_then(delay) -> None:
+def test_late_label_corrects_what_was_predicted_then(delay, hedge) -> None:
     """The twin keeps the predictions by id; they are never made again at the label."""
     xs, events = delayed(80, delay)
-    found, _ = run_late(Calibrated("MixedNB"), xs, events, 1000, save=False)
-    twin, expected = SlowCalibrated(MixedNB()), []
+    found, _ = run_late(Calibrated("MixedNB", hedge=hedge), xs, events, 1000, save=False)
+    twin, expected = SlowCalibrated(MixedNB(), hedge=hedge), []
     for row, id_, label in zip(events.row, events.ids, events.labels, strict=True):
         if row >= 0:
             expected.append(twin.predict(xs[row], id_))
@@ -158,17 +205,23 @@ def test_late_label_corrects_what_was_predicted_then(delay) -> None:
 
 
 @pytest.mark.parametrize("delay", [0, 7, 40])
+@pytest.mark.parametrize("hedge", [False, True])
 @pytest.mark.parametrize(
     "learner",
-    ["MixedNB", Mixture(["GaussianNB", Calibrated(KNNClassifier(window=20))]), Calibrated()],
+    [
+        "MixedNB",
+        Mixture(["GaussianNB", Calibrated(KNNClassifier(window=20), hedge=True)]),
+        Calibrated(),
+    ],
     ids=["single", "mixture", "twice"],
 )
-def test_blocks_and_restarts_change_no_bit_of_late_labels(delay, learner) -> None:
+def test_blocks_and_restarts_change_no_bit_of_late_labels(delay, hedge, learner) -> None:
     """Alone, around a mixture that has another one inside, and twice."""
+    model = Calibrated(learner, hedge=hedge)
     xs, events = delayed(90, delay)
-    whole = run_late(Calibrated(learner), xs, events, 1000, save=False)
+    whole = run_late(model.clone(), xs, events, 1000, save=False)
     for size, save in ((1, False), (13, False), (1, True), (29, True)):
-        assert run_late(Calibrated(learner), xs, events, size, save) == whole
+        assert run_late(model.clone(), xs, events, size, save) == whole
 
 
 def test_learner_inside_is_what_it_would_be_alone() -> None:
@@ -224,23 +277,39 @@ def test_learner_by_name_and_parameters_is_that_learner() -> None:
         Calibrated("GaussianNB").load_state(named.to_state())
 
 
-@pytest.mark.parametrize("name", ["slope", "slope_squares", "bias", "bias_squares", "bins"])
+@pytest.mark.parametrize(
+    "name", ["slope", "slope_squares", "bias", "bias_squares", "bins", "bank", "experts"]
+)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -60.0, "shape"], ids=str)
 def test_damaged_correction_is_refused(name, value) -> None:
     """Other shapes, and what is no number or out of bounds."""
-    model = Calibrated()
+    model = Calibrated(hedge=True)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["p", "q"])
     state = model.to_state()
     array = state.arrays[f"own/{name}"]
     damaged = np.zeros((9,) * array.ndim) if value == "shape" else np.full_like(array, value)
     with pytest.raises(StateError):
-        Calibrated().load_state(State(state.header, {**state.arrays, f"own/{name}": damaged}))
+        model.clone().load_state(State(state.header, {**state.arrays, f"own/{name}": damaged}))
 
 
+def test_state_without_hedge_is_as_before() -> None:
+    """And the parameter is one of those that a release added."""
+    plain, hedged = Calibrated("MixedNB"), Calibrated("MixedNB", hedge=True)
+
+    assert plain._saved_parameters() == {"learner": "MixedNB", "learning_rate": 0.2}
+    assert hedged._saved_parameters() == {**plain._saved_parameters(), "hedge": True}
+    assert hedged.clone().hedge
+    assert not {"own/bank", "own/experts"} & set(plain.to_state().arrays)
+    for one, other in ((plain, hedged), (hedged, plain)):
+        with pytest.raises(StateError, match="hedge"):
+            one.load_state(other.to_state())
+
+
+@pytest.mark.parametrize("hedge", [False, True])
 @pytest.mark.parametrize("memo", [[[100.0, 100.0], [0.5, 0.5]], [[2.0], [0.5], [0.5]]])
-def test_damaged_note_of_a_waiting_row_is_never_read_beyond_its_end(memo) -> None:
+def test_damaged_note_of_a_waiting_row_is_never_read_beyond_its_end(memo, hedge) -> None:
     """More classes than it has probabilities, or no probabilities after the correction."""
-    model = Calibrated("GaussianNB")
+    model = Calibrated("GaussianNB", hedge=hedge)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["p", "q"])
     rows = model.rows([{"a": 1.5}])
     rows.memo = np.array([memo])
