@@ -342,6 +342,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
+    if options.write and len(options.only) < len(ROWS):
+        parser.error("--write replaces the whole table: leave out --only")
     found: list[Line] = []
     with tempfile.TemporaryDirectory() as directory:
         for name in options.only:
