@@ -6,6 +6,7 @@ for each step of a block, not for each row.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import combinations, product
 from statistics import NormalDist
 from typing import NamedTuple
@@ -37,8 +38,13 @@ class Crossing(NamedTuple):
 
     def buckets(self, names: list[str]) -> NDArray[np.int64]:
         """The bucket of each bin of each of these numbers."""
-        found = [[category_bucket(name, str(b)) for b in range(self.bins)] for name in names]
+        found = [_buckets(name, self.bins) for name in names]
         return np.array(found, dtype=np.int64).reshape(len(names), self.bins)
+
+
+@lru_cache(maxsize=4096)
+def _buckets(name: str, bins: int) -> tuple[int, ...]:
+    return tuple(category_bucket(name, str(b)) for b in range(bins))
 
 
 def crossed(

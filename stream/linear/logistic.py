@@ -256,10 +256,7 @@ class LogisticRegression(Learner):
         s, new = self._tables, 0
         if found.bucket.size:
             s = weights.with_slots(s)
-            learns = np.zeros(found.start.size - 1, dtype=np.bool_)
-            learns[learned] = True
-            taken = found.bucket[np.repeat(learns, np.diff(found.start)) & (found.bucket >= 0)]
-            new = np.unique(taken[s.slot[taken] == 0]).size
+            new = kernels.count_new(found.bucket, found.start, learned, s.slot)
         self._tables = self._widened(s, new)
 
     def _widened(self, s: Linear, new: int) -> Linear:
@@ -289,7 +286,7 @@ class LogisticRegression(Learner):
             found = indicators(plain, np.zeros(1, dtype=np.int64))
         out = np.zeros((1 + column.size + found.bucket.size, len(self._classes)))
         s = weights.with_slots(self._tables) if found.bucket.size else self._tables
-        kernels.terms(plain.numeric[0], source, column, found.bucket, self._rule.naive, s, out)
+        kernels.terms(plain.numeric, source, column, found.bucket, self._rule.naive, s, out)
         features = [*(self._numbers.values[j] for j in column.tolist())]
         features += [named.get(at, "(truncated)") for at in found.bucket.tolist()]
         contributions: dict[str, float] = {}
@@ -324,8 +321,8 @@ class LogisticRegression(Learner):
         column = np.arange(len(self._numbers))
         out = np.zeros((2, 1 + column.size, len(self._classes)))
         one, none = s.mean + weights.spread(s.n, s.m2), np.zeros(0, dtype=np.int64)
-        kernels.terms(s.mean, column, column, none, self._rule.naive, s, out[0])
-        kernels.terms(one, column, column, none, self._rule.naive, s, out[1])
+        for x, found in zip((s.mean, one), out, strict=True):
+            kernels.terms(x[None], column, column, none, self._rule.naive, s, found)
         base, change = (terms[:, a] - terms[:, b] for terms in (out[0], out[1] - out[0]))
         slope = np.divide(change[1:], one - s.mean, out=np.zeros(column.size), where=one > s.mean)
         bias = float(base[0] - slope @ s.mean)

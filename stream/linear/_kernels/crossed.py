@@ -80,8 +80,8 @@ def cross(
     z, spread = empty(source.shape[0]), empty(source.shape[0])
     values, none, at, binned = empty(order.shape[0], int64), empty((0, 0)), 0, bins.shape[1] > 0
     for i in range(op.shape[0]):
-        xi, r = x[row[i]], bag[i]
-        standardise(xi, source, column, n, mean, m2, z, spread)
+        r = bag[i]
+        standardise(x, row[i], source, column, n, mean, m2, z, spread)
         for k in range(plain[r], plain[r + 1]):
             out[at] = bucket[k]
             at += 1
@@ -100,4 +100,5 @@ def cross(
         start[i + 1] = at
         if op[i] != 0:
             fade_moments(unit, growth, n, m2)
-            learn_moments(xi, source, column, 0, w[i] * unit[0], False, n, mean, m2, none, none)
+            weight = w[i] * unit[0]
+            learn_moments(x, row[i], source, column, 0, weight, False, n, mean, m2, none, none)

@@ -56,8 +56,9 @@ class Linear(NamedTuple):
     counts: Floats
 
 
-# A call counts references to its arrays, and to every array in a tuple, which costs more than a
-# weight does. So what runs for each record is inlined.
+# A call counts references to its arrays and to every array in a tuple. So do a slice, and taking an
+# array out of a tuple. Each of these costs more than a weight does. So what runs for each record is
+# inlined and takes whole arrays, of which it uses a part, and a block unpacks the state once.
 
 
 class LinearRule(NamedTuple):
@@ -72,17 +73,17 @@ class LinearRule(NamedTuple):
 
 @inlined
 def standardise(
-    x: Any, source: Any, column: Any, n: Any, mean: Any, m2: Any, z: Any, spread: Any
+    x: Any, r: int, source: Any, column: Any, n: Any, mean: Any, m2: Any, z: Any, spread: Any
 ) -> int:
-    """z float64 (q,): x[source[k]] in standard deviations from the mean; NaN if it is missing.
+    """z float64 (q,): x[r, source[k]] in standard deviations from the mean; NaN if it is missing.
 
-    x float64 (p,); source, column int64 (q,): x[source[k]] belongs to state column column[k].
-    n, mean, m2 float64 (D,): moments. spread float64 (q,): the standard deviations. Returns how
-    many are present.
+    x float64 (rows, p); source, column int64 (q,): x[r, source[k]] belongs to state column
+    column[k]. n, mean, m2 float64 (D,): moments. spread float64 (q,): the standard deviations.
+    Returns how many are present.
     """
     present = 0
     for k in range(source.shape[0]):
-        value, j = x[source[k]], column[k]
+        value, j = x[r, source[k]], column[k]
         z[k] = value
         if isnan(value) or n[j] <= 0.0:
             z[k] = nan
@@ -98,10 +99,12 @@ def standardise(
 
 
 @inlined
-def find_rows(bucket: Any, slot: Any, rows: Any) -> None:
-    """rows int64 (k,): the rows of bucket int64 (k,); -1 if not learned, or a truncated text."""
-    for k in range(bucket.shape[0]):
-        rows[k] = int(slot[bucket[k]]) - 1 if bucket[k] >= 0 else -1
+def find_rows(bucket: Any, begin: int, count: int, slot: Any, rows: Any) -> None:
+    """rows int64: the rows of `count` buckets, from bucket[begin] on; -1 if not learned, or a
+    truncated text."""
+    for k in range(count):
+        b = bucket[begin + k]
+        rows[k] = int(slot[b]) - 1 if b >= 0 else -1
 
 
 @kernel
@@ -133,9 +136,10 @@ def add_numbers(
     number: Any,
     n: Any,
     means: Any,
+    known: int,
     out: Any,
 ) -> None:
-    """Add the parts of the numbers z float64 (q,), scaled, to out float64 (C,).
+    """Add the parts of the numbers z float64 (q,), scaled, to out float64 (C,) of known classes.
 
     spread float64, column int64 (q,): of `standardise`. mean … means: of the state.
     """
@@ -143,7 +147,7 @@ def add_numbers(
         if isnan(z[k]):
             continue
         j, value = column[k], z[k] * scale
-        for c in range(out.shape[0]):
+        for c in range(known):
             weight = number[j, c]
             if naive and n[j, c] > 0.0 and spread[k] > 0.0:
                 share = n[j, c] / (n[j, c] + unit)
@@ -154,6 +158,7 @@ def add_numbers(
 @inlined
 def add_indicators(
     rows: Any,
+    count: int,
     scale: float,
     unit: float,
     naive: bool,
@@ -161,18 +166,19 @@ def add_indicators(
     indicator: Any,
     counts: Any,
     whole: Any,
+    known: int,
     out: Any,
 ) -> None:
-    """Add the parts of the indicators in `rows` int64 (k,) to out float64 (C,).
+    """Add the parts of the first `count` indicators in `rows` int64 to out float64 (C,).
 
     shares, indicator, counts: of the state. whole float64 (C,): scratch.
     """
-    if naive and rows.shape[0] > 0:
-        for c in range(out.shape[0]):
+    if naive and count > 0:
+        for c in range(known):
             whole[c] = log(shares[c] + UNSEEN * unit)
-    for k in range(rows.shape[0]):
+    for k in range(count):
         at = rows[k]
-        for c in range(out.shape[0] if at >= 0 else 0):
+        for c in range(known if at >= 0 else 0):
             weight = indicator[at, c]
             if naive:
                 weight += NAIVE * (log(counts[at, c] + SEEN * unit) - whole[c])
@@ -187,18 +193,18 @@ def terms(x: Any, source: Any, column: Any, bucket: Any, naive: bool, s: Any, ou
     """
     known, unit, q = out.shape[1], s.unit[0], source.shape[0]
     z, spread, rows, whole = empty(q), empty(q), empty(bucket.shape[0], int64), empty(known)
-    find_rows(bucket, s.slot, rows)
-    present = standardise(x, source, column, s.n, s.mean, s.m2, z, spread)
+    find_rows(bucket, 0, bucket.shape[0], s.slot, rows)
+    present = standardise(x, 0, source, column, s.n, s.mean, s.m2, z, spread)
     scale = scale_of(present + bucket.shape[0])
     log_shares(known, s.shares, unit, s.bias, out[0])
     mean, weights, n, means = s.mean, s.number, s.number_n, s.number_mean
     for k in range(q):
         zk, sk, ck, part = z[k : k + 1], spread[k : k + 1], column[k : k + 1], out[1 + k]
-        add_numbers(zk, sk, ck, scale, unit, naive, mean, weights, n, means, part)
+        add_numbers(zk, sk, ck, scale, unit, naive, mean, weights, n, means, known, part)
     shares, weights, counts = s.shares, s.indicator, s.counts
     for k in range(rows.shape[0]):
         own, part = rows[k : k + 1], out[1 + q + k]
-        add_indicators(own, scale, unit, naive, shares, weights, counts, whole, part)
+        add_indicators(own, 1, scale, unit, naive, shares, weights, counts, whole, known, part)
 
 
 @kernel
@@ -212,18 +218,41 @@ def fade(s: Any, growth: float) -> None:
             scale_down(table)
 
 
+@kernel
+def count_new(bucket: Any, start: Any, learned: Any, slot: Any) -> int:
+    """How many buckets without a row are in the bags `learned` int64: bucket[start[bag]] …
+
+    `slot` is as before afterwards."""
+    found = 0
+    for bag in learned:
+        for k in range(start[bag], start[bag + 1]):
+            if bucket[k] >= 0 and slot[bucket[k]] == 0:
+                slot[bucket[k]] = -1  # counted
+                found += 1
+    for bag in learned:
+        for k in range(start[bag], start[bag + 1]):
+            if bucket[k] >= 0 and slot[bucket[k]] == -1:
+                slot[bucket[k]] = 0
+    return found
+
+
 @inlined
-def admit(bucket: Any, most: int, slot: Any, size: Any, cut: Any, refused: Any) -> None:
-    """Give each of bucket int64 (k,) a row, at most `most` in total. slot … refused: the state."""
-    for k in range(bucket.shape[0]):
-        if bucket[k] < 0:
+def admit(
+    bucket: Any, begin: int, count: int, most: int, slot: Any, size: Any, cut: Any, refused: Any
+) -> None:
+    """Give each of `count` buckets, from bucket[begin] on, a row, at most `most` in total.
+
+    slot … refused: the state."""
+    for k in range(count):
+        b = bucket[begin + k]
+        if b < 0:
             cut[0] += 1
-        elif slot[bucket[k]] == 0:
+        elif slot[b] == 0:
             if size[0] >= most:
                 refused[0] += 1
             else:
                 size[0] += 1
-                slot[bucket[k]] = size[0]
+                slot[b] = size[0]
 
 
 @kernel
@@ -233,27 +262,57 @@ def step(gradient: float, rate: float, squares: float) -> float:
 
 
 @inlined
-def learn_weights(
-    rows: Any, z: Any, scale: float, unit: float, rule: Any, error: Any, weights: Any, squares: Any
+def learn_bias(
+    y: int, w: float, unit: float, rate: float, known: int, error: Any, bias: Any, squares: Any
 ) -> None:
-    """Move the weights of features: the row of each, int64 (k,), -1 for none, and its value.
+    """Turn error float64 (C,), the posterior, into the gradients of the scores; move the biases."""
+    for c in range(known):
+        error[c] = w * ((1.0 if c == y else 0.0) - error[c])
+        squares[c] += error[c] * error[c] * unit
+        bias[c] += step(error[c], rate, squares[c] / unit)
+
+
+@inlined
+def learn_weights(
+    rows: Any,
+    count: int,
+    z: Any,
+    scale: float,
+    unit: float,
+    rate: float,
+    l2: float,
+    known: int,
+    error: Any,
+    weights: Any,
+    squares: Any,
+) -> None:
+    """Move the weights of `count` features: the row of each, int64, -1 for none, and its value.
 
     z float64 (k,): the values before they are scaled; NaN if missing, and a weight of 0 stays. (0,)
-    means that all are 1. error float64 (C,): the gradients of the scores.
+    means that all are 1. error float64 (C,): the gradients of the scores of `known` classes.
     """
-    for k in range(rows.shape[0]):
+    for k in range(count):
         at, value = rows[k], z[k] if z.shape[0] > 0 else 1.0
         if at < 0 or isnan(value) or value == 0.0:
             continue
-        for c in range(error.shape[0]):
-            gradient = error[c] * value * scale - rule.l2 * weights[at, c]
+        for c in range(known):
+            gradient = error[c] * value * scale - l2 * weights[at, c]
             squares[at, c] += gradient * gradient * unit
-            weights[at, c] += step(gradient, rule.rate, squares[at, c] / unit)
+            weights[at, c] += step(gradient, rate, squares[at, c] / unit)
+
+
+@inlined
+def count_indicators(rows: Any, count: int, y: int, w: float, counts: Any) -> None:
+    """Count the first `count` indicators in `rows` for class y. w: in units."""
+    for k in range(count):
+        if rows[k] >= 0:
+            counts[rows[k], y] += w
 
 
 @inlined
 def learn_moments(
     x: Any,
+    r: int,
     source: Any,
     column: Any,
     y: int,
@@ -265,9 +324,9 @@ def learn_moments(
     of_class: Any,
     means: Any,
 ) -> None:
-    """Learn the moments of x, float64 (p,), also those of class y if naive. w: in units."""
+    """Learn the moments of row r of x, also those of class y if naive. w: in units."""
     for k in range(source.shape[0]):
-        value, j = x[source[k]], column[k]
+        value, j = x[r, source[k]], column[k]
         if isnan(value):
             continue
         n[j] += w
@@ -277,40 +336,6 @@ def learn_moments(
         if naive:
             of_class[j, y] += w
             means[j, y] += (value - means[j, y]) * (w / of_class[j, y])
-
-
-@inlined
-def predict(
-    z: Any, spread: Any, column: Any, rows: Any, scale: float, naive: bool, s: Any, p: Any
-) -> None:
-    """p float64 (2, C): the posterior in row 0; row 1 is scratch."""
-    known, unit, out = p.shape[1], s.unit[0], p[0]
-    log_shares(known, s.shares, unit, s.bias, out)
-    mean, weights, n, means = s.mean, s.number, s.number_n, s.number_mean
-    add_numbers(z, spread, column, scale, unit, naive, mean, weights, n, means, out)
-    add_indicators(rows, scale, unit, naive, s.shares, s.indicator, s.counts, p[1], out)
-    normalise_row(p, p, 0, known)
-
-
-@inlined
-def learn(
-    z: Any, column: Any, rows: Any, scale: float, y: int, w: float, rule: Any, s: Any, error: Any
-) -> None:
-    """Move all weights; error float64 (C,): the posterior before, then the gradients of the scores.
-
-    y: the code of the label; w: the weight of the record.
-    """
-    unit, ones = s.unit[0], empty(0)
-    for c in range(error.shape[0]):
-        error[c] = w * ((1.0 if c == y else 0.0) - error[c])
-        s.bias_squares[c] += error[c] * error[c] * unit
-        s.bias[c] += step(error[c], rule.rate, s.bias_squares[c] / unit)
-    learn_weights(column, z, scale, unit, rule, error, s.number, s.number_squares)
-    learn_weights(rows, ones, scale, unit, rule, error, s.indicator, s.indicator_squares)
-    s.shares[y] += w * unit
-    for k in range(rows.shape[0] if rule.naive else 0):
-        if rows[k] >= 0:
-            s.counts[rows[k], y] += w * unit
 
 
 @kernel
@@ -339,22 +364,33 @@ def progressive(
     step i are bucket[start[bag[i]]] … bucket[start[bag[i] + 1] - 1], all int64. most: the largest
     number of indicators. seen int64 (n_predictions,): number of known classes.
     """
+    shares, bias, bias_squares, n, mean, m2, number, number_squares = s[:8]
+    weights, squares, slot, size, cut, refused, records, unit = s[8:16]
+    of_class, means, counts = s[16:]
+    rate, l2, growth, naive = rule
     z, spread = empty(source.shape[0]), empty(source.shape[0])
-    p, place = empty((2, proba.shape[1])), empty(bucket.shape[0], int64)
-    predicted = 0
+    p, whole, ones = empty((1, proba.shape[1])), empty(proba.shape[1]), empty(0)
+    rows, out, predicted = empty(bucket.shape[0], int64), p[0], 0
     for i in range(op.shape[0]):
-        xi, own = x[row[i]], bucket[start[bag[i]] : start[bag[i] + 1]]
-        rows = place[: own.shape[0]]
-        find_rows(own, s.slot, rows)
-        present = standardise(xi, source, column, s.n, s.mean, s.m2, z, spread)
-        scale = scale_of(present + own.shape[0])
+        begin = start[bag[i]]
+        count = start[bag[i] + 1] - begin
+        find_rows(bucket, begin, count, slot, rows)
+        present = standardise(x, row[i], source, column, n, mean, m2, z, spread)
+        scale = scale_of(present + count)
         asked = op[i] != 1
         if not asked:
             known = max(known, y[i] + 1)
         while True:  # a second time for a new class; one call, because it is inlined
-            predict(z, spread, column, rows, scale, rule.naive, s, p[:, :known])
+            u = unit[0]
+            log_shares(known, shares, u, bias, out)
+            add_numbers(
+                z, spread, column, scale, u, naive, mean, number, of_class, means, known, out
+            )
+            add_indicators(rows, count, scale, u, naive, shares, weights, counts, whole, known, out)
+            normalise_row(p, p, 0, known)
             if asked:
-                proba[predicted, :known] = p[0, :known]
+                for c in range(known):
+                    proba[predicted, c] = out[c]
                 seen[predicted] = known
                 predicted, asked = predicted + 1, False
             if op[i] == 0 or y[i] < known:
@@ -362,11 +398,17 @@ def progressive(
             known = y[i] + 1
         if op[i] == 0:
             continue
-        if rule.growth != 1.0:
-            fade(s, rule.growth)
-        s.records[0] += 1
-        admit(own, most, s.slot, s.size, s.cut, s.refused)
-        find_rows(own, s.slot, rows)
-        learn(z, column, rows, scale, y[i], w[i], rule, s, p[0, :known])
-        weight, n, means = w[i] * s.unit[0], s.number_n, s.number_mean
-        learn_moments(xi, source, column, y[i], weight, rule.naive, s.n, s.mean, s.m2, n, means)
+        if growth != 1.0:
+            fade(s, growth)
+        records[0] += 1
+        admit(bucket, begin, count, most, slot, size, cut, refused)
+        find_rows(bucket, begin, count, slot, rows)
+        u, yi, q = unit[0], y[i], column.shape[0]
+        learn_bias(yi, w[i], u, rate, known, out, bias, bias_squares)
+        learn_weights(column, q, z, scale, u, rate, l2, known, out, number, number_squares)
+        learn_weights(rows, count, ones, scale, u, rate, l2, known, out, weights, squares)
+        add = w[i] * u
+        shares[yi] += add
+        if naive:
+            count_indicators(rows, count, yi, add, counts)
+        learn_moments(x, row[i], source, column, yi, add, naive, n, mean, m2, of_class, means)
