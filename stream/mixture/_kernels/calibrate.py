@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from numpy import bool_, empty, float64, zeros
 from numpy.typing import NDArray
 
-from stream.kernel import kernel
-from stream.mixture._kernels.weigh import floored, mix, shares_of, weigh
+from stream.kernel import inlined, kernel
+from stream.mixture._kernels.weigh import floored, mix, weigh
 
 Floats = NDArray[float64]
 
@@ -34,7 +34,7 @@ class SlopesAndBiases(NamedTuple):
     bins: Floats
 
 
-@kernel
+@inlined
 def most_probable(p: Any, known: int) -> int:
     """The first class with the largest of p float64 (C,)."""
     best = 0
@@ -44,7 +44,7 @@ def most_probable(p: Any, known: int) -> int:
     return best
 
 
-@kernel
+@inlined
 def features_of(p: Any, known: int, z: Any) -> None:
     """z float64 (4, C): logarithms of p float64 (C,), each with another share of the uniform
     distribution; and 1 for the most probable class, else 0. NaN, from a damaged state, is 0."""
@@ -57,14 +57,14 @@ def features_of(p: Any, known: int, z: Any) -> None:
             z[k, c] = log((1.0 - MIXED_IN[k]) * q + MIXED_IN[k] / known)
 
 
-@kernel
-def correct(z: Any, known: int, s: Any, out: Any) -> None:
+@inlined
+def correct(z: Any, known: int, slope: Any, bias: Any, out: Any) -> None:
     """out float64 (C,): the softmax of slope · z + bias."""
     top, total = -inf, 0.0
     for c in range(known):
-        out[c] = s.bias[c]
+        out[c] = bias[c]
         for k in range(z.shape[0]):
-            out[c] += s.slope[k] * z[k, c]
+            out[c] += slope[k] * z[k, c]
         top = max(top, out[c])
     for c in range(known):
         out[c] = exp(out[c] - top)
@@ -73,76 +73,88 @@ def correct(z: Any, known: int, s: Any, out: Any) -> None:
         out[c] /= total
 
 
-@kernel
+@inlined
 def step(gradient: float, squares: float, rate: float) -> float:
     """An AdaGrad step; `squares` include this gradient."""
     return rate * gradient / sqrt(DAMPING + squares)
 
 
-@kernel
-def learn(y: int, w: float, z: Any, q: Any, known: int, rate: float, s: Any) -> None:
-    """One gradient step of the log loss. q float64 (C,): the corrected probabilities."""
+@inlined
+def learn(
+    y: int,
+    w: float,
+    z: Any,
+    q: Any,
+    known: int,
+    rate: float,
+    slope: Any,
+    slope_squares: Any,
+    bias: Any,
+    bias_squares: Any,
+) -> None:
+    """One gradient step of the log loss. q float64 (C,): the corrected probabilities.
+
+    slope … bias_squares: of `SlopesAndBiases`."""
     for k in range(z.shape[0]):
         g = 0.0
         for c in range(known):
             g += w * (q[c] - (1.0 if c == y else 0.0)) * z[k, c]
-        s.slope_squares[k] += g * g
-        s.slope[k] = min(max(s.slope[k] - step(g, s.slope_squares[k], rate), 0.0), STEEPEST)
+        slope_squares[k] += g * g
+        slope[k] = min(max(slope[k] - step(g, slope_squares[k], rate), 0.0), STEEPEST)
     for c in range(known):
         g = w * (q[c] - (1.0 if c == y else 0.0))
-        s.bias_squares[c] += g * g
-        moved = s.bias[c] - step(g, s.bias_squares[c], rate)
-        s.bias[c] = min(max(moved, -FARTHEST), FARTHEST)
+        bias_squares[c] += g * g
+        moved = bias[c] - step(g, bias_squares[c], rate)
+        bias[c] = min(max(moved, -FARTHEST), FARTHEST)
 
 
-@kernel
-def count(y: int, w: float, p: Any, known: int, bins: Any) -> None:
-    """Count a prediction p float64 (C,) in bins float64 (B, 3). More than 1, from a damaged state,
-    is in the last bin."""
+@inlined
+def count(y: int, w: float, p: Any, known: int, bins: Any, which: int) -> None:
+    """Count a prediction p float64 (C,) in bins[which], float64 (2, B, 3). More than 1, from a
+    damaged state, is in the last bin."""
     best = most_probable(p, known)
-    if not p[best] >= 0.0:
-        return
-    b = min(int(min(p[best], 1.0) * bins.shape[0]), bins.shape[0] - 1)
-    bins[b, 0] += w
-    bins[b, 1] += w * p[best]
-    bins[b, 2] += w if best == y else 0.0
+    if p[best] >= 0.0:
+        b = min(int(min(p[best], 1.0) * bins.shape[1]), bins.shape[1] - 1)
+        bins[which, b, 0] += w
+        bins[which, b, 1] += w * p[best]
+        bins[which, b, 2] += w if best == y else 0.0
 
 
-@kernel
-def note(memo: Any, known: int, both: Any, out: Any, by_rate: Any) -> None:
-    """Note a prediction in the memo float64 (1 + C, 2 or 3 + K) of its row: the number of classes;
-    and for each, the probability before the correction, the predicted one and, if both are weighed,
-    the corrected one and those of the K share rates."""
-    memo[0, 0] = known
+@inlined
+def note(memo: Any, r: int, known: int, both: Any, out: Any, by_rate: Any) -> None:
+    """Note a prediction in row r of the memo float64 (rows, 1 + C, 2 or 3 + K): the number of
+    classes; and for each, the probability before the correction, the predicted one and, if both are
+    weighed, the corrected one and those of the K share rates."""
+    memo[r, 0, 0] = known
     for c in range(known):
-        memo[1 + c, 0], memo[1 + c, 1] = both[0, 0, c], out[c]
+        memo[r, 1 + c, 0], memo[r, 1 + c, 1] = both[0, 0, c], out[c]
         if by_rate.shape[0] > 0:
-            memo[1 + c, 2] = both[1, 0, c]
+            memo[r, 1 + c, 2] = both[1, 0, c]
         for k in range(by_rate.shape[0]):
-            memo[1 + c, 3 + k] = by_rate[k, c]
+            memo[r, 1 + c, 3 + k] = by_rate[k, c]
 
 
-@kernel
-def recall(memo: Any, known: int, both: Any, out: Any, by_rate: Any) -> None:
+@inlined
+def recall(memo: Any, r: int, known: int, both: Any, out: Any, by_rate: Any) -> None:
     """The inverse of `note`."""
     for c in range(known):
-        both[0, 0, c], out[c] = memo[1 + c, 0], memo[1 + c, 1]
+        both[0, 0, c], out[c] = memo[r, 1 + c, 0], memo[r, 1 + c, 1]
         if by_rate.shape[0] > 0:
-            both[1, 0, c] = memo[1 + c, 2]
+            both[1, 0, c] = memo[r, 1 + c, 2]
         for k in range(by_rate.shape[0]):
-            by_rate[k, c] = memo[1 + c, 3 + k]
+            by_rate[k, c] = memo[r, 1 + c, 3 + k]
 
 
-@kernel
-def believe(y: int, w: float, known: int, both: Any, by_rate: Any, rates: Any, belief: Any) -> None:
-    """Weigh both distributions, float64 (2, 1, C), by the probability that they gave the label."""
-    likelihood, of_rates, rested = empty(2), empty(rates.shape[0]), zeros(2, bool_)
+@inlined
+def likelihoods(y: int, known: int, both: Any, by_rate: Any, of_both: Any, of_rates: Any) -> None:
+    """of_both float64 (2,), of_rates float64 (K,): the probability that the distributions before
+    and after the correction, and their mixtures, gave the label."""
+    least = FLOOR / known
     for e in range(2):
-        likelihood[e] = floored(both[e, 0, y], known, FLOOR)
-    for k in range(rates.shape[0]):
+        of_both[e] = floored(both[e, 0, y], FLOOR, least)
+    for k in range(of_rates.shape[0]):
         p = by_rate[k, y]
-        of_rates[k] = p if p > FLOOR / known else FLOOR / known  # less in a damaged state
-    weigh(likelihood, rested, of_rates, w, rates, belief)
+        of_rates[k] = p if p > least else least  # less in a damaged state
 
 
 @kernel
@@ -167,40 +179,42 @@ def progressive(
     the correction are weighed; K = 0: those after it are predicted. ran: `PartPredictions` of one
     part. belief: their weights. seen int64 (n_predictions,): number of known classes.
     """
+    given, asked, memo = ran
+    slope, slope_squares, bias, bias_squares, bins = s
+    logs, bayes, shares = belief
     classes, m = proba.shape[1], rates.shape[0]
     both, out, now = empty((2, 1, classes)), empty(classes), empty(classes)
-    raw, corrected, z = both[0, 0], both[1, 0], zeros((len(MIXED_IN) + 1, classes))
-    by_rate, bank, of_both = empty((m, classes)), empty(m), empty((m, 2))
-    shares_of(belief, bank, of_both)
+    raw, z, rested = both[0, 0], zeros((len(MIXED_IN) + 1, classes)), zeros(2, bool_)
+    by_rate, bank, of_both, of_rates = empty((m, classes)), empty((1, m)), empty(2), empty(m)
+    for k in range(m):
+        bank[0, k] = exp(logs[k])
     predicted = 0
     for i in range(op.shape[0]):
-        at, memo, count_of = ran.at[i], ran.memo[row[i]], known
-        if at >= 0:
-            for c in range(known):
-                raw[c] = ran.proba[0, at, c]
-            features_of(raw, known, z)
-            correct(z, known, s, corrected)
-            if m > 0:
-                mix(both, 0, known, FLOOR, bank, of_both, by_rate, out)
-            else:
-                out[:known] = corrected[:known]
+        at, r, count_of = asked[i], row[i], known
+        if at < 0:
+            count_of = min(int(memo[r, 0, 0]), memo.shape[1] - 1, classes)
+            recall(memo, r, count_of, both, out, by_rate)
         else:
-            count_of = min(int(memo[0, 0]), memo.shape[0] - 1, classes)
-            recall(memo, count_of, both, out, by_rate)
+            raw[:known] = given[0, at, :known]
+        features_of(raw, count_of, z)
+        correct(z, count_of, slope, bias, now)
+        if at >= 0 and m > 0:
+            both[1, 0, :known] = now[:known]
+            mix(both, 0, known, FLOOR, bank, shares, by_rate, out)
+        elif at >= 0:
+            out[:known] = now[:known]
         if op[i] != 1:
             proba[predicted, :known] = out[:known]
             seen[predicted] = known
             predicted += 1
         if op[i] == 0:
-            note(memo, known, both, out, by_rate)
+            note(memo, r, known, both, out, by_rate)
             continue
         if y[i] < count_of:
-            count(y[i], w[i], raw, count_of, s.bins[0])
-            count(y[i], w[i], out, count_of, s.bins[1])
-            features_of(raw, count_of, z)
-            correct(z, count_of, s, now)
-            learn(y[i], w[i], z, now, count_of, rate, s)
+            count(y[i], w[i], raw, count_of, bins, 0)
+            count(y[i], w[i], out, count_of, bins, 1)
+            learn(y[i], w[i], z, now, count_of, rate, slope, slope_squares, bias, bias_squares)
             if m > 0:
-                believe(y[i], w[i], count_of, both, by_rate, rates, belief)
-                shares_of(belief, bank, of_both)
+                likelihoods(y[i], count_of, both, by_rate, of_both, of_rates)
+                weigh(of_both, rested, of_rates, w[i], rates, logs, bank, bayes, shares)
         known = max(known, y[i] + 1)

@@ -278,7 +278,7 @@ def test_learner_by_name_and_parameters_is_that_learner() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["slope", "slope_squares", "bias", "bias_squares", "bins", "bank", "experts"]
+    "name", ["slope", "slope_squares", "bias", "bias_squares", "bins", "bank", "bayes", "shares"]
 )
 @pytest.mark.parametrize("value", [np.nan, np.inf, -60.0, "shape"], ids=str)
 def test_damaged_correction_is_refused(name, value) -> None:
@@ -299,7 +299,7 @@ def test_state_without_hedge_is_as_before() -> None:
     assert plain._saved_parameters() == {"learner": "MixedNB", "learning_rate": 0.2}
     assert hedged._saved_parameters() == {**plain._saved_parameters(), "hedge": True}
     assert hedged.clone().hedge
-    assert not {"own/bank", "own/experts"} & set(plain.to_state().arrays)
+    assert not {"own/bank", "own/bayes", "own/shares"} & set(plain.to_state().arrays)
     for one, other in ((plain, hedged), (hedged, plain)):
         with pytest.raises(StateError, match="hedge"):
             one.load_state(other.to_state())
@@ -323,11 +323,13 @@ def test_damaged_note_of_a_waiting_row_is_never_read_beyond_its_end(memo, hedge)
 def test_damaged_probability_of_a_waiting_row_is_counted_in_no_other_place(value) -> None:
     """It was counted in a bin far beyond the last one, which wrote over other memory."""
     p = np.array([0.5, value])
-    bins = np.zeros((12, 3))
-    kernels.count(1, 1.0, p, 2, bins[1:11])
+    memory = np.zeros(4 * 10 * 3)
+    bins = memory[30:90].reshape(2, 10, 3)
+    kernels.count(1, 1.0, p, 2, bins, 1)
 
-    assert bins[10, 0] == 1.0
-    assert not bins[[*range(10), 11]].any()
+    assert bins[1, 9, 0] == 1.0
+    bins[1, 9] = 0.0
+    assert not memory.any()
 
 
 @pytest.mark.parametrize(
