@@ -24,10 +24,10 @@ def auto_of(schema: Schema | None = None) -> dict[str, Any]:
 
     Examples
     --------
-    >>> auto_of()["learner"]["experts"][3]
+    >>> auto_of()["learner"]["experts"][4]
     {'type': 'Calibrated', 'learner': 'KNNClassifier'}
     >>> len(auto_of(Schema.of(body="text"))["learner"]["experts"])
-    3
+    4
     """
     mixed = schema is None or any(field.kind != "text" for field in schema.fields)
     experts = [dict(expert) for expert in (EXPERTS if mixed else EXPERTS[:OF_TEXTS])]

@@ -19,12 +19,13 @@ SLACK = 1e-9  # by which weights in a state may sum to another number than 1
 def equal(n: int) -> Belief:
     """The same weight for each of n experts."""
     k = len(RATES)
-    return Belief(np.full(k, -np.log(k)), np.full(n, -np.log(n)), np.full((k, n), 1.0 / n))
+    logs = np.full(k, -np.log(k)), np.full(n, -np.log(n))
+    return Belief(logs[0], np.full((1, k), 1.0 / k), logs[1], np.full((k, n), 1.0 / n))
 
 
 def weights(belief: Belief) -> Floats:
     """float64 (n,): the weight of each expert."""
-    out = np.empty(belief.bayes.size)
+    out = np.empty(belief.log_bayes.size)
     kernels.weights(belief, out)
     return out
 
@@ -37,19 +38,23 @@ def restored(own: State, n: int) -> Belief:
     StateError
         They are not those of n experts, or do not sum to 1.
     """
-    bank, bayes = (own.array(name, np.float64, 1) for name in ("bank", "bayes"))
-    belief, k = Belief(bank, bayes, own.array("shares", np.float64, 2)), len(RATES)
-    if [a.shape for a in belief] != [(k,), (n,), (k, n)]:
+    k = len(RATES)
+    belief = Belief(
+        own.array("log_bank", np.float64, 1),
+        own.array("bank", np.float64, 2),
+        own.array("log_bayes", np.float64, 1),
+        own.array("shares", np.float64, 2),
+    )
+    if [a.shape for a in belief] != [(k,), (1, k), (n,), (k, n)]:
         raise StateError(f"expected the weights of {n} experts, got other shapes")
-    # In this order, because exp would overflow. NaN fails the first check.
-    for logs in (bank, bayes):
-        if not (logs <= SLACK).all() or not abs(np.exp(logs).sum() - 1.0) <= SLACK:
-            raise StateError("expected logarithms of weights that sum to 1, got others")
-    least = np.array(RATES)[:, None] / n * (1.0 - SLACK)
-    if not (belief.shares >= least).all() or not _near(belief.shares.sum(axis=1), 1.0):
-        raise StateError("expected weights that sum to 1, got others")
-    if not _near(belief.shares[0], np.exp(bayes)):
-        raise StateError("expected the weights of these logarithms, got others")
+    for found, logs in ((belief.bank, belief.log_bank), (belief.shares, belief.log_bayes)):
+        # In this order, because exp would overflow. NaN fails a check.
+        if not (logs <= SLACK).all() or not _near(np.exp(logs), found[0]):
+            raise StateError("expected the logarithms of weights, got others")
+        if not (found >= 0.0).all() or not _near(found.sum(axis=1), 1.0):
+            raise StateError("expected weights that sum to 1, got others")
+    if not (belief.shares >= np.array(RATES)[:, None] / n * (1.0 - SLACK)).all():
+        raise StateError("expected the shares that experts exchange, got less")
     return belief
 
 

@@ -15,7 +15,7 @@ from stream.errors import SchemaError, StateError
 from stream.learner.base import Predictions
 from stream.learner.registry import Facts, registered
 from stream.mixture._kernels import calibrate as kernels
-from stream.mixture._kernels.calibrate import FARTHEST, STEEPEST, SlopesAndBiases
+from stream.mixture._kernels.calibrate import ENDS, FARTHEST, STEEPEST, SlopesAndBiases
 from stream.mixture.belief import RATES, equal, restored, weights
 from stream.mixture.composed import Composed, made, plain
 
@@ -56,8 +56,8 @@ class Calibrated(Composed):
         The length of the first step of a slope or bias. Later steps are shorter: they are divided
         by the root of the sum of the squared gradients.
     hedge
-        Whether the probabilities of the learner count too, as far as they were likely to be right,
-        see Notes. Default False.
+        Whether the probabilities of the learner and a second correction count too, each as far as
+        it was right, see Notes. Default False.
 
     Attributes
     ----------
@@ -90,19 +90,24 @@ class Calibrated(Composed):
     where they do not, as in nearest neighbours; and the most probable class where labels are noisy,
     so that a learner is right equally often however sure it is.
 
-    With `hedge`, the prediction is the weighted mean of the probabilities before and after the
-    correction, weighed by Bayes' rule as in `Mixture`: a correction of few labels costs more than
+    With `hedge` there is a second correction, by bins: the largest probability of the learner
+    becomes the share of the predictions in its bin that were right, where the probability itself
+    counts as 30 records, and the others keep their proportions. It does not assume a form, as the
+    slopes do. The prediction is the mean of three distributions, those of the learner and of both
+    corrections, weighed by Bayes' rule as in `Mixture`: a correction of few labels costs more than
     it gains, and one of probabilities that are right already gains nothing. With labels at once and
-    records of weight w ≤ 1, the sum of w · log loss is at most that of either plus ln 2 + ln 5, on
-    every stream, where 10⁻⁶ of the uniform distribution is mixed into both.
+    records of weight w ≤ 1, the sum of w · log loss is at most that of any of the three plus
+    ln 3 + ln 5, on every stream, where 10⁻⁶ of the uniform distribution is mixed into each.
 
     If a label comes late, all this uses the probabilities at the time of the prediction. They are
-    kept with the waiting row, 16 bytes a class, or 64 with `hedge`. A label that was not known at
+    kept with the waiting row, 16 bytes a class, or 72 with `hedge`. A label that was not known at
     the prediction changes nothing. Neither `merge` nor `unlearn_one` is possible. A correction
     changes the learner and not what the correction of its probabilities has learned.
 
     Source: Platt 1999, Probabilistic Outputs for Support Vector Machines; Guo et al. 2017, On
-    Calibration of Modern Neural Networks (temperature and vector scaling).
+    Calibration of Modern Neural Networks (temperature and vector scaling); Zadrozny and Elkan 2001,
+    Obtaining Calibrated Probability Estimates from Decision Trees and Naive Bayesian Classifiers
+    (bins).
 
     Examples
     --------
@@ -133,10 +138,16 @@ class Calibrated(Composed):
 
     def _start(self) -> None:
         self._rates = np.array(RATES if self.hedge else ())
-        self._belief = equal(2)
-        self._compose([made(self.learner)], 3 + len(RATES) if self.hedge else 2)
-        zeros = np.zeros(4), np.zeros(0), np.zeros(0), np.zeros((2, BINS, 3))
+        self._belief = equal(3)
+        self._compose([made(self.learner)], 4 + len(RATES) if self.hedge else 2)
+        right = np.zeros((self._ends, 2))
+        zeros = np.zeros(4), np.zeros(0), np.zeros(0), np.zeros((2, BINS, 3)), right
         self._correction = SlopesAndBiases(np.array([0.0, 1.0, 0.0, 0.0]), *zeros)
+
+    @property
+    def _ends(self) -> int:
+        """How many bins the second correction has."""
+        return ENDS.size + 1 if self.hedge else 0
 
     @property
     def slopes(self) -> tuple[float, ...]:
@@ -145,7 +156,7 @@ class Calibrated(Composed):
     @property
     def correction_weight(self) -> float:
         """How much the corrected probabilities count, from 0 to 1."""
-        return float(weights(self._belief)[1]) if self.hedge else 1.0
+        return float(weights(self._belief)[1:].sum()) if self.hedge else 1.0
 
     @property
     def expert_weights(self) -> dict[str, float]:
@@ -183,8 +194,11 @@ class Calibrated(Composed):
         return {**own, **({"hedge": True} if self.hedge else {})}
 
     def _export(self) -> State:
-        belief = self._belief._asdict() if self.hedge else {}
-        return self._join(State({}, {**self._correction._asdict(), **belief}))
+        own, belief = self._correction._asdict(), self._belief._asdict()
+        if not self.hedge:
+            del own["right"]
+            belief = {}
+        return self._join(State({}, {**own, **belief}))
 
     def _restore(self, state: State) -> None:
         own, classes = state.nested("own"), len(self._classes)
@@ -194,15 +208,18 @@ class Calibrated(Composed):
             own.array("bias", np.float64, 1),
             own.array("bias_squares", np.float64, 1),
             own.array("bins", np.float64, 3),
+            own.array("right", np.float64, 2) if self.hedge else np.zeros((0, 2)),
         )
         shapes = [array.shape for array in s]
-        if shapes != [(4,), (4,), (classes,), (classes,), (2, BINS, 3)]:
+        if shapes != [(4,), (4,), (classes,), (classes,), (2, BINS, 3), (self._ends, 2)]:
             raise StateError(f"expected the biases of {classes} classes, got other shapes")
         positive = all((array >= 0).all() for array in s if array is not s.bias)
         if not positive or not all(np.isfinite(array).all() for array in s):
             raise StateError("expected finite slopes and sums of at least 0, got others")
         if (s.slope > STEEPEST).any() or (np.abs(s.bias) > FARTHEST).any():
             raise StateError("expected slopes and biases within their bounds, got larger ones")
-        belief = restored(own, 2) if self.hedge else self._belief
+        if (s.right[:, 1] > s.right[:, 0]).any():
+            raise StateError("expected at most all predictions to be right, got more")
+        belief = restored(own, 3) if self.hedge else self._belief
         self._restore_parts(state)
         self._correction, self._belief = s, belief

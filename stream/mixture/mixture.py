@@ -26,16 +26,18 @@ from stream.mixture.rest import Rest
 
 __all__ = ["EXPERTS", "OF_TEXTS", "Mixture"]
 
-# One for independent fields, one for any log-odds, one for changes, one for any shape, and one for
-# what two fields show only together, of which there are 120 pairs of 12² bins at most.
+# One for independent fields, one for any log-odds, one for few records, one for changes, one for
+# any shape, and one for what two fields show only together, of which there are at most 120 pairs of
+# 12² bins.
 EXPERTS: tuple[Mapping[str, Any], ...] = (
     {"type": "Calibrated", "learner": "MixedNB"},
     {"type": "LogisticRegression", "n_bins": 16},
+    {"type": "LogisticRegression", "learning_rate": 0.05},
     {"type": "LogisticRegression", "learning_rate": 1.0, "half_life": 300.0},
     {"type": "Calibrated", "learner": "KNNClassifier"},
     {"type": "LogisticRegression", "n_bins": 12, "pairs": True},
 )
-OF_TEXTS = 3  # the first of these; the others do not read texts
+OF_TEXTS = 4  # the first of these; the others do not read texts
 FLOOR = 0.001  # the share of the uniform distribution in that of each expert
 MOST_EXPERTS = 32
 GUESSES = 2  # before the experts
@@ -71,9 +73,9 @@ class Mixture(Composed):
         configuration. A classifier of river has a name such as
         ``"river:tree.HoeffdingTreeClassifier"``, and beside its parameters it takes `pipeline` (a
         list of transformers), `seed` and `trust_pickle`. None: a calibrated `MixedNB`, a calibrated
-        `KNNClassifier`, and three of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
-        pairs; and without both, but with learning_rate = 1 and half_life = 300, which follows
-        changes faster.
+        `KNNClassifier`, and four of `LogisticRegression`: with n_bins = 16; with n_bins = 12 and
+        pairs; with learning_rate = 0.05, which is not misled by few records; and with learning_rate
+        = 1 and half_life = 300, which follows changes faster.
 
     rest
         Whether an expert that hardly counts rests: it neither predicts nor learns for 1,000

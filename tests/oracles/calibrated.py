@@ -13,6 +13,12 @@ Shares = dict[Label, float]
 MIXED_IN = (0.3, 0.01, 1e-6)
 DAMPING = 0.01
 FLOOR = 1e-6
+# Where bins of the largest probability end, each in its bin.
+ENDS = (
+    *(0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96),
+    *(0.975, 0.985, 0.99, 0.995, 0.999, 1.0),
+)
+PSEUDO = 30
 
 
 class Given:
@@ -31,13 +37,14 @@ class Given:
 class SlowCalibrated:
     """A learner that is called record by record, and the softmax of its logarithms.
 
-    With `hedge` both distributions are the experts of a mixture.
+    With `hedge` there is a correction by bins too, and the distributions are experts of a mixture.
     """
 
     def __init__(self, learner: Learner, rate: float = 0.2, hedge: bool = False) -> None:
         self.learner, self.rate = learner, rate
-        self.both = [Given(), Given()]
-        self.mixture = SlowMixture(self.both, floor=FLOOR) if hedge else None
+        self.each = [Given(), Given(), Given()]
+        self.mixture = SlowMixture(self.each, floor=FLOOR) if hedge else None
+        self.in_bin: dict[float, list[tuple[bool, float]]] = {end: [] for end in ENDS}
         self.classes: list[Label] = []
         self.slope = [0.0, 1.0, 0.0, 0.0]
         self.slope_squares = [0.0, 0.0, 0.0, 0.0]
@@ -54,6 +61,22 @@ class SlowCalibrated:
         total = sum(exp(score) for score in scores.values())
         return {y: exp(score) / total for y, score in scores.items()}
 
+    def by_bin(self, p: Shares) -> Shares:
+        """The most probable class as often as it was right in this bin; the rest is shared out."""
+        if len(p) < 2:
+            return dict(p)
+        most = max(p, key=p.__getitem__)
+        seen = self.in_bin[self.end_of(p[most])]
+        n = sum(w for _, w in seen)
+        share = (sum(w for right, w in seen if right) + PSEUDO * p[most]) / (n + PSEUDO)
+        others = sum(q for y, q in p.items() if y != most)
+        rest = {y: q / others if others else 1 / (len(p) - 1) for y, q in p.items()}
+        return {y: share if y == most else (1 - share) * q for y, q in rest.items()}
+
+    def end_of(self, top: float) -> float:
+        """Of the bin of a largest probability."""
+        return min((end for end in ENDS if top <= end), default=1.0)
+
     def _score(self, p: Shares, y: Label) -> float:
         pairs = zip(self.slope, self.logs(p, y), strict=True)
         return sum(s * z for s, z in pairs) + self.bias[y]
@@ -69,7 +92,8 @@ class SlowCalibrated:
         raw = {y: found.get(y, 0.0) for y in self.classes}
         said = corrected = self.corrected(raw)
         if self.mixture is not None:
-            self.both[0].p, self.both[1].p = raw, corrected
+            for expert, p in zip(self.each, (raw, corrected, self.by_bin(raw)), strict=True):
+                expert.p = p
             said = self.mixture.predict(x, key)
         self.then[key] = raw, said
         return said
@@ -83,6 +107,8 @@ class SlowCalibrated:
             for p, record in zip((raw, said), self.said, strict=True):
                 best = max(p, key=p.__getitem__)
                 record.append((p[best], best == y, w))
+            best = max(raw, key=raw.__getitem__)
+            self.in_bin[self.end_of(raw[best])].append((best == y, w))
             now = self.corrected(raw)
             error = {c: w * (now[c] - (c == y)) for c in raw}
             for k in range(4):

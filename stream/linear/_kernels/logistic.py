@@ -229,10 +229,14 @@ def count_new(bucket: Any, start: Any, learned: Any, slot: Any) -> int:
             if bucket[k] >= 0 and slot[bucket[k]] == 0:
                 slot[bucket[k]] = -1  # counted
                 found += 1
+    left = found
     for bag in learned:
+        if left == 0:
+            break
         for k in range(start[bag], start[bag + 1]):
             if bucket[k] >= 0 and slot[bucket[k]] == -1:
                 slot[bucket[k]] = 0
+                left -= 1
     return found
 
 

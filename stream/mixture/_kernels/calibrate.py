@@ -1,12 +1,12 @@
 """Kernels that correct probabilities by slopes and a bias for each class, learned by gradients, and
-weigh them against the probabilities before the correction."""
+by how often those of about the same size were right; and weigh both against no correction."""
 
 from __future__ import annotations
 
 from math import exp, inf, log, sqrt
 from typing import Any, NamedTuple
 
-from numpy import bool_, empty, float64, zeros
+from numpy import array, bool_, empty, float64, zeros
 from numpy.typing import NDArray
 
 from stream.kernel import inlined, kernel
@@ -19,19 +19,30 @@ DAMPING = 0.01  # added to each sum of squared gradients: small first gradients 
 STEEPEST = 100.0  # bounds of the slopes and of the biases
 FARTHEST = 50.0
 FLOOR = 1e-6  # the share of the uniform distribution in each distribution that is weighed
+# Where the bins of the largest probability end by which it is corrected. In a bin it counts as this
+# many records, of which that share was right.
+ENDS = array(
+    [
+        *(0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.84, 0.88, 0.91, 0.94, 0.96),
+        *(0.975, 0.985, 0.99, 0.995, 0.999),
+    ]
+)
+PSEUDO = 30.0
 
 
 class SlopesAndBiases(NamedTuple):
     """What is learned, float64: slope, slope_squares (4,), of the rows of z; bias, bias_squares
     (C,); each with its sum of squared gradients. bins (2, B, 3): for the probabilities before and
     after the correction, by the bin of the largest one, the weight, the sum of the largest one and
-    the weight that was right."""
+    the weight that was right. right (len(ENDS) + 1, 2) or (0, 2): by the bin of the largest one
+    before the correction, the weight and the weight that was right."""
 
     slope: Floats
     slope_squares: Floats
     bias: Floats
     bias_squares: Floats
     bins: Floats
+    right: Floats
 
 
 @inlined
@@ -71,6 +82,36 @@ def correct(z: Any, known: int, slope: Any, bias: Any, out: Any) -> None:
         total += out[c]
     for c in range(known):
         out[c] /= total
+
+
+@inlined
+def bin_of(top: float) -> int:
+    """The bin of a largest probability: from the last one, because most are large."""
+    j: int = ENDS.shape[0]
+    while j > 0 and not top > ENDS[j - 1]:
+        j -= 1
+    return j
+
+
+@inlined
+def correct_by_bin(p: Any, known: int, best: int, j: int, right: Any, out: Any) -> None:
+    """out float64 (C,): the largest of p float64 (C,) becomes the share that was right in its bin.
+
+    best, j: the class and the bin of the largest. The others keep their proportions. Numbers beyond
+    0 and 1, from a damaged state, count as these.
+    """
+    others, top = 0.0, min(max(p[best], 0.0), 1.0)
+    share = (right[j, 1] + PSEUDO * top) / (right[j, 0] + PSEUDO)
+    for c in range(known):
+        out[c] = p[c] if p[c] > 0.0 and c != best else 0.0
+        others += out[c]
+    for c in range(known):
+        if c == best:
+            out[c] = share if known > 1 else 1.0
+        elif others > 0.0:
+            out[c] *= (1.0 - share) / others
+        else:
+            out[c] = (1.0 - share) / (known - 1)
 
 
 @inlined
@@ -121,37 +162,37 @@ def count(y: int, w: float, p: Any, known: int, bins: Any, which: int) -> None:
 
 
 @inlined
-def note(memo: Any, r: int, known: int, both: Any, out: Any, by_rate: Any) -> None:
-    """Note a prediction in row r of the memo float64 (rows, 1 + C, 2 or 3 + K): the number of
-    classes; and for each, the probability before the correction, the predicted one and, if both are
-    weighed, the corrected one and those of the K share rates."""
+def note(memo: Any, r: int, known: int, each: Any, out: Any, by_rate: Any) -> None:
+    """Note a prediction in row r of the memo float64 (rows, 1 + C, 2 or 4 + K): the number of
+    classes; and for each, the probability before the correction, the predicted one and, if they are
+    weighed, those after each correction and those of the K share rates."""
     memo[r, 0, 0] = known
     for c in range(known):
-        memo[r, 1 + c, 0], memo[r, 1 + c, 1] = both[0, 0, c], out[c]
+        memo[r, 1 + c, 0], memo[r, 1 + c, 1] = each[0, 0, c], out[c]
         if by_rate.shape[0] > 0:
-            memo[r, 1 + c, 2] = both[1, 0, c]
+            memo[r, 1 + c, 2], memo[r, 1 + c, 3] = each[1, 0, c], each[2, 0, c]
         for k in range(by_rate.shape[0]):
-            memo[r, 1 + c, 3 + k] = by_rate[k, c]
+            memo[r, 1 + c, 4 + k] = by_rate[k, c]
 
 
 @inlined
-def recall(memo: Any, r: int, known: int, both: Any, out: Any, by_rate: Any) -> None:
+def recall(memo: Any, r: int, known: int, each: Any, out: Any, by_rate: Any) -> None:
     """The inverse of `note`."""
     for c in range(known):
-        both[0, 0, c], out[c] = memo[r, 1 + c, 0], memo[r, 1 + c, 1]
+        each[0, 0, c], out[c] = memo[r, 1 + c, 0], memo[r, 1 + c, 1]
         if by_rate.shape[0] > 0:
-            both[1, 0, c] = memo[r, 1 + c, 2]
+            each[1, 0, c], each[2, 0, c] = memo[r, 1 + c, 2], memo[r, 1 + c, 3]
         for k in range(by_rate.shape[0]):
-            by_rate[k, c] = memo[r, 1 + c, 3 + k]
+            by_rate[k, c] = memo[r, 1 + c, 4 + k]
 
 
 @inlined
-def likelihoods(y: int, known: int, both: Any, by_rate: Any, of_both: Any, of_rates: Any) -> None:
-    """of_both float64 (2,), of_rates float64 (K,): the probability that the distributions before
-    and after the correction, and their mixtures, gave the label."""
+def likelihoods(y: int, known: int, each: Any, by_rate: Any, of_each: Any, of_rates: Any) -> None:
+    """of_each float64 (3,), of_rates float64 (K,): the probability that the distributions before
+    and after each correction, and their mixtures, gave the label."""
     least = FLOOR / known
-    for e in range(2):
-        of_both[e] = floored(both[e, 0, y], FLOOR, least)
+    for e in range(of_each.shape[0]):
+        of_each[e] = floored(each[e, 0, y], FLOOR, least)
     for k in range(of_rates.shape[0]):
         p = by_rate[k, y]
         of_rates[k] = p if p > least else least  # less in a damaged state
@@ -176,45 +217,54 @@ def progressive(
 
     op, row, y, w: as in `Block`, with class codes. known: classes before the block. rate: of the
     gradient steps. rates float64 (K,): share rates under which the probabilities before and after
-    the correction are weighed; K = 0: those after it are predicted. ran: `PartPredictions` of one
-    part. belief: their weights. seen int64 (n_predictions,): number of known classes.
+    both corrections are weighed; K = 0: those after the first one are predicted. ran:
+    `PartPredictions` of one part. belief: their weights. seen int64 (n_predictions,): number of
+    known classes.
     """
     given, asked, memo = ran
-    slope, slope_squares, bias, bias_squares, bins = s
-    logs, bayes, shares = belief
+    slope, slope_squares, bias, bias_squares, bins, right = s
+    log_bank, bank, log_bayes, shares = belief
     classes, m = proba.shape[1], rates.shape[0]
-    both, out, now = empty((2, 1, classes)), empty(classes), empty(classes)
-    raw, z, rested = both[0, 0], zeros((len(MIXED_IN) + 1, classes)), zeros(2, bool_)
-    by_rate, bank, of_both, of_rates = empty((m, classes)), empty((1, m)), empty(2), empty(m)
-    for k in range(m):
-        bank[0, k] = exp(logs[k])
+    each, out, now = empty((3, 1, classes)), empty(classes), empty(classes)
+    raw, binned, z = each[0, 0], each[2, 0], zeros((len(MIXED_IN) + 1, classes))
+    by_rate, of_each, of_rates = empty((m, classes)), empty(3), empty(m)
+    rested = zeros(3, bool_)
     predicted = 0
     for i in range(op.shape[0]):
         at, r, count_of = asked[i], row[i], known
         if at < 0:
             count_of = min(int(memo[r, 0, 0]), memo.shape[1] - 1, classes)
-            recall(memo, r, count_of, both, out, by_rate)
+            recall(memo, r, count_of, each, out, by_rate)
         else:
-            raw[:known] = given[0, at, :known]
+            for c in range(known):
+                raw[c] = given[0, at, c]
+        best = most_probable(raw, count_of)
+        j = bin_of(raw[best]) if count_of > 0 else 0
         features_of(raw, count_of, z)
         correct(z, count_of, slope, bias, now)
         if at >= 0 and m > 0:
-            both[1, 0, :known] = now[:known]
-            mix(both, 0, known, FLOOR, bank, shares, by_rate, out)
+            for c in range(known):
+                each[1, 0, c] = now[c]
+            correct_by_bin(raw, known, best, j, right, binned)
+            mix(each, 0, known, FLOOR, bank, shares, by_rate, out)
         elif at >= 0:
-            out[:known] = now[:known]
+            for c in range(known):
+                out[c] = now[c]
         if op[i] != 1:
-            proba[predicted, :known] = out[:known]
+            for c in range(known):
+                proba[predicted, c] = out[c]
             seen[predicted] = known
             predicted += 1
         if op[i] == 0:
-            note(memo, r, known, both, out, by_rate)
+            note(memo, r, known, each, out, by_rate)
             continue
         if y[i] < count_of:
             count(y[i], w[i], raw, count_of, bins, 0)
             count(y[i], w[i], out, count_of, bins, 1)
             learn(y[i], w[i], z, now, count_of, rate, slope, slope_squares, bias, bias_squares)
             if m > 0:
-                likelihoods(y[i], count_of, both, by_rate, of_both, of_rates)
-                weigh(of_both, rested, of_rates, w[i], rates, logs, bank, bayes, shares)
+                right[j, 0] += w[i]
+                right[j, 1] += w[i] if best == y[i] else 0.0
+                likelihoods(y[i], count_of, each, by_rate, of_each, of_rates)
+                weigh(of_each, rested, of_rates, w[i], rates, log_bank, bank, log_bayes, shares)
         known = max(known, y[i] + 1)

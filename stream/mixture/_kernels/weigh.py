@@ -12,17 +12,20 @@ from stream.kernel import inlined, kernel
 
 Floats = NDArray[float64]
 
+TINY = 1e-200  # below it, a sum of weights has lost digits
+
 
 class Belief(NamedTuple):
     """Weights under a bank of K share rates, the first of which is 0; float64.
 
-    bank (K,): logarithms of the weights of the rates. bayes (N,): logarithms of the weights of the
-    experts under the rate 0, which may be too small for a number. shares (K, N): the weights of the
-    experts under each rate, the first row from `bayes`. As weights, each sums to 1.
+    bank (1, K): the weights of the rates; log_bank (K,): their logarithms. shares (K, N): the
+    weights of the experts under each rate; log_bayes (N,): the logarithms of the first row, which
+    may be too small for a number, as those of `bank` may.
     """
 
+    log_bank: Floats
     bank: Floats
-    bayes: Floats
+    log_bayes: Floats
     shares: Floats
 
 
@@ -47,8 +50,8 @@ def weights(s: Any, out: Any) -> None:
     whole = 0.0
     for i in range(out.shape[0]):
         out[i] = 0.0
-        for k in range(s.bank.shape[0]):
-            out[i] += exp(s.bank[k]) * s.shares[k, i]
+        for k in range(s.bank.shape[1]):
+            out[i] += s.bank[0, k] * s.shares[k, i]
         whole += out[i]
     for i in range(out.shape[0]):
         out[i] /= whole
@@ -62,20 +65,27 @@ def floored(p: float, floor: float, least: float) -> float:
     return (1.0 - floor) * (p if p > 0.0 else 0.0) + least
 
 
+@kernel
+def to_the_power(w: float, likelihood: Any, of_rates: Any) -> None:
+    """Replace each p by the power w of p / the largest one, or TINY, which cannot be told apart
+    from 0 beside a share. Not inlined: a power slows down the loop around it."""
+    top = max(likelihood.max(), of_rates.max())
+    for each in (likelihood, of_rates):
+        for i in range(each.shape[0]):
+            each[i] = max((each[i] / top) ** w, TINY)
+
+
 @inlined
 def weigh_and_share(
-    likelihood: Any, rested: Any, others: float, w: float, rate: float, k: int, shares: Any
+    likelihood: Any, rested: Any, others: float, rate: float, k: int, shares: Any
 ) -> None:
     """Learn which experts were right; then each gives the share `rate` of its weight to all alike.
 
     So no weight is below rate / N, and logarithms are not needed. Row k of `shares` is learned.
     others: the likelihood of the label by the mixture, for the experts that rested."""
-    n, top, total = shares.shape[1], 0.0, 0.0
+    n, total = shares.shape[1], 0.0
     for i in range(n):
-        top = max(top, others if rested[i] else likelihood[i])
-    for i in range(n):
-        p = others if rested[i] else likelihood[i]
-        shares[k, i] *= p if w == 1.0 else (p / top) ** w
+        shares[k, i] *= others if rested[i] else likelihood[i]
         total += shares[k, i]
     kept, given = (1.0 - rate) / total, rate / n
     for i in range(n):
@@ -89,46 +99,47 @@ def weigh(
     of_rates: Any,
     w: float,
     rates: Any,
-    logs: Any,
+    log_bank: Any,
     bank: Any,
-    bayes: Any,
+    log_bayes: Any,
     shares: Any,
 ) -> None:
     """Learn which experts were right: likelihood float64 (N,) of the label, to the power w.
 
     of_rates float64 (K,): the likelihood of the label by the mixture of each share rate. rested
     bool (N,): which experts rested at the prediction. They count as if they had predicted what
-    these mixtures did. logs, bayes, shares: of `Belief`. bank float64 (1, K): the weights of the
-    rates.
+    these mixtures did. likelihood and of_rates are scratch afterwards. log_bank … shares: of
+    `Belief`.
     Herbster and Warmuth 1998, fixed share: after each label every expert gives the share rates[k],
     float64 (K,), of its weight to all experts alike.
     """
-    for i in range(bayes.shape[0]):
-        bayes[i] += w * log(of_rates[0] if rested[i] else likelihood[i])
-    normalise(bayes, shares, 0)
+    for i in range(log_bayes.shape[0]):
+        log_bayes[i] += w * log(of_rates[0] if rested[i] else likelihood[i])
+    normalise(log_bayes, shares, 0)
+    for k in range(rates.shape[0]):
+        log_bank[k] += w * log(of_rates[k])
+    normalise(log_bank, bank, 0)
+    if w != 1.0:
+        to_the_power(w, likelihood, of_rates)
     for k in range(1, rates.shape[0]):
-        weigh_and_share(likelihood, rested, of_rates[k], w, rates[k], k, shares)
-    for k in range(rates.shape[0]):
-        logs[k] += w * log(of_rates[k])
-    normalise(logs, bank, 0)
-    for k in range(rates.shape[0]):
-        bank[0, k] = exp(logs[k])  # as at the start of a block
+        weigh_and_share(likelihood, rested, of_rates[k], rates[k], k, shares)
 
 
 @inlined
-def only_awake(bayes: Any, shares: Any, awake: Any, out: Any) -> None:
+def only_awake(log_bayes: Any, shares: Any, awake: Any, out: Any) -> None:
     """out float64 (K, N): the shares of the awake experts, divided by their sum; the rest 0."""
-    top = -inf
-    for i in range(bayes.shape[0]):
-        if awake[i]:
-            top = max(top, bayes[i])
     for k in range(shares.shape[0]):
         total = 0.0
         for i in range(shares.shape[1]):
-            out[k, i] = 0.0
-            if awake[i]:
-                out[k, i] = exp(bayes[i] - top) if k == 0 else shares[k, i]
+            out[k, i] = shares[k, i] if awake[i] else 0.0
             total += out[k, i]
+        if total < TINY:  # of the rate 0; an expert that rests has all the weight
+            total, top = 0.0, -inf
+            for i in range(shares.shape[1]):
+                top = max(top, log_bayes[i] if awake[i] else -inf)
+            for i in range(shares.shape[1]):
+                out[k, i] = exp(log_bayes[i] - top) if awake[i] else 0.0
+                total += out[k, i]
         part = 1.0 / total
         for i in range(shares.shape[1]):
             out[k, i] *= part
@@ -147,9 +158,8 @@ def mix(
 ) -> None:
     """out float64 (C,): the weighted probabilities of `known` classes at prediction `at`.
 
-    proba: of `PartPredictions`. floor: of `floored`. bank float64 (1, K), experts float64 (K, N):
-    the weights of the rates and of the experts. by_rate float64 (K, C): the probabilities of the
-    mixture of each share rate.
+    proba: of `PartPredictions`. floor: of `floored`. bank, experts: weights, as in `Belief`.
+    by_rate float64 (K, C): the probabilities of the mixture of each share rate.
     """
     whole, least = 0.0, floor / known if known > 0 else 0.0
     for c in range(known):
@@ -204,16 +214,14 @@ def progressive(
     label is added.
     """
     proba, asked, memo = ran
-    logs, bayes, shares = s
+    log_bank, bank, log_bayes, shares = s
     n, m = proba.shape[0], rates.shape[0]
     rested, all_awake = ~awake, awake.all()
-    likelihood, of_rates, bank = empty(n), empty(m), empty((1, m))
+    likelihood, of_rates = empty(n), empty(m)
     by_rate, mixed, experts = empty((m, out.shape[1])), empty(out.shape[1]), shares
-    for k in range(m):
-        bank[0, k] = exp(logs[k])
     if not all_awake:
         experts = empty((m, n))
-        only_awake(bayes, shares, awake, experts)
+        only_awake(log_bayes, shares, awake, experts)
     predicted = 0
     for i in range(op.shape[0]):
         at, r = asked[i], row[i]
@@ -237,9 +245,9 @@ def progressive(
             for k in range(m):
                 p = by_rate[k, y[i]] if at >= 0 else memo[r, 1 + y[i], n + k]
                 of_rates[k] = p if p > least else least  # less in a damaged state
-            weigh(likelihood, rested, of_rates, w[i], rates, logs, bank, bayes, shares)
+            weigh(likelihood, rested, of_rates, w[i], rates, log_bank, bank, log_bayes, shares)
             if not all_awake:
-                only_awake(bayes, shares, awake, experts)
+                only_awake(log_bayes, shares, awake, experts)
         for e in range(sums.shape[0]):
             for k in range(m):
                 sums[e] += bank[0, k] * shares[k, e]

@@ -73,7 +73,7 @@ def test_posterior_is_that_of_the_obvious_twin(stream, name, hedge) -> None:
         twin.learn(x, y, w, i)
 
     assert fast.slopes == pytest.approx(tuple(twin.slope), abs=1e-9)
-    weight = twin.mixture.weights[1] if twin.mixture else 1.0
+    weight = sum(twin.mixture.weights[1:]) if twin.mixture else 1.0
     assert fast.correction_weight == pytest.approx(weight, abs=1e-9)
     errors = fast.calibration_error
     if twin.said[0]:
@@ -147,8 +147,8 @@ def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
 
 @given(STREAM, st.sampled_from(["GaussianNB", "KNNClassifier"]), st.booleans())
 @settings(deadline=None, max_examples=40)
-def test_loss_with_hedge_is_at_most_that_of_either_and_a_constant(stream, name, in_runs) -> None:
-    """Before and after the correction, whose steps do not depend on the weights."""
+def test_loss_with_hedge_is_at_most_that_of_each_and_a_constant(stream, name, in_runs) -> None:
+    """Before and after both corrections, which do not depend on the weights."""
     if in_runs:  # long runs of a label, in which the correction is wrong for long
         stream = [(x, stream[i // 10][1], min(w, 1.0)) for i, (x, _, w) in enumerate(stream * 5)]
     xs, ys, ws = (list(column) for column in zip(*stream, strict=True))
@@ -161,9 +161,14 @@ def test_loss_with_hedge_is_at_most_that_of_either_and_a_constant(stream, name, 
 
     scored = [i for i, y in enumerate(ys) if y in found[i]]
     loss = -sum(ws[i] * log(found[i][ys[i]]) for i in scored)
-    for each in (raw, corrected):
+    twin, by_bin = SlowCalibrated(Calibrated(name)._parts[0], 5.0, hedge=True), []
+    for i, (x, y, w) in enumerate(zip(xs, ys, ws, strict=True)):
+        twin.predict(x, i)
+        by_bin.append(twin.each[2].p)
+        twin.learn(x, y, w, i)
+    for each in (raw, corrected, by_bin):
         own = -sum(ws[i] * log(floored(each[i], list(found[i]), 1e-6)[ys[i]]) for i in scored)
-        assert loss <= own + log(2) + log(len(RATES)) + 1e-9
+        assert loss <= own + log(3) + log(len(RATES)) + 1e-9
 
 
 def test_hedge_keeps_probabilities_that_are_right_already() -> None:
@@ -278,7 +283,19 @@ def test_learner_by_name_and_parameters_is_that_learner() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["slope", "slope_squares", "bias", "bias_squares", "bins", "bank", "bayes", "shares"]
+    "name",
+    [
+        "slope",
+        "slope_squares",
+        "bias",
+        "bias_squares",
+        "bins",
+        "right",
+        "log_bank",
+        "bank",
+        "log_bayes",
+        "shares",
+    ],
 )
 @pytest.mark.parametrize("value", [np.nan, np.inf, -60.0, "shape"], ids=str)
 def test_damaged_correction_is_refused(name, value) -> None:
@@ -299,7 +316,7 @@ def test_state_without_hedge_is_as_before() -> None:
     assert plain._saved_parameters() == {"learner": "MixedNB", "learning_rate": 0.2}
     assert hedged._saved_parameters() == {**plain._saved_parameters(), "hedge": True}
     assert hedged.clone().hedge
-    assert not {"own/bank", "own/bayes", "own/shares"} & set(plain.to_state().arrays)
+    assert not {"own/right", "own/bank", "own/shares"} & set(plain.to_state().arrays)
     for one, other in ((plain, hedged), (hedged, plain)):
         with pytest.raises(StateError, match="hedge"):
             one.load_state(other.to_state())

@@ -503,22 +503,27 @@ def test_weights_sum_to_one_after_the_heaviest_records() -> None:
     model = Mixture(["GaussianNB"])
     for i in range(40):
         model.learn_one({"a": float(i % 5)}, "pqr"[i % 3], 2.0**53 / (1 + i % 7))
-        bank, bayes, shares = model._belief
-        for weights in (np.exp(bank), np.exp(bayes), *shares):
+        log_bank, bank, log_bayes, shares = model._belief
+        for weights in (np.exp(log_bank), np.exp(log_bayes), *bank, *shares):
             assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+NAMES = ("log_bank", "bank", "log_bayes", "shares")
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *[(f"own/{name}", np.zeros((2, 2))) for name in ("bank", "bayes", "shares")],
-        ("own/bank", np.full(5, np.nan)),
-        ("own/bank", np.array([-1.0, -1.0, -1.0, -1.0, 710.0])),
-        ("own/bayes", np.full(7, -1e300)),
-        ("own/bayes", np.log([0.4, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])),  # not those of the shares
-        ("own/shares", np.eye(7)[[1] * 5]),  # a weight of 0 for an expert that is given a share
-        ("own/shares", np.full((5, 7), 0.2)),
-        ("own/shares", np.full((5, 7), np.nan)),
+        *[(f"own/{name}", np.zeros((2, 2))) for name in NAMES],
+        ("own/log_bank", np.full(5, np.nan)),
+        ("own/log_bank", np.array([-1.0, -1.0, -1.0, -1.0, 710.0])),
+        ("own/bank", np.full((1, 5), np.nan)),
+        ("own/bank", np.eye(5)[:1]),  # not those of the logarithms
+        ("own/log_bayes", np.full(8, -1e300)),
+        ("own/log_bayes", np.log([0.3, *[0.1] * 7])),  # not those of the shares
+        ("own/shares", np.eye(8)[[1] * 5]),  # a weight of 0 for an expert that is given a share
+        ("own/shares", np.full((5, 8), 0.2)),
+        ("own/shares", np.full((5, 8), np.nan)),
         ("part0/counts", np.array([1e308])),
     ],
 )
