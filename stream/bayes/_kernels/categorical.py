@@ -127,16 +127,16 @@ def progressive(
     row int64 (m,): the row of each step in code int64 (n, q), whose columns are those of the
     features column int64 (q,). There is room for all classes and values.
     """
-    known = steps.known
+    op, y, w, known, growth = steps.op, steps.y, steps.w, steps.known, steps.growth
     k = 0
-    for i in range(steps.op.shape[0]):
-        values = code[row[i]]
-        if steps.op[i] != 1:
+    for i in range(op.shape[0]):
+        if op[i] != 1:
             for f in range(column.shape[0]):
-                add_term(values[f], column[f], known, g, s, joint[k])
+                add_term(code[row[i], f], column[f], known, g, s, joint[k])
             k += 1
-        if steps.op[i] != 0:
-            fade(s, steps.growth)
-            c = steps.y[i]
-            learn(values, column, c, steps.w[i] * s.unit[0], domain, s)
-            known = max(known, c + 1)
+        if op[i] != 0:
+            if growth != 1.0:
+                fade(s, growth)
+            if column.shape[0] > 0:
+                learn(code[row[i]], column, y[i], w[i] * s.unit[0], domain, s)
+            known = max(known, y[i] + 1)

@@ -227,18 +227,21 @@ def progressive(
     start int64 (n + 1,): row r has the tokens start[r] … start[r+1]-1 of bucket int64 and times
     float64. row int64 (m,): the row of each step. There is room for all classes and buckets.
     """
-    known = steps.known
+    op, y, w, known, growth = steps.op, steps.y, steps.w, steps.known, steps.growth
     work = np.empty((3, s.total.shape[0]))
     stale = True
     # Without fading, alpha · unit is constant. For few records the table costs more than it saves.
-    keep = rule == MULTINOMIAL and steps.growth == 1.0 and steps.op.shape[0] >= FEW
+    keep = rule == MULTINOMIAL and growth == 1.0 and op.shape[0] >= FEW
     logs = np.full(4096 if keep else 0, np.nan)
     k = 0
-    for i in range(steps.op.shape[0]):
+    for i in range(op.shape[0]):
         tokens = slice(start[row[i]], start[row[i] + 1])
-        if steps.op[i] != 1:
+        some = tokens.start < tokens.stop
+        if op[i] != 1:
             pseudo = alpha * s.unit[0]
-            if rule == MULTINOMIAL and alpha == 0.0:
+            if not some:
+                pass
+            elif rule == MULTINOMIAL and alpha == 0.0:
                 add_shares(bucket[tokens], times[tokens], known, s, joint[k])
             elif rule == MULTINOMIAL:
                 add_terms(bucket[tokens], times[tokens], known, pseudo, s, logs, work[0], joint[k])
@@ -250,9 +253,10 @@ def progressive(
                     bucket[tokens], times[tokens], known, pseudo, s, work, rule, joint[k]
                 )
             k += 1
-        if steps.op[i] != 0:
-            fade(s, steps.growth)
-            c = steps.y[i]
-            learn(bucket[tokens], times[tokens], c, steps.w[i] * s.unit[0], s)
-            known = max(known, c + 1)
+        if op[i] != 0:
+            if growth != 1.0:
+                fade(s, growth)
+            if some:
+                learn(bucket[tokens], times[tokens], y[i], w[i] * s.unit[0], s)
+            known = max(known, y[i] + 1)
             stale = True

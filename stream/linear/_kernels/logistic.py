@@ -242,21 +242,33 @@ def count_new(bucket: Any, start: Any, learned: Any, slot: Any) -> int:
 
 @inlined
 def admit(
-    bucket: Any, begin: int, count: int, most: int, slot: Any, size: Any, cut: Any, refused: Any
+    bucket: Any,
+    begin: int,
+    count: int,
+    most: int,
+    slot: Any,
+    size: Any,
+    cut: Any,
+    refused: Any,
+    rows: Any,
 ) -> None:
-    """Give each of `count` buckets, from bucket[begin] on, a row, at most `most` in total.
+    """Give those of `count` buckets a row that have none in rows int64, as `find_rows` left them.
 
-    slot … refused: the state."""
+    There are at most `most` rows in total. slot … refused: the state."""
     for k in range(count):
+        if rows[k] >= 0:
+            continue
         b = bucket[begin + k]
         if b < 0:
             cut[0] += 1
-        elif slot[b] == 0:
-            if size[0] >= most:
-                refused[0] += 1
-            else:
-                size[0] += 1
-                slot[b] = size[0]
+        elif slot[b] > 0:  # the same bucket again
+            rows[k] = slot[b] - 1
+        elif size[0] >= most:
+            refused[0] += 1
+        else:
+            rows[k] = size[0]
+            size[0] += 1
+            slot[b] = size[0]
 
 
 @kernel
@@ -405,8 +417,7 @@ def progressive(
         if growth != 1.0:
             fade(s, growth)
         records[0] += 1
-        admit(bucket, begin, count, most, slot, size, cut, refused)
-        find_rows(bucket, begin, count, slot, rows)
+        admit(bucket, begin, count, most, slot, size, cut, refused, rows)
         u, yi, q = unit[0], y[i], column.shape[0]
         learn_bias(yi, w[i], u, rate, known, out, bias, bias_squares)
         learn_weights(column, q, z, scale, u, rate, l2, known, out, number, number_squares)
