@@ -8,7 +8,6 @@ those of each part that is composed too.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from inspect import signature
 from math import fsum
 from typing import Any, ClassVar, NamedTuple, Self
@@ -139,7 +138,7 @@ class Composed(Learner):
         """Truth values as categories and texts encoded, if every part that reads them would.
 
         A copy, because predictions are noted in it."""
-        rows = replace(rows.recast(truths=self._reads_truths or "numeric"))
+        rows = rows.recast(truths=self._reads_truths or "numeric").with_memo(rows.memo)
         return hashed_texts(rows) if self._hashes else rows
 
     def refusals(self, rows: Rows) -> dict[int, InvalidRecordError]:
@@ -178,7 +177,8 @@ class Composed(Learner):
         asked = (op != LEARN) | ~past
         own = np.where((op == LEARN) & asked, np.int8(PREDICT_THEN_LEARN), op)
         at = np.where(asked, np.cumsum(asked) - 1, -1)
-        proba = np.zeros((len(self._parts), int(asked.sum()), len(self._classes)))
+        classes = self.classes
+        proba = np.zeros((len(self._parts), int(asked.sum()), len(classes)))
         used, at_row = rows_used(block)  # a block may be one step over many rows
         fewer = used.size < len(rows)
         asked_rows = rows.take(used) if fewer else rows
@@ -186,8 +186,11 @@ class Composed(Learner):
             if awake is not None and not awake[i]:
                 continue
             given = self._rows_of(i, asked_rows)
-            ran = self._parts[i].run(replace(block, rows=given, row=at_row, op=own))
-            found[:, [self._classes.codes[known] for known in ran.classes]] = ran.proba
+            ran = self._parts[i].run(Block(given, own, at_row, block.y, block.w, block.labels))
+            if ran.classes == classes:
+                found[:] = ran.proba
+            else:
+                found[:, [self._classes.codes[known] for known in ran.classes]] = ran.proba
         if fewer and rows.memo is not None and asked_rows.memo is not None:
             rows.memo[used, :, self._numbers :] = asked_rows.memo[:, :, self._numbers :]
         return PartPredictions(proba, at, memo)
@@ -195,11 +198,11 @@ class Composed(Learner):
     def _rows_of(self, i: int, rows: Rows) -> Rows:
         """The rows for a part, with a view of what it has noted."""
         part = self._parts[i]
-        given = replace(part.prepare(rows), memo=None)
+        memo = None
         if part.memo_size and rows.memo is not None:
             begin = self._numbers + sum(before.memo_size for before in self._parts[:i])
-            given.memo = rows.memo[:, :, begin : begin + part.memo_size]
-        return given
+            memo = rows.memo[:, :, begin : begin + part.memo_size]
+        return part.prepare(rows).with_memo(memo)
 
     def explain_rows(
         self, rows: Rows, label: Label | None = None, against: Label | None = None
