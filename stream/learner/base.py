@@ -267,6 +267,10 @@ class Learner(base.Classifier, abc.ABC):
         again."""
         for refusal in self.refusals(block.rows).values():
             raise refusal
+        return self.run_accepted(block)
+
+    def run_accepted(self, block: Block) -> Predictions:
+        """`run` of a block of which this learner refuses no row."""
         before = len(self._classes)
         label = self._admit_labels(block)
         n, classes = block.n_predictions, self.classes

@@ -186,7 +186,9 @@ class Composed(Learner):
             if awake is not None and not awake[i]:
                 continue
             given = self._rows_of(i, asked_rows)
-            ran = self._parts[i].run(Block(given, own, at_row, block.y, block.w, block.labels))
+            ran = self._parts[i].run_accepted(
+                Block(given, own, at_row, block.y, block.w, block.labels)
+            )
             if ran.classes == classes:
                 found[:] = ran.proba
             else:
