@@ -55,6 +55,9 @@ def hashed_texts(rows: Rows) -> Rows:
 
 def hashed_bags(rows: Rows, used: NDArray[np.int64]) -> Bags:
     """The tokens of the rows at `used`, as buckets. Texts may be encoded or not."""
+    if not rows.text_names and not rows.numeric_names:
+        none = np.zeros(0, dtype=np.int64)
+        return Bags(np.zeros(used.size + 1, dtype=np.int64), none, np.zeros(0))
     cells = rows.text[used].ravel().tolist()
     if len(cells) == used.size and not rows.numeric_names and set(map(type, cells)) == {str}:
         read = encode_many(cells)  # one text for each row
