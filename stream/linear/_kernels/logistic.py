@@ -314,7 +314,8 @@ def learn_weights(
         for c in range(known):
             gradient = error[c] * value * scale - l2 * weights[at, c]
             squares[at, c] += gradient * gradient * unit
-            weights[at, c] += step(gradient, rate, squares[at, c] / unit)
+            total = squares[at, c] if unit == 1.0 else squares[at, c] / unit  # divisions are slow
+            weights[at, c] += step(gradient, rate, total)
 
 
 @inlined
@@ -376,9 +377,9 @@ def progressive(
     """Run the steps: write posteriors to proba float64 (n_predictions, C), and learn.
 
     op int8, row, y int64, w float64 (m,): as in `Block`, with class codes. known: classes before
-    the block. x float64 (n, p), source, column int64 (q,): as in `standardise`. The indicators of
-    step i are bucket[start[bag[i]]] … bucket[start[bag[i] + 1] - 1], all int64. most: the largest
-    number of indicators. seen int64 (n_predictions,): number of known classes.
+    the block. x, source, column: as in `standardise`. The indicators of step i are
+    bucket[start[bag[i]]] … bucket[start[bag[i] + 1] - 1], all int64; at most `most` in total.
+    seen int64 (n_predictions,): number of known classes.
     """
     shares, bias, bias_squares, n, mean, m2, number, number_squares = s[:8]
     weights, squares, slot, size, cut, refused, records, unit = s[8:16]
@@ -388,14 +389,12 @@ def progressive(
     p, whole, ones = empty((1, proba.shape[1])), empty(proba.shape[1]), empty(0)
     rows, out, predicted = empty(bucket.shape[0], int64), p[0], 0
     for i in range(op.shape[0]):
-        begin = start[bag[i]]
-        count = start[bag[i] + 1] - begin
+        begin, count = start[bag[i]], start[bag[i] + 1] - start[bag[i]]
         find_rows(bucket, begin, count, slot, rows)
         present = standardise(x, row[i], source, column, n, mean, m2, z, spread)
         scale = scale_of(present + count)
         asked = op[i] != 1
-        if not asked:
-            known = max(known, y[i] + 1)
+        known = known if asked else max(known, y[i] + 1)
         while True:  # a second time for a new class; one call, because it is inlined
             u = unit[0]
             log_shares(known, shares, u, bias, out)
