@@ -67,7 +67,7 @@ def floored(p: float, floor: float, least: float) -> float:
 
 @kernel
 def to_the_power(w: float, likelihood: Any, of_rates: Any) -> None:
-    """Replace each p by the power w of p / the largest one, or TINY, which cannot be told apart
+    """Replace each p by the power w of p / the largest one, or TINY, which cannot be distinguished
     from 0 beside a share. Not inlined: a power slows down the loop around it."""
     top = max(likelihood.max(), of_rates.max())
     for each in (likelihood, of_rates):
