@@ -29,8 +29,8 @@ from benchmarks.hand_rolled import Measured, hand_rolled
 from benchmarks.performance import put
 from consumers.cli import collect_rarely
 from consumers.config import Config, parse
+from consumers.files.source import read_records
 from consumers.offline.feed import LateLabels, timed
-from consumers.offline.files import read_records
 from consumers.service.runner import Runner
 from consumers.service.warm_up import compile_kernels
 from consumers.transports import open_log

@@ -48,7 +48,7 @@ def demo(
     ] = "phishing",
     file: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE", help="Your own JSONL or CSV, also .gz, instead."),
+        typer.Option("--from", metavar="FILE", help="Your own file (CSV, JSON, …) instead."),
     ] = None,
     label: Annotated[
         str | None, typer.Option(metavar="FIELD", help="With --from: the field with the label.")

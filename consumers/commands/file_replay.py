@@ -18,10 +18,12 @@ import typer
 
 from consumers.commands.meter import Meter
 from consumers.commands.produce import parse_types, survey
+from consumers.commands.source import check_types
 
 if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
+    from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels
     from consumers.offline.plot import CurvePoint
     from consumers.offline.verify import FileVerifier
@@ -40,7 +42,9 @@ class ReplayOptions:
 
     Parameters
     ----------
-    file, label, delay, time_field, types, limit
+    source
+        The records.
+    label, delay, time_field, types, limit
         The options.
     report
         Where to write the report; None without one.
@@ -48,7 +52,7 @@ class ReplayOptions:
         Whether river's own loop repeats the replay.
     """
 
-    file: Path
+    source: FileSource
     label: str | None = None
     delay: str | None = None
     time_field: str | None = None
@@ -73,32 +77,30 @@ def replay_file(
     names
         Names of the models in the results, the champion first.
     """
-    from consumers.base.errors import ConfigError
     from consumers.offline.evaluate import late_labels
     from consumers.offline.feed import LateLabels, field_of, parse_delay, timestamp_ms
-    from consumers.offline.files import format_of
 
     _check_outputs(asked)
     delay = None if asked.delay is None else parse_delay(asked.delay)
     kinds = parse_types(list(asked.types))
-    if kinds and format_of(asked.file) != "csv":
-        raise ConfigError(
-            f"{asked.file}: --types is for CSV only, because JSON has types; remove it"
-        )
+    check_types(asked.source, kinds)
     topic, id_field = config.input.observations, config.input.id
     verbatim = frozenset({id_field, "label", asked.label, config.input.label})
     texts = config.values.texts
-    feed = _Feed(asked.file, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts)
+    feed = _Feed(
+        asked.source, kinds, asked.limit, topic, id_field, asked.time_field, verbatim, texts
+    )
     fields = {name for record in islice(feed.records(), LOOKED_AT) for name in record}
     late = late_labels(config, label=asked.label, delay=delay, fields=fields)
     feed = replace(feed, labels=late)
     inside = late or LateLabels("", str(config.input.label))
     absent = set(config.features or ())
     records = _searched(feed.records(), absent)
-    found = survey(records, asked.file, inside, asked.time_field, id_field)
+    found = survey(records, str(asked.source), inside, asked.time_field, id_field)
     for name in sorted(absent):
         say(
-            f"warning: field {name!r} of [features] is in no record of {asked.file}; check its name"
+            f"warning: field {name!r} of [features] is in no record of {asked.source}; "
+            "check its name"
         )
     read: Callable[[], Iterable[Mapping[str, object]]] = feed.records
     if not found.in_order and (time_field := asked.time_field) is not None:
@@ -113,7 +115,7 @@ def replay_file(
     run = _Run(config, shard, total, asked.report is not None)
     verifier = _verifier(config, shard, feed) if asked.verify else None
     lateness = asked.delay if isinstance(delay, timedelta) else delay or 0
-    source = {"file": str(asked.file), "label": inside.field, "delay": lateness if late else None}
+    source = {"file": str(asked.source), "label": inside.field, "delay": lateness if late else None}
     note = None if verifier is None else verifier.note
     results = {"source": source, **run.through(feed.outgoing(read()), note)}
     if verifier is not None:
@@ -196,7 +198,7 @@ def _write_outputs(asked: ReplayOptions, results: dict[str, Any], run: _Run) -> 
 class _Feed:
     """The first records of a file, as `produce` would write them."""
 
-    file: Path
+    source: FileSource
     kinds: Mapping[str, str]
     limit: int | None
     topic: str
@@ -207,10 +209,8 @@ class _Feed:
     labels: LateLabels | None = None
 
     def records(self) -> Iterator[dict[str, object]]:
-        from consumers.offline.files import read_records
-
         missing, verbatim = self.missing, self.verbatim
-        records = read_records(self.file, self.kinds, missing=missing, verbatim=verbatim)
+        records = self.source.records(self.kinds, missing=missing, verbatim=verbatim)
         return islice(records, self.limit)
 
     def outgoing(self, records: Iterable[Mapping[str, object]]) -> Iterator[Outgoing]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import chain, count
+from itertools import chain, compress, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -16,12 +16,21 @@ import typer
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING
+from consumers.commands.source import (
+    EncodingOption,
+    FormatOption,
+    QuoteOption,
+    SepOption,
+    flags,
+    opened,
+)
 from consumers.transports.registry import forms, local_path, transport_of
 
 if TYPE_CHECKING:
     from consumers.commands.sampled import Sampled
     from consumers.config.propose import ModelChoice, Source
     from consumers.config.sample import InferredField
+    from consumers.files.source import FileSource
     from consumers.offline.look import Arrivals
     from consumers.offline.pitfalls import Pitfalls
 
@@ -43,7 +52,7 @@ class _Asked(NamedTuple):
     """The options."""
 
     source: str
-    file: Path | None
+    file: FileSource | None
     name: str
     label: str | None
     labels: str | None
@@ -59,7 +68,8 @@ class _Asked(NamedTuple):
 
 def init(
     source: Annotated[
-        str, typer.Argument(metavar="FILE|TOPIC", help="A JSONL or CSV file, or a topic.")
+        str,
+        typer.Argument(metavar="FILE|TOPIC", help="A file, directory, pattern or URL, or a topic."),
     ],
     label: Annotated[
         str | None, typer.Option(metavar="FIELD", help="The field that holds the label.")
@@ -90,13 +100,13 @@ def init(
             help="A text for missing values, instead of NA, ? and so on; may be repeated.",
         ),
     ] = None,
+    file_format: FormatOption = None,
+    sep: SepOption = None,
+    encoding: EncodingOption = None,
+    quote: QuoteOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     no_look: Annotated[
-        bool,
-        typer.Option(
-            "--no-look",
-            help="Only infer fields: do not check the first 20,000 records, and compare no models.",
-        ),
+        bool, typer.Option("--no-look", help="Only infer fields: no checks, and no other models.")
     ] = False,
 ) -> None:
     """Infer the fields of a feed from a sample, choose a model, write a configuration that runs.
@@ -113,7 +123,7 @@ def init(
 
     if label and labels:
         raise ConfigError("--label and --labels exclude each other; give one")
-    file = _file(source, transport)
+    file = _file(source, transport, (file_format, sep, encoding, quote))
     name = _checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
     if output.exists() and not force:
@@ -132,7 +142,6 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     from consumers.config.load import parse
     from consumers.config.propose import choose, toml
     from consumers.config.sample import SAMPLE_SIZE, infer
-    from consumers.offline.files import format_of
     from consumers.offline.pitfalls import Pitfalls
 
     source, file, name, label, labels, transport, output, missing = asked
@@ -141,7 +150,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     warnings = _check_label(label, looked.records, source) if label else []
     id_field, about_id = _id(id_field, label, looked, source, numbered=file is not None)
     warnings += _doubts(looked, id_field)
-    csv = file is not None and format_of(file) == "csv"
+    csv = file is not None and not file.format.typed
     but = {id_field, label or id_field}
     after = looked.records[SAMPLE_SIZE:]
     later = (lambda field: (_at(r, field) for r in after)) if look else None
@@ -161,13 +170,15 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     return origin, time_field
 
 
-def _file(source: str, transport: str | None) -> Path | None:
-    """`source` as a file; None if it is a topic."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    if path.is_dir():
-        raise ConfigError(f"expected a file or a topic, got the directory {source}; name a file")
+def _file(source: str, transport: str | None, how: Sequence[str | None]) -> FileSource | None:
+    """`source` as files; None if it is a topic."""
+    from consumers.files.places import place_of
+
+    if Path(source).exists() or place_of(source).name != "file":
+        return opened(source, *how)
+    if any(how):
+        option = next(compress(("format", "sep", "encoding", "quote"), how))
+        raise ConfigError(f"no file {source}; --{option} is for files: check the name or remove it")
     if transport is None:
         raise ConfigError(
             f"no file {source}; if it is a topic, name its log: --transport sqlite:FILE.db or "
@@ -202,7 +213,7 @@ def _check_directory(transport: str) -> None:
         raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
 
 
-def _stem(file: Path) -> str:
+def _stem(file: FileSource) -> str:
     return file.name.split(".")[0] or file.name.strip(".")
 
 
@@ -445,7 +456,7 @@ def _at(record: Mapping[str, Any], path: str) -> Any:
 
 def _origin(
     source: str,
-    file: Path | None,
+    file: FileSource | None,
     name: str,
     label: str | None,
     labels: str | None,
@@ -525,14 +536,15 @@ def _count(n: int, one: str, many: str = "") -> str:
 
 
 def _next_steps(
-    origin: Source, file: Path | None, label: str | None, output: Path, time_field: str | None
+    origin: Source, file: FileSource | None, label: str | None, output: Path, time_field: str | None
 ) -> list[str]:
     config = shlex.quote(str(output))
     check = f"headwater check {config} --create"
     run = f"headwater run {config}"
     if file is None:
         return [check, run]
-    produce = f"headwater produce {origin.observations} {shlex.quote(str(file))} --config {config}"
+    words = shlex.join([str(file), *flags(file)])
+    produce = f"headwater produce {origin.observations} {words} --config {config}"
     if origin.id != ID:
         produce += f" --id-field {shlex.quote(origin.id)}"
     if label:

@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.commands.meter import Meter
+from consumers.commands.source import (
+    EncodingOption,
+    FormatOption,
+    QuoteOption,
+    SepOption,
+    check_types,
+    opened,
+)
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
 from consumers.transports.registry import transport_of
 
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from consumers.base.records import Outgoing
     from consumers.config import Config
     from consumers.config.sections import InputConfig
+    from consumers.files.source import FileSource
     from consumers.offline.feed import LateLabels
     from consumers.transports.protocol import Log
 
@@ -70,7 +79,9 @@ Create = Annotated[bool, typer.Option("--create", help="Create missing topics on
 
 def produce(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL or CSV, also .gz.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="File, directory, quoted pattern or URL.")
+    ],
     transport: TransportOption = None,
     config: ConfigOption = None,
     rate: Rate = None,
@@ -79,6 +90,10 @@ def produce(
     delay: Delay = "0",
     time_field: TimeField = None,
     types: Types = None,
+    file_format: FormatOption = None,
+    sep: SepOption = None,
+    encoding: EncodingOption = None,
+    quote: QuoteOption = None,
     id_field: IdField = None,
     partitions: Partitions = None,
     any_topic: AnyTopic = False,
@@ -89,13 +104,10 @@ def produce(
     The key of an observation is its id. Timestamps are 1 ms apart and end now; with --rate they
     are the present time, with --time-field the file's times.
 
-    A CSV column is numeric if each of its first 1,000 cells is a number without a leading zero, and
-    binary if each is true or false. The kinds for --types are numeric, binary, categorical, text.
-    Empty cells, NA, N/A, NaN, null, None, ? and - are missing, except that ids and labels are
-    missing only if they are empty. CONFIG's [values] missing is another list.
+    The first rows decide how a CSV is read; what is unusual is reported. The kinds for --types are
+    numeric, binary, categorical, text. CONFIG's [values] missing lists the missing values.
 
     Records without an id are numbered, starting at the number of records in the topic.
-
     If TOPIC is the one of CONFIG's labels, the file holds labels: each record needs the id of its
     observation and a label, in the fields id and label or those of --id-field and --label.
 
@@ -108,15 +120,14 @@ def produce(
     """
     from consumers.base.errors import ConfigError
     from consumers.offline.feed import parse_delay
-    from consumers.offline.files import format_of
 
     if rate is not None and not 0 < rate < 1e9:
         raise ConfigError(f"expected --rate above 0, got {rate:g}")
     if rate is not None and time_field is not None:
         raise ConfigError("--rate takes the present time, --time-field the file's; give one")
     kinds = parse_types(types or [])
-    if kinds and format_of(file) != "csv":
-        raise ConfigError(f"{file}: --types is for CSV only, because JSON has types; remove it")
+    source = opened(file, file_format, sep, encoding, quote)
+    check_types(source, kinds)
     settings = _settings(config) if transport is None else None
     read = None if settings is None else settings.input
     alone = None
@@ -126,10 +137,10 @@ def produce(
     labels = _late_labels(topic, label_topic, label, parse_delay(delay))
     if id_field is None:  # labels with another id than the service reads would find no observation
         id_field = read.id if read is not None and read.observations == topic else "id"
-    feed = RecordsToWrite(file, kinds, topic, labels, id_field, time_field, settings, alone)
+    feed = RecordsToWrite(source, kinds, topic, labels, id_field, time_field, settings, alone)
     if read is not None and not any_topic:
         _compare(config, read, topic, label_topic)
-    found = survey(feed.records(), file, labels, time_field, id_field)
+    found = survey(feed.records(), str(source), labels, time_field, id_field)
     url, log = open_chosen(transport, config)
     try:
         make_topics(log, url, feed.topics, partitions, create=create)
@@ -151,13 +162,13 @@ class LabelsAlone:
 
 @dataclass(frozen=True, slots=True)
 class RecordsToWrite:
-    """The records to write, read from the file again each time.
+    """The records to write, read from the files again each time.
 
     `settings` is the configuration that says where labels are and which texts are missing values.
     With `alone` the records are labels.
     """
 
-    file: Path
+    source: FileSource
     kinds: Mapping[str, str]
     topic: str
     labels: LateLabels | None
@@ -175,13 +186,11 @@ class RecordsToWrite:
         """The records in the order of the file."""
         from consumers.base.missing import MISSING
         from consumers.offline.feed import label_records
-        from consumers.offline.files import read_records
 
         settings, late = self.settings, None if self.labels is None else self.labels.field
         inside = None if settings is None else settings.input.label
         alone = self.alone or LabelsAlone(None, ())
-        records = read_records(
-            self.file,
+        records = self.source.records(
             self.kinds,
             missing=MISSING if settings is None else settings.values.texts,
             # `label` is the field of a label record, which a file may hold too.
@@ -190,7 +199,7 @@ class RecordsToWrite:
         if self.alone is None:
             return records
         return label_records(
-            records, self.file, label=alone.label, ids=alone.ids, time_field=self.time_field
+            records, str(self.source), label=alone.label, ids=alone.ids, time_field=self.time_field
         )
 
 
@@ -206,7 +215,7 @@ class Survey:
 
 def survey(
     records: Iterable[Mapping[str, object]],
-    origin: str | Path,
+    origin: str,
     labels: LateLabels | None,
     time_field: str | None,
     id_field: str = "id",

@@ -18,6 +18,13 @@ from consumers.commands.meter import metered
 from consumers.commands.past import ShardOption, check_shard, consumed
 from consumers.commands.produce import LabelField, TimeField, Types
 from consumers.commands.rivals import rivals
+from consumers.commands.source import (
+    EncodingOption,
+    FormatOption,
+    QuoteOption,
+    SepOption,
+    opened,
+)
 
 if TYPE_CHECKING:
     from consumers.config import Config
@@ -30,10 +37,10 @@ ConfigFile = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="The configuration, a TOML file.")
 ]
 Files = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="FILE",
-        help="JSONL or CSV, also .gz; with --compare, more configurations before it.",
+        help="File, directory, quoted pattern or URL; with --compare, configurations before it.",
     ),
 ]
 Delay = Annotated[
@@ -79,6 +86,10 @@ def replay(
     delay: Delay = None,
     time_field: TimeField = None,
     types: Types = None,
+    file_format: FormatOption = None,
+    sep: SepOption = None,
+    encoding: EncodingOption = None,
+    quote: QuoteOption = None,
     limit: Limit = None,
     as_json: Json = False,
     report: Report = None,
@@ -102,8 +113,8 @@ def replay(
     model and delay, one record at a time: 0.2 to 4 ms each. All predictions and scores must be
     equal to the last bit; otherwise the exit code is 1.
 
-    With --journal the inputs of one shard are replayed in the order of its journal. Nothing is
-    written, and the service may keep running. The same position gives the same fingerprint.
+    With --journal the inputs of one shard are replayed in the order of its journal; the service may
+    keep running. The same position gives the same fingerprint.
 
     The fingerprint covers the times of the records. So a file that is replayed and the same file
     produced earlier have different fingerprints, unless both use --time-field.
@@ -120,6 +131,7 @@ def replay(
 
     if from_journal:
         given = (files, label, delay, time_field, types, limit, report, compare or verify or None)
+        given = (*given, file_format, sep, encoding, quote)  # type: ignore[assignment]
         if any(value is not None for value in given if value != []):
             raise ConfigError(
                 "--journal replays what the service consumed; remove FILE and its options, "
@@ -133,7 +145,8 @@ def replay(
             )
         *others, file = files
         settings, challenger_set, names = _models(config, others, compare, verify)
-        asked = ReplayOptions(file, label, delay, time_field, types or [], limit, report, verify)
+        source = opened(file, file_format, sep, encoding, quote)
+        asked = ReplayOptions(source, label, delay, time_field, types or [], limit, report, verify)
         results = replay_file(settings, asked, challenger_set, names)
     _show(results, as_json)
 
@@ -154,7 +167,7 @@ def _show(results: dict[str, Any], as_json: bool) -> None:
 
 
 def _models(
-    config: Path, others: list[Path], compare: bool, verify: bool
+    config: Path, others: list[str], compare: bool, verify: bool
 ) -> tuple[Config, ChallengerSet | None, list[str]]:
     """The configuration, and with --compare the challengers and their names."""
     from consumers.base.errors import ConfigError
@@ -163,11 +176,14 @@ def _models(
     if compare and verify:
         raise ConfigError("--verify: river's loop runs one model; remove --compare")
     if compare and others:
-        return rivals([config, *others])
+        return rivals([config, *map(Path, others)])
     if compare:
         raise ConfigError("--compare expects two configurations or more, and then FILE")
     if others:
-        raise ConfigError(f"expected one FILE, got {len(others) + 1}; --compare takes several")
+        raise ConfigError(
+            f"expected one FILE, got {len(others) + 1}; give a pattern in quotes ('*.csv') or "
+            "their directory, or --compare with several configurations"
+        )
     return load(config), None, []
 
 

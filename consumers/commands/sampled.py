@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -14,6 +13,7 @@ from consumers.base.errors import ConfigError, RecordError
 from consumers.base.missing import MISSING
 
 if TYPE_CHECKING:
+    from consumers.files.source import FileSource
     from consumers.transports.protocol import Log
 
 __all__ = ["LOOKED_AT", "Sampled", "id_of", "of_file", "of_topic"]
@@ -50,29 +50,28 @@ class Sampled:
 
 
 def of_file(
-    file: Path,
+    source: FileSource,
     most: int,
     missing: Collection[str] = MISSING,
     *,
     verbatim: Collection[str | None] = (),
 ) -> Sampled:
-    """The first records of a file, at most `most`. ConfigError if it has none.
+    """The first records of a source, at most `most`. ConfigError if it has none.
 
     For `missing` and `verbatim` see `read_records`.
     """
     from consumers.commands.meter import Meter
-    from consumers.offline.files import read_records
 
     records, size = [], 0
     with Meter("records read", most) as meter:
-        for record in read_records(file, missing=missing, verbatim=verbatim):
+        for record in source.records(missing=missing, verbatim=verbatim):
             records.append(record)
             meter.advance(1)
             size += sum(len(v) if isinstance(v, str) else 16 for v in record.values())
             if len(records) >= most or size >= MOST_BYTES:
                 break
     if not records:
-        raise ConfigError(f"{file} has no records; give a file with at least one")
+        raise ConfigError(f"{source} has no records; give a file with at least one")
     return Sampled(records)
 
 

@@ -79,7 +79,7 @@ def bundled(name: str) -> DemoStream:
 
 
 def from_file(path: Path, label: str | None) -> DemoStream:
-    """The records of a JSONL or CSV file.
+    """The records of a file.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def from_file(path: Path, label: str | None) -> DemoStream:
         The file cannot be read or is empty; or the label is not named, not in the first records,
         or cannot be learned.
     """
+    from consumers.files.source import read_records
     from consumers.offline.feed import field_of
-    from consumers.offline.files import read_records
 
     def records() -> Iterator[dict[str, Any]]:
         return read_records(path, verbatim=(label,))

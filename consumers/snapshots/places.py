@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from consumers.base.errors import ConfigError, SnapshotError, SnapshotsHeldError
+from consumers.base.errors import SnapshotError, SnapshotsHeldError
 from consumers.base.failpoints import reach
-from consumers.base.secrets import masked
 from consumers.config.units import shown_url
+from consumers.files.urls import check_drivers, one_line
 
 __all__ = ["Directory", "Place", "Remote"]
 
@@ -186,23 +186,7 @@ class Remote:
         ConfigError
             fsspec, or the driver for this kind of URL, is not installed.
         """
-        shown = shown_url(url)
-        try:
-            from fsspec.core import split_protocol
-            from fsspec.registry import get_filesystem_class
-        except ImportError:
-            raise ConfigError(
-                f"[snapshots] copy_to = {shown!r} needs fsspec, which is not installed; run "
-                "`pip install 'headwater[remote]'`"
-            ) from None
-        try:
-            for each in url.split("::"):  # file systems inside others: zip::s3://bucket/file.zip
-                get_filesystem_class(split_protocol(each)[0] or each)
-        except (ImportError, ValueError) as error:
-            raise ConfigError(
-                f"[snapshots] copy_to = {shown!r} cannot be used ({_line(error)}); "
-                "correct the URL, or install the driver that fsspec names"
-            ) from None
+        check_drivers(url, f"[snapshots] copy_to = {shown_url(url)!r}")
         return Remote(url)
 
     def __str__(self) -> str:
@@ -267,7 +251,7 @@ class Remote:
             yield
         except Exception as error:
             where = f"{self._shown}/{name}".rstrip("/")
-            raise SnapshotError(f"cannot {what} {where}: {_line(error)}") from None
+            raise SnapshotError(f"cannot {what} {where}: {one_line(error)}") from None
 
 
 class _Connection:
@@ -284,12 +268,6 @@ class _Connection:
             system, root = url_to_fs(self._url)
             self._made = system, root.rstrip("/")
         return self._made
-
-
-def _line(error: Exception) -> str:
-    """An error of a driver in one line, without credentials."""
-    text = masked(" ".join(str(error).split()))  # before it is shortened
-    return shown_url(f"{type(error).__name__}: {text}" if text else type(error).__name__)[:300]
 
 
 def _make(directory: Path) -> None:

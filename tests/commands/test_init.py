@@ -339,7 +339,10 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
     ("arguments", "expected"),
     [
         ({"source": "nope.csv"}, "no file nope.csv; if it is a topic, name its log: --transport"),
-        ({"source": "."}, "expected a file or a topic, got the directory"),
+        ({"source": "nothing"}, "nothing: the directory has no files"),
+        ({"source": "*.csv"}, r"the pattern has no files"),
+        ({"source": "p.jsonl", "sep": ";"}, "JSON lines has no --sep; remove it"),
+        ({"source": "t", "transport": "memory:t", "sep": ";"}, "no file t; --sep is for files"),
         ({"source": "p.jsonl", "label": "spa"}, "no field 'spa' .* did you mean 'spam'"),
         ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
         ({"source": "empty.jsonl"}, "empty.jsonl has no records"),
@@ -365,6 +368,7 @@ def test_wrong_use_is_one_line(arguments: dict[str, Any], expected: str) -> None
     write("p.jsonl", ROWS)
     write("empty.jsonl", [])
     write("useless.jsonl", [{"id": i} for i in range(9)])
+    Path("nothing").mkdir()
 
     with pytest.raises(ConfigError, match=expected) as caught:
         init(**arguments)

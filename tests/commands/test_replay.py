@@ -15,7 +15,7 @@ from consumers.base.records import Outgoing, Partition
 from consumers.cli import main
 from consumers.commands.run import make_own_topics
 from consumers.config import load
-from consumers.offline.files import read_records
+from consumers.files.source import read_records
 from consumers.offline.plot import CurvePoint
 from consumers.report import charts
 from consumers.service.recovery import rebuild, sources

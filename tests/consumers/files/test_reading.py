@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from consumers.base.errors import ConfigError
-from consumers.offline.files import count_records, read_records
+from consumers.files.source import read_records
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -46,7 +46,6 @@ def test_csv_is_read_with_types(write: Write, name: str) -> None:
         {"n": -3, "x": 1000.0, "word": "two, three"},
     ]
     assert [type(v) for v in records[0].values()] == [int, float, str]
-    assert count_records(path) == 2
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
@@ -55,7 +54,6 @@ def test_jsonl_is_read_with_empty_lines_skipped(write: Write, name: str) -> None
     path = write(name, '{"a": 1}\n\n{"a": {"b": [null, true, "é"]}}\r\n\n')
 
     assert list(read_records(path)) == [{"a": 1}, {"a": {"b": [None, True, "é"]}}]
-    assert count_records(path) == 2
 
 
 @pytest.mark.parametrize(("name", "body"), [("a.csv", "x\n1\n"), ("a.jsonl", '{"x": 1}')])
@@ -152,7 +150,6 @@ def test_other_separators_and_empty_columns_are_read(write: Write, name: str, co
     path = write(name, content)
 
     assert list(read_records(path)) == [{"x": 0.5, "y": "b, c"}]
-    assert count_records(path) == 1
 
 
 def test_where_semicolons_separate_a_comma_is_the_decimal_mark(write: Write) -> None:
@@ -263,7 +260,6 @@ def test_cell_with_line_breaks_is_one_cell(write: Write) -> None:
     path = write("a.csv", 'x,y\n"a\nb",1\n')
 
     assert list(read_records(path)) == [{"x": "a\nb", "y": 1}]
-    assert count_records(path) == 1
 
 
 def test_cell_as_long_as_a_record_may_be_is_read(write: Write) -> None:
@@ -287,24 +283,22 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON (Expecting value at character 8)"),
-        ("app.log", '{"a": 1}\n', "(or these with .gz); its lines are JSON: rename it"),
-        ("app.log", "a,b\n1,2\n", "(or these with .gz); convert it"),
+        ("a.jsonl", '{"a": 1}\n{"a": \n', "line 2 is not JSON (Expecting value at byte 7)"),
+        ("app.log", '{"a": 1}\n', "give --format jsonl"),
+        ("app.log", "a,b\n1,2\n", "convert it, or give --format"),
         ("a.jsonl", "[1, 2]\n", "line 1 is JSON but not an object, got [1, 2]"),
-        ("a.jsonl", b'{"a": "\xff"}\n', "line 1: byte 0xff is not UTF-8"),
+        ("a.jsonl", b'{"\xc3\xa4": "\xff"}\n', "line 1, byte 9: 0xff is not UTF-8"),
         ("a.jsonl", "[" * 100_000, "line 1 is nested too deeply"),
-        ("a.csv", b"x\n\xe9t\xe9\n", "line 2: byte 0xe9 is not UTF-8"),
-        ("a.csv", b"x\n" * 70_000 + b"\xe9\n", "line 70001: byte 0xe9 is not UTF-8"),
-        ("a.csv", "x,y\n1,2\n1,2,3\n", "row 2 has 3 cells, the header has 2"),
-        ("a.csv", "x,y,z\n1,2,3\n1,2\n", "row 2 has 2 cells, the header has 3; leave a cell"),
-        ("a.csv", "x,y\n1\n", "row 1 has 1 cell, the header has 2"),
+        ("a.csv", b"x\n" * 600_000 + b"a\xe9\n", "line 600001, byte 2: 0xe9 is not UTF-8"),
+        ("a.csv", "x,y\n1,2\n1,2,3\n", "line 3 has 3 cells, the header has 2"),
+        ("a.csv", "x,y,z\n1,2,3\n1,2\n", "line 3 has 2 cells, the header has 3; leave a cell"),
+        ("a.csv", "x,y\n1\n", "line 2 has 1 cell, the header has 2"),
         ("a.csv", "# sales of May\nx,y\n1,2\n", "has 2 cells, the header has 1; remove lines"),
-        ("a.csv", "x;y\n1;2;3\n", "row 1 has 3 cells, the header has 2"),
-        ("a.csv", "x,y\n1,2\n".encode("utf-16"), "`iconv -f utf-16 -t utf-8"),
+        ("a.csv", "x;y\n1;2;3\n", "line 2 has 3 cells, the header has 2"),
         ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
         ("a.csv", "x,\n1,2\n", "a column without a name"),
         ("a.csv", "", "expected a header line"),
-        ("a.xlsx", "x", "expected a file name ending in .jsonl, .ndjson, .csv, .tsv"),
+        ("a.xlsx", "x", "expected a file name ending in .csv, .tsv"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(
@@ -334,12 +328,10 @@ def test_missing_damaged_and_unreadable_files_are_config_errors(tmp_path: Path) 
         (tmp_path / "none.csv", "no such file"),
         (damaged, "damaged gzip file"),
         (cut, "damaged gzip file"),
-        (folder, "cannot be read"),
+        (folder, "the directory has no files"),
     ):
         with pytest.raises(ConfigError, match=said):
             list(read_records(path))
-        with pytest.raises(ConfigError, match=said):
-            count_records(path)
 
 
 def test_types_of_unknown_columns_and_kinds_are_refused(write: Write) -> None:

@@ -1,0 +1,83 @@
+"""The files that a command reads, and the options that say how."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.base.errors import ConfigError
+
+if TYPE_CHECKING:
+    from consumers.files.source import FileSource
+
+__all__ = [
+    "EncodingOption",
+    "FormatOption",
+    "QuoteOption",
+    "SepOption",
+    "check_types",
+    "flags",
+    "opened",
+]
+
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Format of FILE; else by the end of its name."),
+]
+SepOption = Annotated[
+    str | None,
+    typer.Option("--sep", metavar="C", help="What separates the cells of a CSV: ';', tab, …"),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="E", help="Encoding of a text file: utf-8, cp1252, …"),
+]
+QuoteOption = Annotated[
+    str | None,
+    typer.Option("--quote", metavar="C", help="What quotes the cells of a CSV, or none."),
+]
+
+
+def opened(
+    place: str,
+    name: str | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    quote: str | None = None,
+) -> FileSource:
+    """The files of a place. What is guessed is reported on stderr.
+
+    Raises
+    ------
+    ConfigError
+        No file exists, or an option has no effect.
+    """
+    from consumers.files.format import Options
+    from consumers.files.source import FileSource
+
+    how = Options(name, sep, encoding, quote)
+    return FileSource(place, how, lambda line: typer.echo(line, err=True))
+
+
+def flags(source: FileSource) -> list[str]:
+    """The options with which a source was opened, for another command.
+
+    Examples
+    --------
+    >>> from consumers.files.format import Options
+    >>> from consumers.files.source import FileSource
+    >>> flags(FileSource("visits.csv", Options(sep="tab")))
+    ['--sep', 'tab']
+    """
+    how = source.options
+    given = {**({"format": how.format} if how.format else {}), **how.given}
+    return [word for name, value in given.items() for word in (f"--{name}", value)]
+
+
+def check_types(source: FileSource, kinds: object) -> None:
+    """Reject `--types` for a format whose values have types."""
+    if kinds and source.format.typed:
+        raise ConfigError(
+            f"{source}: --types is for CSV only, because {source.format.title} has types; remove it"
+        )

@@ -1,0 +1,200 @@
+"""In which encoding a text file is, by its first MiB.
+
+Rule: only what is likely is guessed. UTF-8 is certain where bytes above 127 form it. Windows-1252,
+which includes Latin-1, is likely where such bytes stand alone between letters. Whatever has many of
+them in a row is another encoding, and must be named by the user.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, TextIO
+
+from consumers.base.errors import ConfigError
+from consumers.files.file import File
+
+__all__ = ["SAMPLE", "checked_encoding", "encoding_of", "text_of", "title_of"]
+
+SAMPLE = 1 << 20  # bytes that are looked at
+IN_A_ROW = 3  # western words seldom have as many letters with accents in a row
+OFTEN = 0.1  # share of such rows in a text of another alphabet
+WESTERN = "cp1252"
+
+_MARKS = (  # the one of UTF-32 begins with the one of UTF-16
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_TITLES = {WESTERN: "Windows-1252 (Latin-1)"}
+_WELL_FORMED = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
+_HIGH = re.compile(rb"[\x80-\xff]+")
+_UNDEFINED = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # in Windows-1252
+
+
+def encoding_of(file: File, sample: bytes, given: str | None = None) -> str:
+    """The codec of a text file, by its first bytes.
+
+    Parameters
+    ----------
+    sample
+        Its first MiB, or all of it.
+    given
+        The choice of the user.
+
+    Raises
+    ------
+    ConfigError
+        It is no text, or its encoding cannot be guessed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from consumers.files.file import local_file
+    >>> file = local_file(Path("visits.csv"))
+    >>> [encoding_of(file, text) for text in (b"x", "été".encode(), "été".encode("latin-1"))]
+    ['utf-8', 'utf-8', 'cp1252']
+    """
+    if given is not None:
+        # The mark at the start of a file is no part of its first name.
+        return "utf-8-sig" if codecs.lookup(given).name == "utf-8" else given
+    for mark, name in _MARKS:
+        if sample.startswith(mark):
+            return name
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample, final=len(sample) < SAMPLE)
+    except UnicodeDecodeError:
+        pass
+    else:
+        if b"\0" in sample:
+            raise ConfigError(f"{file}: has zero bytes, so it is no text; {_name('utf-16-le')}")
+        return "utf-8"
+    rest, good = _WELL_FORMED.subn(b"", sample)
+    if good >= len(_HIGH.findall(rest)):
+        return "utf-8"  # damaged: the reader names the place
+    _check_western(file, sample)
+    return WESTERN
+
+
+def _check_western(file: File, sample: bytes) -> None:
+    rows = _HIGH.findall(sample)
+    long = sum(len(row) >= IN_A_ROW for row in rows)
+    if b"\0" in sample:
+        raise ConfigError(f"{file}: has zero bytes, so it is no text; {_name('utf-16-le')}")
+    if long > OFTEN * len(rows) or _UNDEFINED.search(sample):
+        at = next(iter(_HIGH.finditer(sample))).start()
+        where = _place(sample[:at].count(b"\n"), at - sample.rfind(b"\n", 0, at) - 1)
+        raise ConfigError(
+            f"{file}: {where}: 0x{sample[at]:02x} is neither UTF-8 nor Windows-1252; "
+            + _name("cp1251, shift_jis or gb18030")
+        )
+
+
+def _name(examples: str) -> str:
+    return f"name its encoding, for example --encoding {examples}"
+
+
+def checked_encoding(name: str) -> str:
+    """An encoding that a user named.
+
+    Raises
+    ------
+    ConfigError
+        Python has no such encoding.
+
+    Examples
+    --------
+    >>> checked_encoding("latin1")
+    'latin1'
+    """
+    try:
+        "".encode(name)  # fails also for codecs that are no text, such as base64
+    except (LookupError, ValueError):
+        raise ConfigError(
+            f"expected --encoding as a name such as utf-8, cp1252 or utf-16, got {name!r}"
+        ) from None
+    return name
+
+
+def title_of(codec: str) -> str:
+    """The name of an encoding, as people write it.
+
+    Examples
+    --------
+    >>> title_of("utf-8"), title_of("cp1252")
+    ('UTF-8', 'Windows-1252 (Latin-1)')
+    """
+    return _TITLES.get(codec, codec.removesuffix("-sig").upper())
+
+
+@contextmanager
+def text_of(file: File, codec: str, newline: str) -> Iterator[TextIO]:
+    """The decompressed text of a file.
+
+    Parameters
+    ----------
+    newline
+        See `io.TextIOWrapper`.
+
+    Raises
+    ------
+    ConfigError
+        A byte is not in this encoding; the message has its place.
+    """
+    with file.opened() as stream:
+        text = io.TextIOWrapper(stream, encoding=codec, newline=newline)
+        try:
+            yield text
+        except UnicodeDecodeError:
+            raise _not_decoded(file, codec) from None
+        finally:
+            text.detach()
+
+
+def _not_decoded(file: File, codec: str) -> ConfigError:
+    """The error of a file that is not in this encoding: the first place where it is not.
+
+    The file is read again, because readers decode many lines at once.
+    """
+    with file.opened() as stream:
+        line, byte, value = _first_wrong(stream, codec)
+    other = "cp1252" if codec.startswith("utf-8") else "utf-8"
+    return ConfigError(
+        f"{file}: {_place(line, byte)}: 0x{value:02x} is not {title_of(codec)}; correct the file, "
+        f"or name its encoding, for example --encoding {other}"
+    )
+
+
+def _place(line: int, byte: int) -> str:
+    return f"line {line + 1}, byte {byte + 1}"
+
+
+def _first_wrong(stream: BinaryIO, codec: str) -> tuple[int, int, int]:
+    """Line and byte of it (from 0) of the first byte that cannot be decoded, and the byte."""
+    decoder = codecs.getincrementaldecoder(codec)()
+    width = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(codec, codec.removesuffix("-sig"))
+    lines, since = 0, 0  # bytes since the last line break
+    chunk = b"-"
+    while chunk:
+        chunk, before = stream.read(1 << 16), decoder.getstate()
+        wrong = -1
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            wrong = error.object[error.start]
+            decoder.setstate(before)
+            good = chunk[: max(error.start - len(before[0]), 0)]
+            text = decoder.decode(good)
+        _, newline, tail = text.rpartition("\n")
+        lines += text.count("\n")
+        since = len(tail.encode(width)) + (0 if newline else since)
+        if wrong >= 0:
+            break
+    return lines, since, wrong

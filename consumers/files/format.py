@@ -1,0 +1,154 @@
+"""What a format of files is, and what is asked of its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from consumers.base.errors import ConfigError
+from consumers.base.missing import MISSING
+from consumers.files.cells import Convert
+from consumers.files.encoding import checked_encoding
+from consumers.files.file import File
+
+__all__ = ["Assumption", "Format", "Options", "Reader", "Record", "Wanted"]
+
+Record = dict[str, object]
+
+_NAMES = {"\\t": "\t", "tab": "\t", "space": " "}
+
+
+class Assumption(NamedTuple):
+    """Something that was guessed: in words, and the option that overrides it."""
+
+    text: str
+    option: str
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says about files, None where it is guessed.
+
+    Parameters
+    ----------
+    format
+        The name of the format; by default the suffix says it.
+    sep
+        What separates the cells of a CSV: a character, or its name.
+    encoding
+        The encoding of a text.
+    quote
+        What quotes the cells of a CSV: a character, or `none`.
+
+    Raises
+    ------
+    ConfigError
+        A value is not valid.
+    """
+
+    format: str | None = None
+    sep: str | None = None
+    encoding: str | None = None
+    quote: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.sep is not None:
+            sep = _NAMES.get(self.sep, self.sep)
+            if len(sep) != 1 or sep in '\r\n"':
+                raise ConfigError(
+                    f"expected --sep as one character, or as tab or space, got {self.sep!r}"
+                )
+            object.__setattr__(self, "sep", sep)
+        if self.quote is not None and (
+            self.quote != "none" and (len(self.quote) != 1 or self.quote in "\r\n ")
+        ):
+            raise ConfigError(f"expected --quote as one character or none, got {self.quote!r}")
+        if self.quote is not None and self.quote == self.sep:
+            raise ConfigError(f"--sep and --quote are both {self.sep!r}; give two characters")
+        if self.encoding is not None:
+            checked_encoding(self.encoding)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """Those that the user chose, without the format."""
+        names = {character: name for name, character in _NAMES.items()}
+        sep = None if self.sep is None else names.get(self.sep, self.sep)
+        every = {"sep": sep, "encoding": self.encoding, "quote": self.quote}
+        return {name: value for name, value in every.items() if value is not None}
+
+
+@dataclass(slots=True)
+class Wanted:
+    """How values are read.
+
+    Parameters
+    ----------
+    types
+        Column of a CSV to kind (numeric, binary, categorical, text), for columns that are not
+        inferred.
+    missing
+        Texts of a CSV that mean "no value", with or without spaces around them.
+    verbatim
+        Columns of a CSV in which only an empty cell means "no value" and 1.0 is the integer 1: ids
+        and labels.
+    converts
+        Column to its converter, from earlier files: one place reads all its files alike.
+    """
+
+    types: Mapping[str, str] = field(default_factory=dict)
+    missing: frozenset[str] = MISSING
+    verbatim: Collection[str | None] = ()
+    converts: dict[str, Convert] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """Reads one file."""
+
+    @property
+    def guesses(self) -> Sequence[Assumption]:
+        """What was guessed and is not what most files are."""
+
+    def records(self, wanted: Wanted) -> Iterator[Record]:
+        """The records in the order of the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One format.
+
+    Parameters
+    ----------
+    name
+        Its name, also for `--format`.
+    title
+        Its name in a sentence.
+    suffixes
+        The ends of the names of its files, with the dot.
+    options
+        The options that it understands, of `Options`.
+    reader
+        Makes the reader of a file.
+    typed
+        Whether its values have types. Otherwise `types`, `missing` and `verbatim` say how cells are
+        read.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    options: frozenset[str]
+    reader: Callable[[File, Options], Reader]
+    typed: bool = True
+
+    def check(self, options: Options, origin: str) -> None:
+        """Reject options that have no effect.
+
+        Raises
+        ------
+        ConfigError
+            One is given.
+        """
+        for name in options.given:
+            if name not in self.options:
+                raise ConfigError(f"{origin}: {self.title} has no --{name}; remove it")

@@ -1,0 +1,1 @@
+"""The formats of files: one module each, with its entry `FORMAT`."""

@@ -1,0 +1,186 @@
+"""CSV and TSV.
+
+Rule: cells without a value are left out: empty ones, and texts such as `NA`. In the columns of ids
+and labels only empty cells are left out, because `-`, `None` and `NA` are classes and ids in many
+tables.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from consumers.base.errors import ConfigError
+from consumers.base.missing import is_missing
+from consumers.files.cells import CONVERTS, Convert, guessed, guessed_name
+from consumers.files.dialect import Dialect, guessed_dialect, rows_of
+from consumers.files.encoding import SAMPLE, encoding_of, text_of, title_of
+from consumers.files.file import File, shortened
+from consumers.files.format import Assumption, Format, Options, Record, Wanted
+
+if TYPE_CHECKING:
+    from _csv import Reader
+
+__all__ = ["FORMAT", "CsvReader"]
+
+SAMPLED_ROWS = 1000  # rows that decide whether a column is numeric
+ROW_NAMES = "index"  # of a first column without a name: pandas and R write row names there
+
+_NAME_IT = "give each column its own name"
+
+
+class CsvReader:
+    """Reads a CSV with a header. Its first MiB decides how it is written."""
+
+    def __init__(self, file: File, options: Options) -> None:
+        self._file, self._options = file, options
+
+    @cached_property
+    def _looked(self) -> tuple[str, Dialect]:
+        """Encoding and dialect."""
+        with self._file.opened() as stream:
+            sample = stream.read(SAMPLE)
+        encoding = encoding_of(self._file, sample, self._options.encoding)
+        text = sample.decode(encoding, "replace")
+        if len(sample) == SAMPLE:
+            text = text[: text.rfind("\n") + 1] or text
+        usual = "\t" if self._file.suffix == ".tsv" else ","
+        given = self._options
+        return encoding, guessed_dialect(text.removeprefix("\ufeff"), given.sep, given.quote, usual)
+
+    @property
+    def guesses(self) -> Sequence[Assumption]:
+        """Encoding, separator and quotes, if they are not the usual ones."""
+        encoding, dialect = self._looked
+        found = []
+        given = self._options
+        if given.encoding is None and not encoding.startswith("utf-8"):
+            found.append(Assumption(f"as {title_of(encoding)}", "--encoding"))
+        if given.sep is None and dialect.sep != ("\t" if self._file.suffix == ".tsv" else ","):
+            found.append(Assumption(dialect.separated, "--sep"))
+        if given.quote is None and dialect.quote != '"':
+            found.append(Assumption(f"quoted by {dialect.quote}", "--quote"))
+        return found
+
+    def records(self, wanted: Wanted) -> Iterator[Record]:
+        """The rows as records. `consumers.files.cells` reads their values."""
+        with self._rows() as rows:
+            header = self._header(rows, wanted.types)
+            absent = [None if name in wanted.verbatim else wanted.missing for name in header]
+            filled = self._filled(rows, header)
+            sample = list(islice(filled, SAMPLED_ROWS))
+            converts = []
+            for i, name in enumerate(header):
+                cells = [row[i] for row in sample if not _absent(row[i], absent[i])]
+                if not name and cells:
+                    raise ConfigError(
+                        f"{self._file}: the header has a column without a name; {_NAME_IT}"
+                    )
+                converts.append(self._convert(name, cells, wanted))
+            for row in chain(sample, filled):
+                record = {}
+                for name, convert, cell, no in zip(header, converts, row, absent, strict=True):
+                    value = None if not name or _absent(cell, no) else convert(cell)
+                    if value is not None:
+                        record[name] = value
+                yield record
+
+    def _convert(self, name: str, cells: Collection[str], wanted: Wanted) -> Convert:
+        """The converter of a column: as declared, as in earlier files, or by its first cells."""
+        if name in wanted.types:
+            return CONVERTS[wanted.types[name]]
+        known = wanted.converts.get(name)
+        if known is not None:
+            return known
+        cells = list(cells)
+        sep = self._looked[1].sep
+        found = guessed_name(cells) if name in wanted.verbatim else guessed(cells, sep)
+        if cells:
+            wanted.converts[name] = found
+        return found
+
+    @contextmanager
+    def _rows(self) -> Iterator[Reader]:
+        encoding, dialect = self._looked
+        with text_of(self._file, encoding, "") as text:
+            rows = rows_of(text, dialect)
+            try:
+                yield rows
+            except csv.Error as error:
+                raise self._not_csv(rows, str(error)) from None
+
+    def _not_csv(self, rows: Reader, why: str) -> ConfigError:
+        do = "double the quotes inside a cell, or give --quote none to read quotes as text"
+        if "end of data" in why:
+            why = "a quoted cell never ends"
+        return ConfigError(f"{self._file}: line {rows.line_num} is not CSV ({why}); {do}")
+
+    def _header(self, rows: Reader, types: Mapping[str, str]) -> list[str]:
+        """The column names; they must be distinct and include those in `types`.
+
+        Columns without a name stay "". The first one is that of the row names, if others have a
+        name.
+        """
+        header = next((row for row in rows if row), None)
+        if header is None:
+            raise ConfigError(
+                f"{self._file}: expected a header line with the names of the columns, got none"
+            )
+        header = [name if name.strip() else "" for name in header]
+        header[0] = header[0].removeprefix("\ufeff")
+        if not header[0] and any(header) and ROW_NAMES not in header:
+            header[0] = ROW_NAMES
+        for name in header:
+            if name and header.count(name) > 1:
+                raise ConfigError(f"{self._file}: the header has column {name!r} twice; {_NAME_IT}")
+        for name, kind in types.items():
+            if name not in header:
+                shown = shortened(", ".join(header))
+                raise ConfigError(f"{self._file}: no column {name!r}; it has {shown}")
+            if kind not in CONVERTS:
+                raise ConfigError(
+                    f"column {name!r}: expected one of {', '.join(CONVERTS)}, got {kind!r}"
+                )
+        return header
+
+    def _filled(self, rows: Reader, header: list[str]) -> Iterator[list[str]]:
+        """The rows that are not empty; each must be as long as the header, except for empty cells
+        after it."""
+        width, before = len(header), rows.line_num
+        first = True
+        for row in rows:
+            if any(row):
+                if len(row) < width or any(row[width:]):
+                    raise self._uneven(before + 1, row, width, first)
+                first = False
+                yield row[:width]
+            before = rows.line_num
+
+    def _uneven(self, line: int, row: list[str], width: int, first: bool) -> ConfigError:
+        """The error of a row with more or fewer cells than the header."""
+        cells = "1 cell" if len(row) == 1 else f"{len(row)} cells"
+        separator = {"\t": "tab", ",": "comma"}.get(sep := self._looked[1].sep, f'"{sep}"')
+        do = f"quote cells that contain a {separator}"
+        if len(row) < width:
+            do = f"leave a cell without a value empty, with its {separator}"
+        elif width == 1 and first:
+            do = "remove lines above the names of the columns, or give --sep"
+        return ConfigError(f"{self._file}: line {line} has {cells}, the header has {width}; {do}")
+
+
+def _absent(cell: str, missing: frozenset[str] | None) -> bool:
+    return not cell or (missing is not None and is_missing(cell, missing))
+
+
+FORMAT = Format(
+    name="csv",
+    title="CSV",
+    suffixes=(".csv", ".tsv"),
+    options=frozenset({"sep", "encoding", "quote"}),
+    reader=CsvReader,
+    typed=False,
+)

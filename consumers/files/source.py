@@ -1,0 +1,207 @@
+"""A place with files of one format, read one after the other as dicts of JSON values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import NoReturn
+
+from consumers.base.errors import ConfigError
+from consumers.base.missing import MISSING
+from consumers.config.units import counted, shown_url
+from consumers.files.file import File
+from consumers.files.format import Format, Options, Reader, Record, Wanted
+from consumers.files.places import place_of
+from consumers.files.registry import format_named, format_of, known_suffixes
+from consumers.files.urls import is_url
+
+__all__ = ["FileSource", "read_records"]
+
+FIRST_LINE = 2**20  # bytes of it that are read
+
+
+def _silent(line: str) -> None:
+    """Reports nothing."""
+
+
+class FileSource:
+    """The files of a place, which can be read several times.
+
+    Parameters
+    ----------
+    place
+        A file, a directory, a pattern such as `visits-*.csv`, or a URL of them.
+    options
+        What the user says about the files.
+    say
+        Reports what was guessed and what was left out, each in one line.
+
+    Raises
+    ------
+    ConfigError
+        There is no such file, the format is not known, or there are several.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shops.csv")
+    ...     _ = path.write_text("zip;price\\n01234;2,5\\n")
+    ...     source = FileSource(path, say=lambda line: print(line.partition(": ")[2]))
+    ...     list(source.records())
+    read separated by ";"; --sep overrides it
+    [{'zip': '01234', 'price': 2.5}]
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        options: Options | None = None,
+        say: Callable[[str], None] = _silent,
+    ) -> None:
+        self.options, self._say = options or Options(), say
+        self._readers: dict[int, Reader] = {}
+        self._said: set[str] = set()
+        text = str(place)
+        kind = place_of(text)
+        self._shown = shown_url(text) if is_url(text) else text
+        files = kind.files(text)
+        if not files:
+            raise ConfigError(f"{self}: the {kind.name} has no files; check the name")
+        if self.options.format is not None:
+            self.format = format_named(self.options.format)
+        elif kind.name == "directory" or len(files) > 1:
+            files, self.format = self._of_one_format(files)
+        else:
+            self.format = format_of(files[0]) or _unknown(files[0])
+        self.format.check(self.options, str(self))
+        self._files = files
+
+    def __str__(self) -> str:
+        return self._shown
+
+    @property
+    def name(self) -> str:
+        """The last part of its name, without a query.
+
+        Examples
+        --------
+        >>> FileSource("data/visits.csv.gz").name
+        'visits.csv.gz'
+        """
+        return PurePosixPath(self._shown.partition("?")[0]).name
+
+    def _of_one_format(self, files: list[File]) -> tuple[list[File], Format]:
+        """The files of a directory or a pattern that have a format, and this format."""
+        kinds: dict[str, list[File]] = {}
+        for file in files:
+            kind = format_of(file)
+            if kind is not None and not PurePosixPath(file.path).name.startswith((".", "_")):
+                kinds.setdefault(kind.name, []).append(file)
+        if not kinds:
+            raise ConfigError(
+                f"{self}: expected files with names ending in {known_suffixes()}, got "
+                f"{len(files):,} others; give --format"
+            )
+        if len(kinds) > 1:
+            counts = " and ".join(f"{len(kinds[name]):,} {name}" for name in sorted(kinds))
+            raise ConfigError(
+                f"{self}: expected files of one format, got {counts} files; give a pattern in "
+                "quotes, for example '*.csv'"
+            )
+        [(name, found)] = kinds.items()
+        rest = len(files) - len(found)
+        left = f"; {rest:,} with other names left out" if rest else ""
+        self._say(f"{self}: {counted(len(found), f'{format_named(name).title} file')}{left}")
+        return found, format_named(name)
+
+    def records(
+        self,
+        types: Mapping[str, str] | None = None,
+        *,
+        missing: Collection[str] = MISSING,
+        verbatim: Collection[str | None] = (),
+    ) -> Iterator[Record]:
+        """The records of all files. For the arguments see `read_records`."""
+        wanted = Wanted(types or {}, frozenset(missing), verbatim)
+        for number, file in enumerate(self._files):
+            yield from self._reader(number, file).records(wanted)
+
+    def _reader(self, number: int, file: File) -> Reader:
+        """The reader of a file; reports what it guesses, once."""
+        reader = self._readers.get(number)
+        if reader is None:
+            reader = self._readers[number] = self.format.reader(file, self.options)
+            guesses = reader.guesses
+            text = ", ".join(guess.text for guess in guesses)
+            if guesses and text not in self._said:
+                self._said.add(text)
+                options = " and ".join(guess.option for guess in guesses)
+                override = "overrides it" if len(guesses) == 1 else "override it"
+                self._say(f"{file}: read {text}; {options} {override}")
+        return reader
+
+
+def read_records(
+    place: str | Path,
+    types: Mapping[str, str] | None = None,
+    *,
+    missing: Collection[str] = MISSING,
+    verbatim: Collection[str | None] = (),
+    options: Options | None = None,
+) -> Iterator[Record]:
+    """The records of a place, one after the other.
+
+    A column of a CSV is numeric if each of its first 1,000 cells is a number without a leading
+    zero. It is binary if each of them is true or false, in upper or lower case. A later cell of
+    another kind stays a string. `consumers.files.cells` has the forms of numbers.
+
+    Parameters
+    ----------
+    place
+        See `FileSource`.
+    types
+        Column of a CSV to kind (numeric, binary, categorical, text), for columns that are not
+        inferred. Other formats have types.
+    missing
+        Texts of a CSV that mean "no value", with or without spaces around them.
+    verbatim
+        Columns of a CSV in which only an empty cell means "no value" and 1.0 is the integer 1: ids
+        and labels.
+    options
+        What is not guessed.
+
+    Raises
+    ------
+    ConfigError
+        Missing, unreadable, damaged, of another encoding, a record that is no JSON object, a row
+        with more or fewer cells than the header, or an unknown column in `types`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory, "shops.csv")
+    ...     _ = path.write_text("zip,price,open\\n01234,2.5,NA\\n53111,?,yes\\n")
+    ...     list(read_records(path))
+    [{'zip': '01234', 'price': 2.5}, {'zip': '53111', 'open': 'yes'}]
+    """
+    return FileSource(place, options).records(types, missing=missing, verbatim=verbatim)
+
+
+def _unknown(file: File) -> NoReturn:
+    """Raise the error of a file whose name has no known suffix."""
+    do = "convert it, or give --format"
+    if _json_lines(file):
+        do = "its lines are JSON: give --format jsonl"
+    raise ConfigError(f"{file}: expected a file name ending in {known_suffixes()}; {do}")
+
+
+def _json_lines(file: File) -> bool:
+    """Whether the first line of a file is a JSON object, whatever its name."""
+    try:
+        with file.opened() as stream:
+            return isinstance(json.loads(stream.readline(FIRST_LINE)), dict)
+    except (ConfigError, ValueError, RecursionError):
+        return False
