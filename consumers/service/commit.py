@@ -33,7 +33,7 @@ def advance(
     batch: Batch,
     now: int,
     guard: CrashGuard,
-    aside: Callable[[Sequence[Outgoing]], None] | None = None,
+    aside: Callable[[Sequence[Outgoing]], object] | None = None,
     *,
     skips: Sequence[Skip] = (),
     check: int = 0,

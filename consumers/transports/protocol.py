@@ -94,8 +94,14 @@ class Log(Protocol):
     def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
         """Committed records as they arrive, for ever; partitions in any order."""
 
-    def append(self, records: Sequence[Outgoing]) -> None:
-        """Write records durably. Returns when they are acknowledged."""
+    def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Write records durably. Returns when they are acknowledged.
+
+        Returns
+        -------
+        list of tuple
+            Partition and offset of each record, in the order of `records`.
+        """
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> Owner:
         """Become the owner of a shard, and fence the previous one.

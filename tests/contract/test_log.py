@@ -190,6 +190,25 @@ def test_key_decides_the_partition_as_kafka_does(log, make_topic, read_all):
     assert found == {key: (hashed & 0x7FFFFFFF) % 3 for key, hashed in hashes.items()}
 
 
+def test_append_returns_the_place_of_each_record(log, make_topic, read_all):
+    """In the order of the records, whatever order their partitions are written in."""
+    topic, other = make_topic(partitions=3), make_topic("other")
+    log.append([Outgoing(topic, b"abc", b"before"), Outgoing(other, None, b"before")])
+    sent = [Outgoing((topic, other)[n % 3 == 0], b"%d" % (n % 7), b"%d" % n) for n in range(50)]
+
+    places = log.append(sent)
+
+    parts = [Partition(topic, number) for number in range(3)] + [Partition(other, 0)]
+    found = {
+        (*chunk.partition, offset): value
+        for chunk in read_all(log, parts)
+        for offset, value in zip(chunk.offsets, chunk.values, strict=True)
+    }
+    assert [found[record.topic, *place] for record, place in zip(sent, places, strict=True)] == [
+        record.value for record in sent
+    ]
+
+
 def test_partition_that_was_given_is_obeyed(log, make_topic, values):
     """Whatever the key says."""
     topic = make_topic(partitions=3)

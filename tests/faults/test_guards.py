@@ -99,7 +99,7 @@ def test_record_only_its_future_tells_of_fails_the_commit(log, source, monkeypat
             return original(producer, topic, *records)
         result = FutureProduceResult(TopicPartition(*source))
         result.success((-1, -1, lambda _: KafkaTimeoutError("expired")))
-        return [PendingSends(result, 1)]
+        return [PendingSends(result, 1, ("topic", 0))]
 
     monkeypatch.setattr(BatchProducer, "send_many", send)
     with pytest.raises(TransportError, match="expired"):

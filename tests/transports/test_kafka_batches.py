@@ -208,7 +208,7 @@ def answered(value: object) -> PendingSends:
     """A batch of three records that was answered so."""
     future = FutureProduceResult(PART)
     future.success(value)
-    return PendingSends(future, 3)
+    return PendingSends(future, 3, ("topic", 0))
 
 
 def test_batch_that_was_written_tells_the_offset_of_its_last_record() -> None:

@@ -289,25 +289,27 @@ class _Directory:
         topic, part = partition
         return [Record(topic, part, i, *row[:3], row[3]) for i, row in enumerate(rows, start)]
 
-    def write(self, records: Sequence[Outgoing]) -> int:
-        """Append records once all their topics were found; the offset of the last one."""
+    def write(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Append records once all their topics were found; partition and offset of each."""
         now = time.time_ns() // 1_000_000
         counts: dict[str, int] = {}
         placed: dict[Partition, list[Row]] = {}
-        last = Partition("", -1)
+        parts = []
         for record in records:
             topic = record.topic
             if topic not in counts:
                 counts[topic] = self.count(topic)
                 if not counts[topic]:
                     raise no_such_topic(topic, self.url)
-            last = Partition(topic, self._placement.choose(record, counts[topic]))
+            part = Partition(topic, self._placement.choose(record, counts[topic]))
+            parts.append(part)
             timestamp = now if record.timestamp is None else record.timestamp
             row = Row(timestamp, record.key, record.value, tuple(record.headers))
-            placed.setdefault(last, []).append(row)
+            placed.setdefault(part, []).append(row)
         with self.faults():
-            ends = {part: self.file(part).write(rows) for part, rows in placed.items()}
-        return ends.get(last, -1)
+            lasts = {part: self.file(part).write(rows) for part, rows in placed.items()}
+        offsets = {p: iter(range(last + 1 - len(placed[p]), last + 1)) for p, last in lasts.items()}
+        return [(part.number, next(offsets[part])) for part in parts]
 
     def committed(self, name: str) -> dict[Partition, int]:
         """The offsets that the shards of a service have committed."""
@@ -398,9 +400,12 @@ class JsonLinesLog(FetchingLog):
             found[partition] = next((offset for offset, at in times if at >= timestamp), end)
         return found
 
-    def append(self, records: Sequence[Outgoing]) -> None:
-        """Write records, file by file; on the disk when this returns."""
-        self._directory.write(records)
+    def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Write records, file by file; on the disk when this returns.
+
+        Returns partition and offset of each.
+        """
+        return self._directory.write(records)
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> JsonLinesOwner:
         """Become the owner of a shard; FencedError while another one is alive."""
@@ -495,7 +500,7 @@ class JsonLinesOwner(FetchingOwner):
         lower = {p: at for p, at in positions.items() if at < self._committed.get(p, at)}
         if lower:  # a restarted input: offsets must never be ahead of the journal
             self._store(lower)
-        offset = self._directory.write([journal])
+        ((_, offset),) = self._directory.write([journal])
         self._store(positions)
         return offset
 

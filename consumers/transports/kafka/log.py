@@ -17,7 +17,14 @@ from consumers.transports.kafka.errors import CONNECT, explained, hear_client, w
 from consumers.transports.kafka.group import KafkaMember
 from consumers.transports.kafka.options import KafkaOptions
 from consumers.transports.kafka.owner import KafkaOwner, committed_offsets
-from consumers.transports.kafka.producer import BatchProducer, acknowledged, discard, send
+from consumers.transports.kafka.producer import (
+    BatchProducer,
+    PendingSends,
+    acknowledged,
+    discard,
+    places,
+    send,
+)
 from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
 from consumers.transports.protocol import ANY, Demand
@@ -190,9 +197,13 @@ class KafkaLog:
                             r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, headers
                         )
 
-    def append(self, records: Sequence[Outgoing]) -> None:
-        """Write records. Returns when every in-sync replica has them."""
+    def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Write records. Returns when every in-sync replica has them.
+
+        Returns partition and offset of each.
+        """
         placed = [(record, self._place(record)) for record in records]  # all topics exist
+        written: list[PendingSends] = []
         try:
             with self._explained("write records"):
                 if self._producer is None:
@@ -203,12 +214,14 @@ class KafkaLog:
                     acknowledged(
                         self._producer, handed, self._options.seconds("delivery_timeout_ms")
                     )
+                    written += handed
         except BaseException:
             # The unsent records of a failed producer must not be written by the next append.
             failed, self._producer = self._producer, None
             if failed is not None:
                 discard(failed)
             raise
+        return places(placed, written)
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> KafkaOwner:
         """Become the owner of a shard, and fence the previous one."""

@@ -21,7 +21,7 @@ from consumers.base.failpoints import reach
 from consumers.base.records import Outgoing
 from consumers.transports.kafka.batches import written
 
-__all__ = ["BatchProducer", "PendingSends", "acknowledged", "discard", "send"]
+__all__ = ["BatchProducer", "PendingSends", "acknowledged", "discard", "places", "send"]
 
 
 class PendingSends:
@@ -33,10 +33,12 @@ class PendingSends:
         The client's future of the batch.
     count
         How many records the batch holds.
+    place
+        Topic and partition of the batch.
     """
 
-    def __init__(self, future: Any, count: int) -> None:
-        self._future, self.count = future, count
+    def __init__(self, future: Any, count: int, place: tuple[str, int]) -> None:
+        self._future, self.count, self.place = future, count, place
 
     @property
     def is_done(self) -> bool:
@@ -110,7 +112,7 @@ class BatchProducer(KafkaProducer):  # type: ignore[misc]
                     raise IllegalStateError("the producer is closed")
                 accumulator._batches[part].append(batch)
                 accumulator._incomplete.add(batch)
-            out.append(PendingSends(batch.produce_future, count))
+            out.append(PendingSends(batch.produce_future, count, (topic, partition)))
         self._sender.wakeup()
         return out
 
@@ -143,6 +145,21 @@ def send(producer: BatchProducer, placed: Sequence[tuple[Outgoing, int]]) -> lis
     for where, records in [*((w, r) for w, r in parts.items() if w != last), (last, parts[last])]:
         handed += producer.send_many(*where, records)
     return handed
+
+
+def places(
+    placed: Sequence[tuple[Outgoing, int]], written: Sequence[PendingSends]
+) -> list[tuple[int, int]]:
+    """Partition and offset of each placed record, once `written`, its batches, are acknowledged.
+
+    The batches of a partition are in the order of its records. Other producers may write between
+    two batches.
+    """
+    offsets: dict[tuple[str, int], list[int]] = {}
+    for batch in written:
+        offsets.setdefault(batch.place, []).extend(range(batch.base_offset, batch.last_offset + 1))
+    nexts = {place: iter(each) for place, each in offsets.items()}
+    return [(number, next(nexts[record.topic, number])) for record, number in placed]
 
 
 def acknowledged(producer: Any, futures: Sequence[Any], seconds: float) -> None:

@@ -67,8 +67,8 @@ class _Store:
         with self.changed:
             return self.records(partition)[start : start + limit]
 
-    def write(self, records: Sequence[Outgoing], now: int) -> int:
-        """Write all records or none. Returns the offset of the last one."""
+    def write(self, records: Sequence[Outgoing], now: int) -> list[tuple[int, int]]:
+        """Write all records or none. Returns partition and offset of each."""
         placed = []
         for record in records:  # look up every topic before anything is written
             topic = self.topics.get(record.topic)
@@ -76,14 +76,15 @@ class _Store:
                 raise no_such_topic(record.topic, self.url)
             number = self.placement.choose(record, len(topic))
             placed.append((record, number, topic[number]))
-        offset = -1
+        places = []
         for record, number, kept in placed:
             offset = len(kept)
+            places.append((number, offset))
             timestamp = now if record.timestamp is None else record.timestamp
             value, headers = record.value, tuple(record.headers)
             kept.append(Record(record.topic, number, offset, timestamp, record.key, value, headers))
         self.changed.notify_all()
-        return offset
+        return places
 
 
 _stores: dict[str, _Store] = {}
@@ -141,10 +142,10 @@ class MemoryLog(FetchingLog):
         with self._store.changed:
             self._store.changed.wait(seconds)
 
-    def append(self, records: Sequence[Outgoing]) -> None:
-        """Write all of the records or none."""
+    def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Write all of the records or none. Returns partition and offset of each."""
         with self._store.changed:
-            self._store.write(records, _now())
+            return self._store.write(records, _now())
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> MemoryOwner:
         """Become the owner of a shard, and fence the previous one."""
@@ -215,7 +216,7 @@ class MemoryOwner(FetchingOwner):
         """Write records, journal record and offsets, all or none. Returns the journal offset."""
         with self._store.changed:
             self.confirm(positions)
-            offset = self._store.write([*records, journal], _now())
+            _, offset = self._store.write([*records, journal], _now())[-1]
             for partition, position in positions.items():
                 self._store.offsets[self._name, partition] = position
         return offset

@@ -329,19 +329,20 @@ class Database:
         base = self.log(partition) << _OFFSET_BITS
         return base + start, base | _OFFSET_MASK
 
-    def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Row]], int]:
-        """The rows of each log in order, and the log of the last record. Nothing is written."""
+    def place(self, records: Sequence[Outgoing]) -> tuple[dict[int, list[Row]], list[int]]:
+        """The rows of each log in order, and the log of each record. Nothing is written."""
         now = int(self.clock() * 1000)
         choose = self._placement.choose
         rows: dict[int, list[Row]] = {}
-        log = -1
+        logs = []
         for record in records:
             partitions, first = self._topics.get(record.topic) or self._topic(record.topic)
             log = first + choose(record, partitions)
             timestamp = now if record.timestamp is None else record.timestamp
             headers = _encode_headers(record.headers) if record.headers else None
             rows.setdefault(log, []).append((timestamp, record.key, record.value, headers))
-        return rows, log
+            logs.append(log)
+        return rows, logs
 
     def insert(self, rows: Mapping[int, Sequence[Row]]) -> dict[int, int]:
         """Write rows inside a transaction. Returns the new end of each log."""

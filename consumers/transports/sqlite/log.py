@@ -89,11 +89,20 @@ class SqliteLog(FetchingLog):
             for partition in partitions
         }
 
-    def append(self, records: Sequence[Outgoing]) -> None:
-        """Write all records or none. They are on disk when this returns."""
-        rows, _ = self._database.place(records)
+    def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
+        """Write all records or none. They are on disk when this returns.
+
+        Returns partition and offset of each.
+        """
+        rows, logs = self._database.place(records)
         with self._database.transaction():
-            self._database.insert(rows)
+            ends = self._database.insert(rows)
+        offsets = {log: iter(range(end - len(rows[log]), end)) for log, end in ends.items()}
+        numbers = {
+            log: log - self._database.log(Partition(record.topic, 0))
+            for log, record in dict(zip(logs, records, strict=True)).items()
+        }
+        return [(numbers[log], next(offsets[log])) for log in logs]
 
     def owner(self, name: str, shard: int, inputs: Sequence[Partition]) -> SqliteOwner:
         """Become the owner of a shard, and fence the previous one."""
@@ -152,12 +161,12 @@ class SqliteOwner(FetchingOwner):
     ) -> int:
         """Write everything in one SQL transaction. Returns the offset of the journal record."""
         database = self._database
-        rows, journal_log = database.place([*records, journal])
+        rows, logs = database.place([*records, journal])
         with database.transaction():
             self.confirm(positions)
             ends = database.insert(rows)
             database.store_offsets(self._name, positions)
-        return ends[journal_log] - 1
+        return ends[logs[-1]] - 1
 
     def confirm(self, positions: Mapping[Partition, int]) -> None:
         """Raise FencedError if another owner has taken over."""
