@@ -21,6 +21,7 @@ from consumers.base.errors import RecordError
 from consumers.base.records import NEVER, Batch, Partition, credible
 from consumers.codecs.json import DecodedObservations, JsonLabels
 from consumers.codecs.order import in_order
+from consumers.shard.answer import ModelCopy
 from consumers.shard.challengers import ChallengerSet
 from consumers.shard.drift import DriftAlarms
 from consumers.shard.outcome import (
@@ -495,6 +496,17 @@ class Shard:
         by_window = dict(zip(windows(risk.window), risk.windows, strict=True))
         actions = dict(self._actions)
         return RiskView(risk.value, risk.count, rejected, actions, risk.constant, by_window)
+
+    def copied(self, journal: Partition, position: int) -> ModelCopy:
+        """A copy of what the shard predicts with, at this journal position. O(bytes)."""
+        every, budget = self._contest.contestants(), self._machine.budget
+        learner = next(c for c in every if c.name == self.champion).machine.learner
+        with self.pickling():
+            state = learner.to_state()
+        saved = None if budget is None else budget.to_state()
+        named, learned = self._name_and_type(self.champion), self._counts["learned"]
+        empty = learner.restarted(proven=True)
+        return ModelCopy(self.spec, *named, empty, state, saved, learned, journal, position)
 
     def to_state(self) -> State:
         """The whole state, as a copy."""

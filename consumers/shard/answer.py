@@ -1,0 +1,197 @@
+"""Answers outside the stream: a copy of the model predicts, and nothing is learned or written.
+
+Rule: an answer is the prediction that the service would have written for the observation, had it
+been the next record of the shard. It is encoded by the same encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from consumers.base.errors import RecordError
+from consumers.base.records import Partition
+from consumers.codecs.json import PredictionEncoder
+from consumers.shard.models import explainable
+from consumers.shard.outcome import ShardSpec
+from stream.data.block import PREDICT, Block
+from stream.data.schema import Label
+from stream.data.state import State
+from stream.decision import FalsePositiveBudget
+from stream.decision.budget import column, decisions
+from stream.learner.base import Learner, Predictions
+from stream.learner.explain import Explanation
+
+__all__ = ["Answerer", "ModelCopies", "ModelCopy"]
+
+SHARE = 0.02  # of the loop's time that copies may take
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCopy:
+    """What a shard predicts with, after one journal record. Nothing in it changes.
+
+    Parameters
+    ----------
+    spec
+        The settings of the shard.
+    name, kind
+        Name and type of the champion, as predictions show them.
+    learner
+        An empty learner with its parameters.
+    state
+        What it has learned.
+    budget
+        The state of the budget of false positives; None without one.
+    learned
+        How many labels the shard had learned.
+    journal, position
+        Partition of the journal, and the offset after its last record.
+    """
+
+    spec: ShardSpec
+    name: str
+    kind: str
+    learner: Learner
+    state: State
+    budget: State | None
+    learned: int
+    journal: Partition
+    position: int
+
+
+class ModelCopies:
+    """The newest copy of a model, made by the loop for other threads.
+
+    Parameters
+    ----------
+    max_age
+        Seconds after which a copy is replaced, if the model has changed. Copies take at most 2 % of
+        the loop's time, so a model that is slow to copy is copied less often.
+    clock
+        Seconds that never go back.
+
+    Attributes
+    ----------
+    newest
+        The newest copy; None before the first.
+    """
+
+    def __init__(self, max_age: float, clock: Callable[[], float]) -> None:
+        self._pause, self._clock = max_age / 2, clock  # a commit may take the other half
+        self._due = self._current = -np.inf
+        self.newest: ModelCopy | None = None
+
+    @property
+    def age(self) -> float:
+        """Seconds since the newest copy was the newest model."""
+        return max(0.0, self._clock() - self._current)
+
+    def offer(self, journal: Partition, position: int, copied: Callable[[], ModelCopy]) -> None:
+        """Copy the model if that is due. For the loop, between two commits.
+
+        Parameters
+        ----------
+        journal, position
+            Where the model is.
+        copied
+            Copies it.
+        """
+        now, held = self._clock(), self.newest
+        if held is not None and (held.journal, held.position) == (journal, position):
+            self._current = now
+        elif now >= self._due:
+            self.newest = copied()
+            took = self._clock() - now
+            self._current, self._due = now, now + max(self._pause, took / SHARE)
+
+
+class Answerer:
+    """Predicts by a copy of a model.
+
+    Parameters
+    ----------
+    copy
+        The copy. Its arrays are copied once more, because a learner changes its own.
+
+    Notes
+    -----
+    Not safe for several threads: kernels use memory of the learner.
+    """
+
+    def __init__(self, copy: ModelCopy) -> None:
+        self.copy = copy
+        self._learner = copy.learner.restarted(proven=True)
+        _trust(self._learner)
+        self._learner.load_state(copy.state)
+        self._budget = None if copy.budget is None else FalsePositiveBudget.from_state(copy.budget)
+        self._decoder = copy.spec.decoder()
+
+    @property
+    def explains(self) -> bool:
+        """Whether the model explains its predictions."""
+        return explainable(self._learner)
+
+    def answer(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes], ts: int, *, explain: int = 0
+    ) -> list[bytes | RecordError]:
+        """The prediction of each observation as JSON, or why it has none. O(records).
+
+        Parameters
+        ----------
+        keys, values
+            The records, as they would be in the topic.
+        ts
+            Their timestamp in ms.
+        explain
+            How many features to explain, if the model can.
+        """
+        spec, copy = self.copy.spec, self.copy
+        seen = self._decoder.decode(keys, values)
+        rows = self._learner.prepare(seen.rows)
+        rejected = dict(seen.rejected)
+        for k, error in self._learner.refusals(rows).items():
+            rejected.setdefault(k, RecordError(error.reason, error.detail))
+        for each in (rows, seen.rows):
+            each.blank(list(rejected))
+        made = self._learner.run(Block.of(rows, PREDICT))
+        best, ranked, decided = made.best().tolist(), made.ranked(spec.top), self._decided(made)
+        encoder = PredictionEncoder(copy.name, copy.kind, explain)
+        place = (copy.journal.topic, copy.journal.number, copy.position)
+        out: list[bytes | RecordError] = []
+        for i, id_ in enumerate(seen.ids):
+            if i in rejected:
+                out.append(rejected[i])
+                continue
+            label = None if best[i] < 0 else made.classes[best[i]]
+            why = self._why(keys[i], values[i]) if explain else None
+            out.append(
+                encoder.encode(id_, label, ranked[i], copy.learned, place, ts, decided[i], why)
+            )
+        return out
+
+    def _decided(self, made: Predictions) -> Sequence[tuple[Label | None, float | None] | None]:
+        """Action and risk of each prediction; None without decisions."""
+        spec = self.copy.spec
+        if self._budget is not None:
+            rule = self._budget.rule
+            known = column(rule, list(made.classes), made.proba)
+            flags = np.array([self._budget.flags_one(p) for p in known.tolist()], dtype=np.bool_)
+            return decisions(rule, made, flags).done()
+        if spec.decision is None:
+            return [None] * len(made)
+        return spec.decision.decide_many(made).done()
+
+    def _why(self, key: bytes | None, value: bytes) -> Explanation | None:
+        if not self.explains or len(self._learner.classes) < 2:
+            return None
+        return self._learner.explain_rows(self._decoder.decode([key], [value]).rows)
+
+
+def _trust(learner: Learner) -> None:
+    """Let the parts load pickles: those of a copy never left this program."""
+    for part in learner.with_parts():
+        if hasattr(part, "trust_pickle"):
+            part.trust_pickle = True
