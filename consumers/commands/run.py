@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -319,23 +320,36 @@ def make_own_topics(config: Config, transport: Log) -> None:
 @contextmanager
 def served(config: Config, runner: Serving) -> Iterator[str | None]:
     """The HTTP server; yields its URL, or None if it is disabled."""
+    from consumers.api.api import Api
+    from consumers.api.permission import Permission, with_tokens
+    from consumers.api.routes import routes
+    from consumers.transports import open_log
     from consumers.web.access import load_web_config
     from consumers.web.app import Server, application
 
-    http = config.http
+    http, serve = config.http, config.serve
     if not http.enabled:
         yield None
         return
     access = None if http.web_config is None else load_web_config(http.web_config)
-    open_to_all = not http.loopback and (access is None or not access.closed)
+    closed = access is not None and access.closed
+    open_to_all = not http.loopback and not closed
+
+    def opened() -> Log:
+        return open_log(config.input.transport, kafka=config.kafka)
+
+    api = Api(config, runner.status_feeds, opened)
+    permission = Permission(serve, loopback=http.loopback, closed=closed)
     app = application(
         runner.registry,
         runner.health,
         name=config.name,
         status_feeds=runner.status_feeds,
         bytes_of_dead=not open_to_all,
+        more=routes(config, api, permission) if serve.enabled else (),
     )
-    server = Server(app, http.host, http.port, access, http.allowed_hosts)
+    passing = partial(with_tokens, config=serve)
+    server = Server(app, http.host, http.port, access, http.allowed_hosts, passing)
     host, port = server.start()
     if open_to_all:
         log.warning(
@@ -350,3 +364,4 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
         yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         server.stop()
+        api.close()

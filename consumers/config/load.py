@@ -27,6 +27,8 @@ from consumers.transports.registry import local_path
 
 __all__ = ["load", "message", "parse", "read_text", "section_of"]
 
+# Section and key of each secret outside of [kafka].
+SECRETS = (("snapshots", "key"), ("serve", "read_token"), ("serve", "write_token"))
 
 # By pydantic's error types. For the other types pydantic's message is used.
 _EXPECTED = {
@@ -102,17 +104,16 @@ def parse(text: str, *, source: str = "config", directory: Path = Path()) -> Con
                 raw["kafka"][key] = _pointed("kafka", key, value, source, directory)
             except ConfigError as e:
                 wrong.append(str(e))
-    if isinstance(snapshots := raw.get("snapshots"), dict):
-        try:
-            if "key" in snapshots:
-                snapshots["key"] = _pointed(
-                    "snapshots", "key", snapshots["key"], source, directory, secret=True
-                )
-        except ConfigError as e:
-            wrong.append(str(e))
-            del snapshots["key"]  # report it once, and do not repeat the secret
-        if isinstance(url := snapshots.get("copy_to"), str):
-            _remember(url)
+    for name, key in SECRETS:
+        if isinstance(section := raw.get(name), dict) and key in section:
+            try:
+                section[key] = _pointed(name, key, section[key], source, directory, secret=True)
+            except ConfigError as e:
+                wrong.append(str(e))
+                del section[key]  # report it once, and do not repeat the secret
+    snapshots = raw.get("snapshots")
+    if isinstance(snapshots, dict) and isinstance(url := snapshots.get("copy_to"), str):
+        _remember(url)
     try:
         config = Config.model_validate(raw)
     except ValidationError as e:

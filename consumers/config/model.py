@@ -34,6 +34,7 @@ from consumers.config.sections import (
     SnapshotsConfig,
     ValuesConfig,
 )
+from consumers.config.serve import ServeConfig
 from consumers.config.telemetry import TelemetryConfig
 from consumers.transports.registry import transport_of
 from stream.contest.champion import MOST
@@ -77,6 +78,7 @@ class Config(Section):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     scale: ScaleConfig = ScaleConfig()
     http: HttpConfig = HttpConfig()
+    serve: ServeConfig = ServeConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
     kafka: dict[str, Any] = Field(
         default_factory=dict,

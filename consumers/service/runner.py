@@ -129,7 +129,8 @@ class Runner:
             confusions=config.telemetry.challenger_confusion,
         )
         self.store = open_store(config, shard)
-        self.status_feed = StatusFeed(time.time, self.health)
+        oldest = duration_ms(config.serve.max_age) / 1000
+        self.status_feed = StatusFeed(time.time, self.health, oldest)
         self._subscribers: tuple[Subscriber, ...] = (
             self._telemetry.committed,
             self.status_feed.committed,
@@ -360,6 +361,9 @@ class Runner:
             self._telemetry.uncommitted(uncommitted)
             self._event_logger.uncommitted(uncommitted)
             self.status_feed.questions.answer(live.shard, time.monotonic)
+            if self._config.serve.enabled and self._config.http.enabled:
+                at = found.journal, live.position
+                self.status_feed.copies.offer(*at, partial(live.shard.copied, *at))
             if batch is None:
                 if until is not None and _reached(live.shard.positions, until, ends):
                     break

@@ -55,7 +55,7 @@ ROOM = 256 * 2**20  # bytes that must be free in addition to the state, or a dea
 LOOK_SECONDS = 0.02
 DONE, NO_MEMORY = b"d", b"m"
 # A child opens no log, no snapshot and no port, and these sections hold the secrets.
-NOT_HANDED = {"kafka", "snapshots", "http"}
+NOT_HANDED = {"kafka", "snapshots", "http", "serve"}
 
 
 class _Case(msgspec.Struct):

@@ -148,20 +148,14 @@ class Answerer:
         explain
             How many features to explain, if the model can.
         """
-        spec, copy = self.copy.spec, self.copy
-        seen = self._decoder.decode(keys, values)
-        rows = self._learner.prepare(seen.rows)
-        rejected = dict(seen.rejected)
-        for k, error in self._learner.refusals(rows).items():
-            rejected.setdefault(k, RecordError(error.reason, error.detail))
-        for each in (rows, seen.rows):
-            each.blank(list(rejected))
-        made = self._learner.run(Block.of(rows, PREDICT))
-        best, ranked, decided = made.best().tolist(), made.ranked(spec.top), self._decided(made)
+        copy = self.copy
+        made, ids, rejected = self.predict(keys, values)
+        best, ranked = made.best().tolist(), made.ranked(copy.spec.top)
+        decided = self._decided(made)
         encoder = PredictionEncoder(copy.name, copy.kind, explain)
         place = (copy.journal.topic, copy.journal.number, copy.position)
         out: list[bytes | RecordError] = []
-        for i, id_ in enumerate(seen.ids):
+        for i, id_ in enumerate(ids):
             if i in rejected:
                 out.append(rejected[i])
                 continue
@@ -171,6 +165,22 @@ class Answerer:
                 encoder.encode(id_, label, ranked[i], copy.learned, place, ts, decided[i], why)
             )
         return out
+
+    def predict(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes]
+    ) -> tuple[Predictions, list[str], dict[int, RecordError]]:
+        """The predictions, the ids, and the records that the service would reject, by index.
+
+        A rejected record has the prediction of one without values.
+        """
+        seen = self._decoder.decode(keys, values)
+        rows = self._learner.prepare(seen.rows)
+        rejected = dict(seen.rejected)
+        for k, error in self._learner.refusals(rows).items():
+            rejected.setdefault(k, RecordError(error.reason, error.detail))
+        for each in (rows, seen.rows):
+            each.blank(list(rejected))
+        return self._learner.run(Block.of(rows, PREDICT)), seen.ids, rejected
 
     def _decided(self, made: Predictions) -> Sequence[tuple[Label | None, float | None] | None]:
         """Action and risk of each prediction; None without decisions."""

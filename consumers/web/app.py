@@ -18,7 +18,7 @@ from prometheus_client.registry import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from consumers.base.errors import ConfigError
 from consumers.base.health import Health
@@ -52,6 +52,7 @@ def application(
     name: str = "headwater",
     status_feeds: Callable[[], Mapping[int, StatusFeed]] = dict,
     bytes_of_dead: bool = True,
+    more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """The application.
 
@@ -67,6 +68,8 @@ def application(
         The status feeds of the shards that this process runs, by number; the page shows them.
     bytes_of_dead
         Whether the page also shows the first bytes of dead letters.
+    more
+        Further routes.
     """
 
     exposition = Exposition(registry)
@@ -91,6 +94,7 @@ def application(
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
+            *more,
         ]
     )
     app.state.page = page
@@ -115,6 +119,8 @@ class Server:
         Access control and TLS; None allows every client.
     names
         Allowed host names, in addition to addresses and loopback names.
+    passing
+        Makes the guard of all requests from that of pages.
 
     Examples
     --------
@@ -131,6 +137,7 @@ class Server:
         port: int,
         access: WebConfig | None = None,
         names: Sequence[str] = (),
+        passing: Callable[[Guard], Guard] = lambda guard: guard,
     ) -> None:
         self._app = app
         self._host = host
@@ -142,7 +149,7 @@ class Server:
         connections = Connections(places(), refused)
         self._uvicorn = Gated(
             uvicorn.Config(
-                Front(app, guard, connections, refused),
+                Front(app, passing(guard), connections, refused),
                 loop="asyncio",
                 http=Limited,
                 h11_max_incomplete_event_size=HEAD_BYTES,

@@ -7,11 +7,13 @@ the curve costs about 0.3 ms, for its scores, at most five times a second.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from consumers.base.health import Health
 from consumers.base.records import Outgoing, Partition
+from consumers.shard.answer import ModelCopies
 from consumers.shard.views import LATEST, Committed, PublishedPrediction, ShardView
 from consumers.web.questions import Questions
 from stream.evaluate.quality import QualityView
@@ -52,6 +54,8 @@ class StatusFeed:
         Seconds since the epoch.
     health
         The present health of the shard.
+    max_age
+        Seconds after which the copy of the model is replaced.
 
     Attributes
     ----------
@@ -76,9 +80,12 @@ class StatusFeed:
         Grows with each post, so that an unchanged document is not sent again.
     """
 
-    def __init__(self, clock: Callable[[], float], health: Callable[[], Health]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], health: Callable[[], Health], max_age: float = 1.0
+    ) -> None:
         self._clock = clock
         self.health = health
+        self.copies = ModelCopies(max_age, time.monotonic)
         self.questions = Questions()
         self.view: ShardView | None = None
         self.curve: tuple[AccuracyPoint, ...] = ()

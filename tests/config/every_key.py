@@ -35,7 +35,8 @@ __all__ = [
 PASSWORD = "Zq7-correct'horse\"\\battery"
 SIGNING = "9f31c07be2a84d56" * 4  # in a file
 TOKEN = "u8Kd02LmPw5RtVx1"
-SECRETS = (PASSWORD, SIGNING, TOKEN)
+READING, WRITING = "Jm5xQv8rTb2nKc7w", "Hd3yLp9sWz6fGa1e"  # in files
+SECRETS = (PASSWORD, SIGNING, TOKEN, READING, WRITING)
 LETTERS = 8  # a quarter of a key less is no secret; fewer come about by chance in a state's bytes
 
 EXAMPLES: dict[str, Any] = {
@@ -69,6 +70,10 @@ EXAMPLES: dict[str, Any] = {
     "commit.max_bytes": "2MiB",
     "snapshots.copy_to": f"file:///mount?token={TOKEN}",
     "snapshots.key": "${file:signing-key}",
+    "serve.read_token": "${file:read-token}",
+    "serve.write_token": "${file:write-token}",
+    "serve.max_age": "3s",
+    "serve.timeout": "20s",
     "http.host": "0.0.0.0",
     "http.max_idle": "90s",
     "http.allowed_hosts": ["metrics", "proxy.example"],
@@ -108,7 +113,12 @@ VARIANTS: dict[str, tuple[dict[str, Any], set[str]]] = {
 def place(directory: Path, setenv: Callable[[str, str], object]) -> None:
     """Put the secrets where the configuration points to."""
     setenv("HEADWATER_TEST_PASSWORD", PASSWORD)
-    (directory / "signing-key").write_text(SIGNING + "\n", encoding="utf-8")
+    for name, secret in (
+        ("signing-key", SIGNING),
+        ("read-token", READING),
+        ("write-token", WRITING),
+    ):
+        (directory / name).write_text(secret + "\n", encoding="utf-8")
 
 
 def shown(text: str | bytes, secrets: Sequence[str] = SECRETS) -> list[str]:

@@ -1,0 +1,1 @@
+"""Predictions on request and records written over HTTP."""

@@ -1,0 +1,323 @@
+"""What a request does: ask a copy of the model, or append records to the input topics.
+
+Rule: no request reaches a learner of the loop. So the journal has everything that was learned,
+whichever way a record came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from consumers.api import contract
+from consumers.api.bodies import RequestRecords
+from consumers.api.problems import ProblemError
+from consumers.api.recent import RecentPredictions
+from consumers.api.writer import Writer
+from consumers.base.errors import HeadwaterError, RecordError
+from consumers.base.records import Outgoing, Partition
+from consumers.codecs.json import JsonLabels
+from consumers.config import Config
+from consumers.config.units import duration_ms
+from consumers.shard.answer import Answerer, ModelCopies
+from consumers.transports.protocol import Log
+from consumers.web.status_feed import StatusFeed
+
+__all__ = ["MOST_EXPLAINED", "Api"]
+
+MOST_EXPLAINED = 100  # features of an answer, and records of a request that asks for them
+LOOK_SECONDS = 0.02  # between two looks for a prediction that a client waits for
+START_SECONDS = "2"  # Retry-After before there is a model
+
+T = TypeVar("T")
+
+
+class Api:
+    """The answers of a process.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    status_feeds
+        What the loops of this process publish, by shard.
+    opened
+        Opens a log.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        status_feeds: Callable[[], Mapping[int, StatusFeed]],
+        opened: Callable[[], Log],
+    ) -> None:
+        self._config, self._feeds = config, status_feeds
+        self._seconds = duration_ms(config.serve.timeout) / 1000
+        self._answerers: dict[int, Answerer] = {}
+        self._writer = Writer(opened)
+        self._recent = RecentPredictions(opened, config.predictions_topic)
+
+    def close(self) -> None:
+        """Write what waits, and close the logs."""
+        self._writer.close()
+        self._recent.close()
+
+    # The model.
+
+    def answerer(self, shard: int | None) -> tuple[int, Answerer, StatusFeed]:
+        """The newest copy of a shard's model; without a number, of the first shard that runs here.
+
+        Raises
+        ------
+        ProblemError
+            The shard does not run here (404), or has no model yet (503).
+        """
+        feeds = self._feeds()
+        number = min(feeds, default=0) if shard is None else shard
+        if number not in feeds and (feeds or number):
+            here = ", ".join(map(str, sorted(feeds))) or "none"
+            raise ProblemError(
+                404,
+                f"expected a shard that runs in this process ({here}), got {number}; ask another",
+            )
+        newest = feeds[number].copies.newest if feeds else None
+        if newest is None:
+            raise ProblemError(
+                503, "the service is starting; ask again", {"retry-after": START_SECONDS}
+            )
+        held = self._answerers.get(number)
+        if held is None or held.copy is not newest:
+            held = self._answerers[number] = Answerer(newest)
+        return number, held, feeds[number]
+
+    def predict(self, records: RequestRecords, shard: int | None, explain: int) -> list[bytes]:
+        """The prediction or the rejection of each record, as JSON."""
+        _, answerer, feed = self.answerer(shard)
+        _check_explain(answerer, explain, len(records.values))
+        keys = [b"%d" % i for i in range(len(records.values))]
+        answers = answerer.answer(keys, records.values, _now(), explain=explain)
+        age = b',"age_ms":%d}' % _age(feed.copies)
+        out = []
+        for i, answer in enumerate(answers):
+            if isinstance(answer, bytes):
+                out.append(answer[:-1] + age)
+            elif records.form == "one":
+                raise _rejected(answer, i)
+            else:
+                rejection = contract.Rejection(i, answer.reason, answer.detail)
+                out.append(msgspec.json.encode(rejection))
+        return out
+
+    def model(self, shard: int | None) -> contract.ModelStatus:
+        """What the model is and how good it is."""
+        number, answerer, feed = self.answerer(shard)
+        view, copy = feed.view, answerer.copy
+        assert view is not None  # noqa: S101  the loop publishes it before the first copy
+        scores = {
+            window: {
+                "scored": s.scored,
+                "accuracy": s.accuracy,
+                "log_loss": s.log_loss,
+                **{f"{name}_accuracy": value for name, value in s.baselines.items()},
+            }
+            for window, s in view.quality.scores.items()
+        }
+        return contract.ModelStatus(
+            self._config.name,
+            number,
+            copy.name,
+            copy.kind,
+            copy.learned,
+            view.observations,
+            view.predictions,
+            contract.RecordPosition(*copy.journal, copy.position),
+            _age(feed.copies),
+            [contract.FieldOfModel(f.name, f.kind) for f in copy.spec.schema.fields],
+            list(view.quality.classes),
+            dict(view.experts),
+            scores,
+        )
+
+    # RequestRecords.
+
+    async def observe(self, records: RequestRecords) -> list[contract.RecordPosition]:
+        """Append observations; they are in the log when this returns.
+
+        Raises
+        ------
+        ProblemError
+            One of them would be a dead letter (422), and none was written; or the log did not
+            acknowledge them in time (504).
+        """
+        _, places = await self._observed(records, [None] * len(records.values))
+        return places
+
+    async def label(self, records: RequestRecords) -> list[contract.RecordPosition]:
+        """Append labels, or corrections; they are in the log when this returns. See `observe`."""
+        topic = self._config.input.labels
+        if topic is None:
+            raise ProblemError(
+                404,
+                "expected [input] labels, but labels are in the observations; write observations",
+            )
+        _, answerer, _ = self.answerer(None)
+        found = JsonLabels(answerer.copy.spec.codec_rules).decode(
+            [None] * len(records.values), records.values
+        )
+        return await self._append(topic, found.ids, found.rejected, records.values)
+
+    async def recorded(self, records: RequestRecords) -> list[bytes]:
+        """Append observations, and return their predictions once they are committed.
+
+        An observation without an id gets a new one, as its key.
+
+        Raises
+        ------
+        ProblemError
+            As `observe`; or a record became a dead letter (409), or a prediction was not committed
+            in time (504). Both have the places of the records.
+        """
+        until = time.monotonic() + self._seconds
+        ids, places = await self._observed(records, [uuid4().hex.encode() for _ in records.values])
+        missing = dict(zip(ids, places, strict=True))  # the last record of each id decides
+        found: dict[str, bytes] = {}
+        while missing:
+            consumed = {id_ for id_, place in missing.items() if self._consumed(place)}
+            await self._within(self._recent.refresh(), until, places)
+            for id_, place in list(missing.items()):
+                value = self._recent.get(id_)
+                if value is not None and _answers(value, place):
+                    found[id_] = value
+                    del missing[id_]
+                elif id_ in consumed:
+                    raise ProblemError(
+                        409,
+                        f"{id_[:200]!r} was consumed and not predicted; see its dead letter",
+                        records=places,
+                    )
+            if missing and time.monotonic() >= until:
+                raise _too_late("the predictions are not committed yet; ask for them by id", places)
+            if missing:
+                await asyncio.sleep(LOOK_SECONDS)
+        return [found[id_] for id_ in ids]
+
+    async def prediction(self, id_: str) -> bytes:
+        """The newest prediction for an id. ProblemError if it is not among the newest (404)."""
+        await self._within(self._recent.refresh(), time.monotonic() + self._seconds, None)
+        value = self._recent.get(id_)
+        if value is None:
+            raise ProblemError(
+                404,
+                f"expected an id among the newest predictions, got {id_[:200]!r}; see the topic",
+            )
+        return value
+
+    async def explained(self, id_: str, explain: int) -> bytes:
+        """The present model's prediction for the observation of an earlier one, explained."""
+        place = _position(await self.prediction(id_))
+        until = time.monotonic() + self._seconds
+        value = await self._within(
+            self._recent.observation(*msgspec.structs.astuple(place)), until, None
+        )
+        if value is None:
+            raise ProblemError(404, f"the observation of {id_[:200]!r} is no longer in its topic")
+        _, answerer, feed = self.answerer(None)
+        _check_explain(answerer, explain, 1)
+        (answer,) = answerer.answer([id_.encode()], [value], _now(), explain=explain)
+        if isinstance(answer, RecordError):
+            raise _rejected(answer, 0)
+        return answer[:-1] + b',"age_ms":%d}' % _age(feed.copies)
+
+    def _consumed(self, place: contract.RecordPosition) -> bool:
+        """Whether a shard of this process has committed past a record."""
+        partition = Partition(place.topic, place.partition)
+        views = (feed.view for feed in self._feeds().values())
+        return any(v is not None and v.positions.get(partition, 0) > place.offset for v in views)
+
+    async def _observed(
+        self, records: RequestRecords, keys: Sequence[bytes | None]
+    ) -> tuple[list[str], list[contract.RecordPosition]]:
+        """Append observations; their ids and places."""
+        _, answerer, _ = self.answerer(None)
+        _, ids, rejected = answerer.predict(keys, records.values)
+        topic = self._config.input.observations
+        return ids, await self._append(topic, ids, rejected, records.values)
+
+    async def _append(
+        self,
+        topic: str,
+        ids: Sequence[str],
+        rejected: Mapping[int, RecordError],
+        values: Sequence[bytes],
+    ) -> list[contract.RecordPosition]:
+        for i in sorted(rejected):
+            raise _rejected(rejected[i], i)
+        now = _now()
+        out = [
+            Outgoing(topic, id_.encode(), value, now)
+            for id_, value in zip(ids, values, strict=True)
+        ]
+        places = await self._within(
+            self._writer.append(out), time.monotonic() + self._seconds, None
+        )
+        return [contract.RecordPosition(topic, number, offset) for number, offset in places]
+
+    async def _within(
+        self, future: Future[T], until: float, places: list[contract.RecordPosition] | None
+    ) -> T:
+        """The result of a call to the log, or a ProblemError."""
+        waiting: Awaitable[T] = asyncio.shield(asyncio.wrap_future(future))
+        try:
+            return await asyncio.wait_for(waiting, max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            raise _too_late("the log did not answer; records may be written", places) from None
+        except HeadwaterError as error:
+            raise ProblemError(503, str(error), {"retry-after": "1"}, records=places) from None
+
+
+def _check_explain(answerer: Answerer, explain: int, records: int) -> None:
+    if not 0 <= explain <= MOST_EXPLAINED:
+        raise ProblemError(400, f"expected explain from 0 to {MOST_EXPLAINED}, got {explain}")
+    if explain and records > MOST_EXPLAINED:
+        raise ProblemError(
+            413,
+            f"expected up to {MOST_EXPLAINED} records with explain, got {records:,}; send fewer",
+        )
+    if explain and not answerer.explains:
+        raise ProblemError(
+            422, f"{answerer.copy.kind} cannot explain predictions; ask without explain"
+        )
+
+
+def _rejected(error: RecordError, index: int) -> ProblemError:
+    return ProblemError(422, error.detail, reason=error.reason, index=index)
+
+
+def _too_late(why: str, places: list[contract.RecordPosition] | None) -> ProblemError:
+    return ProblemError(504, f"{why}, or raise [serve] timeout", records=places)
+
+
+def _position(prediction: bytes) -> contract.RecordPosition:
+    return msgspec.json.decode(prediction, type=contract.PredictionRecord).position
+
+
+def _answers(prediction: bytes, place: contract.RecordPosition) -> bool:
+    """Whether a prediction is the one of a record, or of a later record with its id."""
+    found = _position(prediction)
+    return (found.topic, found.partition) == (place.topic, place.partition) and (
+        found.offset >= place.offset
+    )
+
+
+def _age(copies: ModelCopies) -> int:
+    return round(copies.age * 1000)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,186 @@
+"""The typed bodies of requests and answers; the OpenAPI document is made from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Appended",
+    "InferInput",
+    "InferOutput",
+    "InferRequest",
+    "InferResponse",
+    "ModelMetadata",
+    "ModelStatus",
+    "OwnExplanation",
+    "PredictionRecord",
+    "Problem",
+    "RecordPosition",
+    "Rejection",
+    "ServerMetadata",
+    "TensorMetadata",
+]
+
+Label = str | int | bool
+
+
+class Problem(msgspec.Struct, omit_defaults=True):
+    """Why a request was not answered as asked (RFC 9457)."""
+
+    title: str
+    status: int
+    detail: str
+    reason: str | None = None  # of a rejected record, as in a dead letter
+    index: int | None = None  # of that record in the request, from 0
+    records: list[RecordPosition] | None = None  # already written, so a retry writes them again
+
+
+class RecordPosition(msgspec.Struct):
+    """Where a record is in its topic."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Champion(msgspec.Struct):
+    """The model that predicted: name, type, and how many labels the service had learned."""
+
+    name: str
+    type: str
+    learned: int
+
+
+class DecidedAction(msgspec.Struct):
+    """The action with the lowest risk; null if none is taken."""
+
+    action: Label | None
+    risk: float | None
+
+
+class OwnExplanation(msgspec.Struct):
+    """The features that changed the log-odds against another label most."""
+
+    against: Label
+    log_odds: float
+    top: list[tuple[str, float]]
+
+
+class PredictionRecord(msgspec.Struct, omit_defaults=True):
+    """A prediction, as in the topic. `position` is the one of the model in the journal, or of the
+    observation if it was recorded; `age_ms` is how long ago that model was the newest."""
+
+    id: str
+    prediction: Label | None
+    probabilities: list[tuple[Label, float]]
+    model: Champion
+    position: RecordPosition
+    ts: int
+    age_ms: int | None = None
+    decision: DecidedAction | None = None
+    explanation: OwnExplanation | None = None
+
+
+class Rejection(msgspec.Struct):
+    """A record that cannot be predicted or written, with the reason of a dead letter."""
+
+    index: int
+    reason: str
+    detail: str
+
+
+class Appended(msgspec.Struct):
+    """The records are in the log."""
+
+    records: list[RecordPosition]
+
+
+class FieldOfModel(msgspec.Struct):
+    """A feature and its kind."""
+
+    name: str
+    kind: str
+
+
+class ModelStatus(msgspec.Struct):
+    """The model of a shard: what it is, what it has learned, how good it is."""
+
+    service: str
+    shard: int
+    name: str
+    type: str
+    learned: int
+    observations: int
+    predictions: int
+    position: RecordPosition
+    age_ms: int
+    fields: list[FieldOfModel]
+    classes: list[Label]
+    experts: dict[str, float]
+    scores: dict[str, dict[str, float | None]]
+
+
+class TensorMetadata(msgspec.Struct):
+    """A tensor of the Open Inference Protocol; -1 is any number of records."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class ServerMetadata(msgspec.Struct):
+    """The server, as the Open Inference Protocol describes it."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class ModelMetadata(msgspec.Struct):
+    """The model, as the Open Inference Protocol describes it."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+
+
+class InferInput(msgspec.Struct):
+    """One field of all records: shape [n] or [n, 1]; null is a missing value."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: list[Any]
+    parameters: dict[str, Any] = {}
+
+
+class InferRequest(msgspec.Struct):
+    """Records by field."""
+
+    inputs: list[InferInput]
+    id: str = ""
+    outputs: list[dict[str, Any]] = []
+    parameters: dict[str, Any] = {}
+
+
+class InferOutput(msgspec.Struct):
+    """`prediction` (BYTES, [n]) or `probabilities` (FP64, [n, classes])."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    data: list[Any]
+    parameters: dict[str, Any] = {}
+
+
+class InferResponse(msgspec.Struct, omit_defaults=True):
+    """The predictions; the classes are a parameter of `probabilities`."""
+
+    model_name: str
+    model_version: str
+    outputs: list[InferOutput]
+    id: str = ""

@@ -1,0 +1,260 @@
+"""Every operation over HTTP: method, path, bodies and who may use it; one entry each.
+
+The routes of the server and the OpenAPI document are made from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from consumers.api import contract, inference
+from consumers.api.api import Api
+from consumers.api.bodies import JSON, LINES, RequestRecords, read, records_of
+from consumers.api.problems import ProblemError
+from consumers.config.serve import ServeConfig
+
+__all__ = ["LABEL", "OBSERVATION", "OPERATIONS", "UNNAMED", "Asked", "Operation", "Parameter"]
+
+FRESH = {"cache-control": "no-store"}
+LARGEST_NUMBER = 9  # digits
+
+
+class Asked(NamedTuple):
+    """A request, and what answers it."""
+
+    request: Request
+    api: Api
+    config: ServeConfig
+    name: str
+
+    async def records(self) -> RequestRecords:
+        """The records of its body."""
+        body = await read(self.request, self.config.max_body_bytes)
+        kind = self.request.headers.get("content-type", "")
+        return records_of(body, kind, self.config.max_records)
+
+    def number(self, key: str, default: int | None = None) -> int | None:
+        """A whole number of the query."""
+        text = self.request.query_params.get(key)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) <= LARGEST_NUMBER):
+            raise ProblemError(400, f"expected a whole number for {key}, got {text[:50]!r}")
+        return int(text)
+
+    def flag(self, key: str) -> bool:
+        """A truth value of the query."""
+        text = self.request.query_params.get(key, "false").lower()
+        if text not in ("true", "false", "1", "0"):
+            raise ProblemError(400, f"expected true or false for {key}, got {text[:50]!r}")
+        return text in ("true", "1")
+
+
+class Parameter(NamedTuple):
+    """A parameter of the path or the query, as in OpenAPI."""
+
+    name: str
+    where: str
+    schema: dict[str, Any]
+    about: str
+
+
+class Operation(NamedTuple):
+    """One operation.
+
+    `accepts`: type of a record of the body, or the name of its schema; None without a body.
+    `lines`: whether many records can come at once. `returns`: status and type of the answer.
+    `problems`: the other statuses.
+    """
+
+    method: str
+    path: str
+    summary: str
+    answer: Callable[[Asked], Awaitable[Response]]
+    needs: str
+    returns: tuple[int, Any]
+    accepts: Any = None
+    lines: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    problems: tuple[int, ...] = ()
+
+
+async def _predict(asked: Asked) -> Response:
+    explain = asked.number("explain", 0) or 0
+    records = await asked.records()
+    if asked.flag("record"):
+        answers = await asked.api.recorded(records)
+    else:
+        answers = asked.api.predict(records, asked.number("shard"), explain)
+    if records.form == "lines":
+        body = b"".join(answer + b"\n" for answer in answers)
+        return Response(body, headers=FRESH, media_type=LINES)
+    body = answers[0] if records.form == "one" else b"[" + b",".join(answers) + b"]"
+    return Response(body, headers=FRESH, media_type=JSON)
+
+
+async def _observe(asked: Asked) -> Response:
+    places = await asked.api.observe(await asked.records())
+    return _json(contract.Appended(places), 202)
+
+
+async def _label(asked: Asked) -> Response:
+    places = await asked.api.label(await asked.records())
+    return _json(contract.Appended(places), 202)
+
+
+async def _model(asked: Asked) -> Response:
+    return _json(asked.api.model(asked.number("shard")))
+
+
+async def _prediction(asked: Asked) -> Response:
+    body = await asked.api.prediction(asked.request.path_params["id"])
+    return Response(body, headers=FRESH, media_type=JSON)
+
+
+async def _explain(asked: Asked) -> Response:
+    id_, most = asked.request.path_params["id"], asked.number("explain", 10) or 0
+    return Response(await asked.api.explained(id_, most), headers=FRESH, media_type=JSON)
+
+
+async def _server(asked: Asked) -> Response:
+    return _json(inference.server_metadata())
+
+
+async def _live(asked: Asked) -> Response:
+    return _json({"live": True})
+
+
+async def _ready(asked: Asked) -> Response:
+    asked.api.answerer(None)
+    return _json({"ready": True})
+
+
+async def _model_ready(asked: Asked) -> Response:
+    _check_name(asked)
+    asked.api.answerer(None)
+    return _json({"name": asked.name, "ready": True})
+
+
+async def _metadata(asked: Asked) -> Response:
+    _check_name(asked)
+    _, answerer, _ = asked.api.answerer(None)
+    return _json(inference.model_metadata(asked.name, answerer.copy))
+
+
+async def _infer(asked: Asked) -> Response:
+    _check_name(asked)
+    _, answerer, _ = asked.api.answerer(None)
+    body = await read(asked.request, asked.config.max_body_bytes)
+    request = inference.request_of(body)
+    return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))
+
+
+def _check_name(asked: Asked) -> None:
+    if asked.request.path_params["name"] != asked.name:
+        raise ProblemError(404, f"expected the model {asked.name!r}, which is the only one")
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, FRESH, JSON)
+
+
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 10**LARGEST_NUMBER - 1}
+_SHARD = Parameter("shard", "query", _NUMBER, "The shard whose model answers; default: the first.")
+_EXPLAIN = Parameter(
+    "explain",
+    "query",
+    {"type": "integer", "minimum": 0, "maximum": 100},
+    "How many features to explain. A recorded prediction is explained by [output] explain.",
+)
+_RECORD = Parameter(
+    "record",
+    "query",
+    {"type": "boolean", "default": False},
+    "Write the observation to the input topic, and answer when its prediction is committed. "
+    "An observation without an id gets a new one. Needs the write token.",
+)
+_ID = Parameter("id", "path", {"type": "string", "minLength": 1}, "The id of the observation.")
+_NAME = Parameter("name", "path", {"type": "string"}, "The name of the service.")
+OBSERVATION, UNNAMED, LABEL = "Observation", "ObservationToPredict", "LabelRecord"
+_LOG = (503, 504)
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        *("POST", "/v1/predict", "Predict observations; nothing is learned"),
+        *(_predict, "read", (200, contract.PredictionRecord)),
+        accepts=UNNAMED,
+        lines=True,
+        parameters=(_SHARD, _EXPLAIN, _RECORD),
+        problems=(400, 404, 409, 413, 415, 422, *_LOG),
+    ),
+    Operation(
+        *("POST", "/v1/observations", "Write observations to the input topic"),
+        *(_observe, "write", (202, contract.Appended)),
+        accepts=OBSERVATION,
+        lines=True,
+        problems=(400, 413, 415, 422, *_LOG),
+    ),
+    Operation(
+        *("POST", "/v1/labels", "Write labels, or corrections, to the label topic"),
+        *(_label, "write", (202, contract.Appended)),
+        accepts=LABEL,
+        lines=True,
+        problems=(400, 404, 413, 415, 422, *_LOG),
+    ),
+    Operation(
+        *("GET", "/v1/model", "What the model is, has learned, and how good it is"),
+        *(_model, "read", (200, contract.ModelStatus)),
+        parameters=(_SHARD,),
+        problems=(400, 404, 503),
+    ),
+    Operation(
+        *("GET", "/v1/predictions/{id}", "The newest prediction for an id"),
+        *(_prediction, "read", (200, contract.PredictionRecord)),
+        parameters=(_ID,),
+        problems=(404, *_LOG),
+    ),
+    Operation(
+        *("GET", "/v1/explain/{id}", "Predict an earlier observation again, with reasons"),
+        *(_explain, "read", (200, contract.PredictionRecord)),
+        parameters=(_ID, _EXPLAIN),
+        problems=(400, 404, 422, *_LOG),
+    ),
+    Operation(
+        *("GET", "/v2", "The server (Open Inference Protocol)"),
+        *(_server, "read", (200, contract.ServerMetadata)),
+    ),
+    Operation(
+        *("GET", "/v2/health/live", "Whether the process answers (Open Inference Protocol)"),
+        *(_live, "read", (200, dict[str, bool])),
+    ),
+    Operation(
+        *("GET", "/v2/health/ready", "Whether there is a model (Open Inference Protocol)"),
+        *(_ready, "read", (200, dict[str, bool])),
+        problems=(503,),
+    ),
+    Operation(
+        *("GET", "/v2/models/{name}", "The tensors of the model (Open Inference Protocol)"),
+        *(_metadata, "read", (200, contract.ModelMetadata)),
+        parameters=(_NAME,),
+        problems=(404, 503),
+    ),
+    Operation(
+        *("GET", "/v2/models/{name}/ready", "Whether it is ready (Open Inference Protocol)"),
+        *(_model_ready, "read", (200, dict[str, Any])),
+        parameters=(_NAME,),
+        problems=(404, 503),
+    ),
+    Operation(
+        *("POST", "/v2/models/{name}/infer", "Predict by tensors (Open Inference Protocol)"),
+        *(_infer, "read", (200, contract.InferResponse)),
+        accepts=contract.InferRequest,
+        parameters=(_NAME,),
+        problems=(400, 404, 413, 503),
+    ),
+)

@@ -1,0 +1,105 @@
+"""The newest predictions by id, read from their topic when somebody asks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from consumers.base.records import Partition
+from consumers.transports.protocol import Log
+
+__all__ = ["RecentPredictions"]
+
+KEPT = 10_000  # predictions
+KEPT_BYTES = 32 * 2**20  # of their values
+
+
+class RecentPredictions:
+    """At most 10,000 predictions and 32 MiB, the newest ones; older ones are forgotten.
+
+    Parameters
+    ----------
+    opened
+        Opens a log; called at the first question, and after an error.
+    topic
+        The topic of predictions.
+    """
+
+    def __init__(self, opened: Callable[[], Log], topic: str) -> None:
+        self._opened, self._topic = opened, topic
+        self._log: Log | None = None
+        self._pool = ThreadPoolExecutor(1, "headwater-predictions")
+        self._at: dict[Partition, int] = {}
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+        self._reading: Future[None] | None = None
+
+    def refresh(self) -> Future[None]:
+        """Read up to the present end of the topic. One read serves all that wait for the next."""
+        if self._reading is None or self._reading.running() or self._reading.done():
+            self._reading = self._pool.submit(self._read)
+        return self._reading
+
+    def get(self, id_: str) -> bytes | None:
+        """The newest prediction for this id, as it was written; None if it is not among them."""
+        return self._kept.get(id_)
+
+    def observation(self, topic: str, number: int, offset: int) -> Future[bytes | None]:
+        """The value of the record at a place; None if it is not retained."""
+        return self._pool.submit(self._observation, Partition(topic, number), offset)
+
+    def close(self) -> None:
+        """Close the log."""
+        self._pool.submit(self._discard)
+        self._pool.shutdown()
+
+    def _read(self) -> None:
+        try:
+            if self._log is None:
+                self._log = self._opened()
+            count = self._log.topics().get(self._topic, 0) if not self._at else len(self._at)
+            parts = [Partition(self._topic, number) for number in range(count)]
+            ends = self._log.end_offsets(parts)
+            if not self._at:
+                first = self._log.beginning_offsets(parts)
+                share = max(1, KEPT // max(count, 1))
+                self._at = {p: max(first[p], ends[p] - share) for p in parts}
+            ahead = {p: at for p, at in self._at.items() if at < ends[p]}
+            if ahead:
+                for chunk in self._log.read(ahead, {p: ends[p] for p in ahead}):
+                    for key, value in zip(chunk.keys, chunk.values, strict=True):
+                        self._keep((key or b"").decode("utf-8", "replace"), value or b"")
+                self._at |= {p: ends[p] for p in ahead}
+        except Exception:
+            self._discard()
+            raise
+
+    def _observation(self, partition: Partition, offset: int) -> bytes | None:
+        try:
+            if self._log is None:
+                self._log = self._opened()
+            first = self._log.beginning_offsets([partition])[partition]
+            if offset < first:
+                return None
+            for chunk in self._log.read({partition: offset}, {partition: offset + 1}):
+                for at, value in zip(chunk.offsets, chunk.values, strict=True):
+                    if at == offset:
+                        return value
+        except Exception:
+            self._discard()
+            raise
+        return None
+
+    def _keep(self, id_: str, value: bytes) -> None:
+        self._bytes += len(value) - len(self._kept.pop(id_, b""))
+        self._kept[id_] = value
+        while len(self._kept) > KEPT or self._bytes > KEPT_BYTES:
+            self._bytes -= len(self._kept.popitem(last=False)[1])
+
+    def _discard(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            with suppress(Exception):
+                log.close()

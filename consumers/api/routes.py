@@ -1,0 +1,89 @@
+"""The routes of the API, each behind its permission and the limit of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from consumers.api.api import Api
+from consumers.api.bodies import JSON, drain
+from consumers.api.openapi import document, page
+from consumers.api.operations import OPERATIONS, Asked, Operation
+from consumers.api.permission import Permission
+from consumers.api.problems import ProblemError, respond
+from consumers.config import Config
+
+__all__ = ["routes"]
+
+_PAGE = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+}
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def routes(whole: Config, api: Api, permission: Permission) -> list[BaseRoute]:
+    """The routes of a service.
+
+    Parameters
+    ----------
+    whole
+        The configuration.
+    api
+        Answers.
+    permission
+        Who may ask.
+    """
+    name, config = whole.name, whole.serve
+    limit = _Limit(config.max_requests)
+    described = msgspec.json.encode(document(whole))
+
+    def handler(operation: Operation) -> Handler:
+        async def answer(request: Request) -> Response:
+            try:
+                recorded = operation.path == "/v1/predict" and "record" in request.query_params
+                permission.check(operation.needs, request.headers)
+                if recorded:
+                    permission.check("write", request.headers)
+                with limit:
+                    return await operation.answer(Asked(request, api, config, name))
+            except ProblemError as error:
+                await drain(request, config.max_body_bytes)
+                return respond(error)
+
+        return answer
+
+    async def openapi(_: Request) -> Response:
+        return Response(described, headers=_PAGE, media_type=JSON)
+
+    async def docs(_: Request) -> Response:
+        return HTMLResponse(page(name), headers=_PAGE)
+
+    return [
+        *(Route(o.path, handler(o), methods=[o.method]) for o in OPERATIONS),
+        Route("/openapi.json", openapi),
+        Route("/docs", docs),
+    ]
+
+
+class _Limit:
+    """The number of requests that are answered now; a further one is refused."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def __enter__(self) -> None:
+        if self._left == 0:
+            raise ProblemError(
+                429, "too many requests are being answered; ask again", {"retry-after": "1"}
+            )
+        self._left -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._left += 1

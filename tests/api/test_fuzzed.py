@@ -1,0 +1,43 @@
+"""The API against its own OpenAPI document: generated requests, seeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from consumers.api.operations import OPERATIONS, Operation
+from tests.waiting import until
+from tests.web.living import living
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory) -> Iterator[Any]:
+    """The document of a service that runs."""
+    more = '[serve]\ntimeout = "20s"'
+    with living(tmp_path_factory.mktemp("fuzzed"), more=more) as service:
+        service.send(20)
+        until(lambda: service.status_feed.copies.newest is not None)
+        yield schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda o: f"{o.method} {o.path}")
+def test_answers_keep_to_the_document(described, operation: Operation) -> None:
+    """Status, type and body are declared, whatever is asked; nothing is a server error."""
+
+    @seed(1)
+    @settings(
+        max_examples=40,
+        deadline=None,
+        database=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=described[operation.path][operation.method].as_strategy())
+    def ask(case: Any) -> None:
+        case.call_and_validate()
+
+    ask()

@@ -1,0 +1,93 @@
+"""The Open Inference Protocol, as its published schema and its clients use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.waiting import until
+from tests.web.living import living
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory) -> Iterator[httpx.Client]:
+    """A client of a service after 40 labels."""
+    with living(tmp_path_factory.mktemp("oip")) as service:
+        service.send(40)
+        until(lambda: (c := service.status_feed.copies.newest) is not None and c.learned == 40)
+        with httpx.Client(base_url=service.url) as client:
+            yield client
+
+
+def tensor(name: str, data: list[Any], datatype: str = "FP64", **other: Any) -> dict[str, Any]:
+    """One input."""
+    return {"name": name, "shape": [len(data)], "datatype": datatype, "data": data, **other}
+
+
+def test_server_and_model_describe_themselves(client) -> None:
+    """What clients ask before they infer."""
+    assert client.get("/v2").json()["name"] == "headwater"
+    assert client.get("/v2/health/live").json() == {"live": True}
+    assert client.get("/v2/health/ready").json() == {"ready": True}
+    assert client.get("/v2/models/svc/ready").json() == {"name": "svc", "ready": True}
+    model = client.get("/v2/models/svc").json()
+    assert model["inputs"][0] == {"name": "a", "datatype": "FP64", "shape": [-1]}
+    assert [o["name"] for o in model["outputs"]] == ["prediction", "probabilities"]
+
+
+def test_tensors_predict_as_records_do(client) -> None:
+    """The same probabilities; null is a missing value."""
+    a, b = [1.0, 0.0, None], [0.3, None, None]
+    body = {"id": "q7", "inputs": [tensor("a", a), tensor("b", b, shape=[3, 1])]}
+    answer = client.post("/v2/models/svc/infer", json=body)
+
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["model_name"], found["id"]) == ("svc", "q7")
+    labels, proba = found["outputs"]
+    assert labels["data"][:2] == ["right", "left"]
+    assert proba["shape"] == [3, 2]
+    records = [dict(zip("ab", row, strict=True)) for row in zip(a, b, strict=True)]
+    expected = client.post("/v1/predict", json=records).json()
+    classes = proba["parameters"]["classes"]
+    for i, prediction in enumerate(expected):
+        given = dict(zip(classes, proba["data"][2 * i : 2 * i + 2], strict=True))
+        assert given == dict(prediction["probabilities"])
+    one = client.post("/v2/models/svc/infer", json={**body, "outputs": [{"name": "prediction"}]})
+    assert [o["name"] for o in one.json()["outputs"]] == ["prediction"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"inputs": []}, "one input for each field"),
+        ({"inputs": [tensor("c", [1.0])]}, "each field of the model once, got 'c'"),
+        ({"inputs": [tensor("a", [1.0]), tensor("a", [1.0])]}, "once"),
+        ({"inputs": [tensor("a", [1.0]), tensor("b", [1.0, 2.0])]}, "expected shape [1]"),
+        ({"inputs": [tensor("a", [1.0], shape=[2])]}, "expected shape [1]"),
+        ({"inputs": [tensor("a", [1.0], "FP8")]}, "no datatype"),
+        ({"inputs": [tensor("a", [True])]}, "values of FP64, got True"),
+        ({"inputs": [tensor("a", ["x"], "BYTES")]}, "record 0"),
+        ({"inputs": [tensor("a", [1e300])]}, "record 0"),
+        ({"inputs": [tensor("a", [1.0])], "outputs": [{"name": "x"}]}, "an output of"),
+        ({"inputs": 3}, "inference request"),
+    ],
+)
+def test_wrong_tensors_are_one_line(client, body, words) -> None:
+    """A client error that names the tensor."""
+    answer = client.post("/v2/models/svc/infer", json=body)
+
+    assert answer.status_code == 400
+    assert words in answer.json()["detail"]
+
+
+def test_other_models_and_too_many_records_are_refused(client) -> None:
+    """There is one model, and a bound."""
+    for path in ("", "/ready"):
+        assert client.get(f"/v2/models/other{path}").status_code == 404
+    assert client.post("/v2/models/other/infer", json={"inputs": []}).status_code == 404
+    many = {"inputs": [tensor("a", [1.0] * 1001)]}
+    assert client.post("/v2/models/svc/infer", json=many).status_code == 413

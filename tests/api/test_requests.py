@@ -1,0 +1,247 @@
+"""Each operation of the HTTP API, by a real client, against a service that runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from consumers.base.records import Partition
+from tests.waiting import until
+from tests.web.living import Living, living
+
+TOKENS = """
+[serve]
+read_token = "${env:READ}"
+write_token = "${env:WRITE}"
+max_body_bytes = 2000
+max_records = 20
+timeout = "60s"
+"""
+READ, WRITE = "r" * 20, "w" * 20
+
+
+@pytest.fixture(scope="module", params=["memory", "sqlite"])
+def service(tmp_path_factory, request) -> Iterator[Living]:
+    """A service on loopback without tokens, after 60 labels."""
+    path = tmp_path_factory.mktemp("api")
+    more = '[serve]\nmax_age = "10ms"\ntimeout = "60s"\n[output]\nexplain = 1'
+    with living(path, transport=request.param, more=more) as service:
+        service.send(60)
+        until(lambda: (c := service.status_feed.copies.newest) is not None and c.learned == 60)
+        yield service
+
+
+@pytest.fixture
+def client(service) -> Iterator[httpx.Client]:
+    """A client of it."""
+    with httpx.Client(base_url=service.url, timeout=60) as client:
+        yield client
+
+
+def test_prediction_is_the_one_of_the_topic(client, service) -> None:
+    """The same object; nothing is learned or written."""
+    before = service.runner._log.end_offsets([Partition("obs", 0), Partition("svc-journal", 0)])
+    answer = client.post("/v1/predict", json={"id": "x1", "a": 1.0, "b": 0.3})
+
+    assert answer.status_code == 200
+    found = answer.json()
+    assert found["id"] == "x1"
+    assert found["prediction"] == "right"
+    assert found["model"] == {"name": "svc", "type": "GaussianNB", "learned": 60}
+    assert found["position"]["topic"] == "svc-journal"
+    assert found["age_ms"] >= 0
+    assert sum(p for _, p in found["probabilities"]) == pytest.approx(1.0)
+    after = service.runner._log.end_offsets(list(before))
+    assert after == before
+
+
+def test_many_records_are_answered_in_their_order_and_form(client) -> None:
+    """A list for a list, lines for lines; a bad record does not hide the others."""
+    records = [{"a": 1.0}, {"a": "x"}, {"id": "z", "a": 0.0, "b": None}]
+    answers = client.post("/v1/predict", json=records).json()
+
+    assert [a.get("id") for a in answers] == ["0", None, "z"]
+    assert answers[1]["index"] == 1
+    assert answers[1]["reason"] == "wrong_kind"
+    lines = "\n".join(map(json.dumps, records)) + "\n"
+    headers = {"content-type": "application/x-ndjson"}
+    found = client.post("/v1/predict", content=lines, headers=headers)
+    assert [json.loads(x).get("id") for x in found.text.splitlines()] == ["0", None, "z"]
+    assert client.post("/v1/predict", json=[]).json() == []
+
+
+def test_explanation_sums_up_the_difference(client) -> None:
+    """The features that were asked for, the largest first."""
+    found = client.post("/v1/predict?explain=2", json={"a": 1.0, "b": 0.3}).json()
+
+    shares = [abs(share) for _, share in found["explanation"]["top"]]
+    assert shares == sorted(shares, reverse=True)
+    assert len(shares) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "status", "words"),
+    [
+        ("/v1/predict", b"{", "application/json", 422, "JSON"),
+        ("/v1/predict", b"[{", "application/json", 400, "list of JSON objects"),
+        ("/v1/predict", b"[" * 5000, "application/json", 400, "list"),
+        ("/v1/predict", b"\xff", "application/json", 422, "utf-8"),
+        ("/v1/predict", b"{}", "text/plain", 415, "application/json"),
+        ("/v1/predict", b"{}", "", 415, "application/json"),
+        ("/v1/predict?explain=x", b"{}", "application/json", 400, "whole number for explain"),
+        ("/v1/predict?explain=101", b'{"a":1}', "application/json", 400, "from 0 to 100"),
+        ("/v1/predict?record=maybe", b'{"a":1}', "application/json", 400, "true or false"),
+        ("/v1/predict?shard=7", b'{"a":1}', "application/json", 404, "runs in this process (0)"),
+        ("/v1/observations", b'{"a": 1}', "application/json", 422, "id"),
+        ("/v1/observations", b'[{"id":"1"},{"id":"2","a":1e999}]', "application/json", 422, "a"),
+        ("/v1/labels", b'{"id": "1"}', "application/json", 422, "label"),
+        ("/v1/predict", b" " * 2**21, "application/json", 413, "1,048,576 bytes"),
+        ("/v1/predict", b"[" + b"{}," * 1000 + b"{}]", "application/json", 413, "1,000 records"),
+    ],
+)  # fmt: skip
+def test_bad_requests_are_one_line(client, service, path, body, kind, status, words) -> None:
+    """A problem with status, detail and nothing written."""
+    before = service.runner._log.end_offsets([Partition("obs", 0), Partition("ans", 0)])
+    answer = client.post(path, content=body, headers={"content-type": kind} if kind else {})
+
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert problem["status"] == status
+    assert words in problem["detail"]
+    assert "\n" not in problem["detail"]
+    assert service.runner._log.end_offsets(list(before)) == before
+
+
+def test_written_records_are_joined_and_learned(client, service) -> None:
+    """202 has the places; the journal has the rest."""
+    first = service.runner._log.end_offsets([Partition("obs", 0)])[Partition("obs", 0)]
+    learned = service.status_feed.view.learned
+    records = [{"id": f"w{i}", "a": float(i % 2), "b": 0.1} for i in range(5)]
+    answer = client.post("/v1/observations", json=records)
+    labels = [{"id": f"w{i}", "label": ("left", "right")[i % 2]} for i in range(5)]
+    told = client.post("/v1/labels", json=labels)
+
+    assert (answer.status_code, told.status_code) == (202, 202)
+    places = answer.json()["records"]
+    assert places == [{"topic": "obs", "partition": 0, "offset": first + i} for i in range(5)]
+    until(lambda: service.status_feed.view.learned == learned + 5)
+
+
+def test_recorded_prediction_is_the_committed_one(client, service) -> None:
+    """It comes from the topic, with the place of the observation."""
+    answer = client.post("/v1/predict?record=true", json={"id": "rec1", "a": 1.0, "b": 0.5})
+
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert found["id"] == "rec1"
+    assert found["position"]["topic"] == "obs"
+    assert "age_ms" not in found
+    assert client.get("/v1/predictions/rec1").json() == found
+    why = client.get("/v1/explain/rec1?explain=1").json()
+    assert why["prediction"] == "right"
+    assert len(why["explanation"]["top"]) == 1
+    unnamed = client.post("/v1/predict?record=true", json={"a": 1.0}).json()
+    assert client.get(f"/v1/predictions/{unnamed['id']}").json() == unnamed
+    many = [{"id": f"m{i}", "a": 0.0} for i in range(10)]
+    assert [p["id"] for p in client.post("/v1/predict?record=true", json=many).json()] == [
+        f"m{i}" for i in range(10)
+    ]
+
+
+def test_repeated_id_is_predicted_again(client) -> None:
+    """The join predicts each observation; one request may repeat an id, the last decides."""
+    first = client.post("/v1/predict?record=true", json={"id": "twice", "a": 1.0})
+    second = client.post("/v1/predict?record=true", json={"id": "twice", "a": 0.0})
+
+    assert second.json()["position"]["offset"] > first.json()["position"]["offset"]
+    assert second.json()["prediction"] != first.json()["prediction"]
+    both = client.post("/v1/predict?record=true", json=[{"id": "u", "a": 1.0}, {"id": "u", "a": 0}])
+    assert [p["prediction"] for p in both.json()] == ["left", "left"]
+
+
+def test_unknown_id_is_not_found(client) -> None:
+    """Neither a prediction nor an explanation."""
+    for path in ("/v1/predictions/nobody", "/v1/explain/nobody", "/v1/predictions/%F0%9F%A6%89"):
+        assert client.get(path).status_code == 404
+
+
+def test_model_says_what_it_is(client) -> None:
+    """Identity, fields, classes and scores."""
+    model = client.get("/v1/model").json()
+
+    assert (model["service"], model["type"], model["shard"]) == ("svc", "GaussianNB", 0)
+    assert [f["name"] for f in model["fields"]] == ["a", "b"]
+    assert sorted(model["classes"]) == ["left", "right"]
+    assert model["scores"]["all"]["accuracy"] > 0.5
+    assert model["scores"]["all"]["majority_accuracy"] <= 1.0
+
+
+def test_tokens_separate_reading_from_writing(tmp_path, monkeypatch) -> None:
+    """Each token does its own; a recorded prediction writes."""
+    monkeypatch.setenv("READ", READ)
+    monkeypatch.setenv("WRITE", WRITE)
+    with living(tmp_path, more=TOKENS) as service, httpx.Client(base_url=service.url) as client:
+        service.send(20)
+        until(lambda: service.status_feed.copies.newest is not None)
+        record = {"id": "t1", "a": 1.0}
+
+        def status(path: str, token: str | None, body: object = record) -> int:
+            headers = {} if token is None else {"authorization": f"Bearer {token}"}
+            return client.post(path, json=body, headers=headers).status_code
+
+        assert status("/v1/predict", READ) == 200
+        assert [status("/v1/predict", t) for t in (None, WRITE, "x", READ + "r")] == [401] * 4
+        assert [status("/v1/observations", t) for t in (None, READ)] == [401, 401]
+        assert status("/v1/observations", WRITE) == 202
+        assert status("/v1/predict?record=true", READ) == 401
+        assert status("/v1/predict", READ, {"a": 1.0, "c": "x" * 3000}) == 413
+        assert status("/v1/predict", READ, [record] * 21) == 413
+        refused = client.get("/v1/model")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert READ not in refused.text
+
+
+def test_page_of_another_site_cannot_write(client, service) -> None:
+    """By its Origin, by what a browser says of it, or by a foreign Host."""
+    own = {"origin": service.url}
+    record = {"id": "csrf", "a": 1.0}
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "http://[bad"},
+    ):
+        assert client.post("/v1/observations", json=record, headers=headers).status_code == 403
+    foreign = {"host": "evil.example", "content-type": "application/json"}
+    assert client.post("/v1/observations", headers=foreign).status_code == 421
+    assert client.post("/v1/observations", json=record, headers=own).status_code == 202
+
+
+def test_document_describes_every_operation(client) -> None:
+    """And the page loads nothing from elsewhere."""
+    document = client.get("/openapi.json").json()
+
+    assert document["openapi"] == "3.1.0"
+    assert document["paths"]["/v1/predict"]["post"]["responses"]["429"]
+    page = client.get("/docs").text
+    assert all(path in page for path in document["paths"])
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_too_many_requests_are_refused(service) -> None:
+    """429 with Retry-After, and the requests being answered are."""
+    from consumers.api.problems import ProblemError
+    from consumers.api.routes import _Limit
+
+    limit = _Limit(1)
+    with limit:
+        with pytest.raises(ProblemError) as refused, limit:
+            pass
+        assert refused.value.headers == {"retry-after": "1"}
+    with limit:
+        pass
