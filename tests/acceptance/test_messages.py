@@ -75,7 +75,7 @@ WRONG_USE = [
     (["produce", "t", "empty.jsonl", *URL], ["empty.jsonl: expected records, got none"]),
     (["produce", "t", "wide.csv", *URL], ["wide.csv: line 2 has 3 cells, the header has 2"]),
     (["produce", "t", "broken.csv.gz", *URL], ["damaged gzip file", "fetch it again"]),
-    (["produce", "t", "russian.csv", *URL], ["latin.csv: line 2, byte 1: 0xd0", "--encoding"]),
+    (["produce", "t", "russian.csv", *URL], ["russian.csv: line 2, byte 1: 0xd0", "--encoding"]),
     (["produce", "t", "secret.jsonl", *URL], ["secret.jsonl: the directory has no files"]),
     (["produce", "t", "pages.txt", *URL], ["ending in .csv, .tsv"]),
     (["produce", "t", "pages.jsonl"], ["--transport URL or --config CONFIG, got neither"]),
