@@ -1,0 +1,179 @@
+"""Arrow batches -> records.
+
+Rule: a value becomes what it would be in a JSON file. Times become ISO 8601 texts, decimal numbers
+floats, durations seconds. Null and NaN are left out, because both mean "no value".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, BinaryIO
+
+from consumers.base.errors import ConfigError
+from consumers.files.file import File, shortened
+from consumers.files.format import Assumption, Options, Record, Wanted
+
+__all__ = ["ROWS", "TableReader"]
+
+ROWS = 1 << 13  # of a batch
+_SAFE = ("integer", "floating", "boolean", "string", "large_string", "string_view", "null")
+
+
+class TableReader:
+    """Reads a file of Arrow batches.
+
+    Parameters
+    ----------
+    batches
+        Opens the batches of an open file, each of at most `ROWS` rows or as it was written.
+    title
+        The format in messages.
+    """
+
+    def __init__(
+        self,
+        file: File,
+        options: Options,
+        batches: Callable[[BinaryIO], Iterator[Any]],
+        title: str,
+    ) -> None:
+        self._file, self._batches, self._title = file, batches, title
+
+    @property
+    def guesses(self) -> Sequence[Assumption]:
+        """Nothing: the file has its schema."""
+        return []
+
+    def records(self, wanted: Wanted) -> Iterator[Record]:
+        """The rows as records."""
+        row = 0
+        for batch in self.batches():
+            yield from self._records(batch, row)
+            row += len(batch)
+
+    def batches(self) -> Iterator[Any]:
+        """The batches, one after the other.
+
+        Raises
+        ------
+        ConfigError
+            pyarrow is missing, or the file is damaged.
+        """
+        if self._file.compression() is not None:
+            raise ConfigError(
+                f"{self._file}: {self._title} is compressed inside; decompress the file"
+            )
+        with self._file.stored() as stream, self._one_error():
+            for batch in self._batches(stream):
+                names = batch.schema.names
+                if len(set(names)) < len(names):
+                    twice = next(name for name in names if names.count(name) > 1)
+                    raise ConfigError(f"{self._file}: two columns are named {twice!r}")
+                yield batch
+
+    @contextmanager
+    def _one_error(self) -> Iterator[None]:
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise ConfigError(
+                f"{self._file}: {self._title} needs pyarrow, which is not installed; run "
+                "`pip install 'headwater[arrow]'`"
+            ) from None
+        try:
+            yield
+        except (pa.ArrowException, OSError, EOFError) as error:
+            why = shortened(" ".join(str(error).split()))
+            raise ConfigError(
+                f"{self._file}: damaged {self._title} file ({why}); fetch it again"
+            ) from None
+
+    def _records(self, batch: Any, row: int) -> Iterator[Record]:
+        columns = [
+            self._values(name, column, row)
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        names = batch.schema.names
+        if not columns:
+            yield from ({} for _ in range(len(batch)))
+        for values in zip(*columns, strict=True):
+            yield {
+                name: value for name, value in zip(names, values, strict=True) if value is not None
+            }
+
+    def _values(self, name: str, column: Any, row: int) -> Sequence[object]:
+        """The values of a column as JSON values."""
+        import pyarrow as pa
+
+        kind = column.type
+        if pa.types.is_floating(kind):
+            return [value if value == value else None for value in column.to_pylist()]
+        if any(getattr(pa.types, f"is_{each}")(kind) for each in _SAFE):
+            values: list[object] = column.to_pylist()
+            return values
+        try:
+            values = column.cast(_plain_type(kind), safe=False).to_pylist()
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            why = shortened(" ".join(str(error).split()))
+            raise ConfigError(
+                f"{self._file}: column {name!r} has the type {kind}, which cannot be read ({why}); "
+                "leave it out or convert it"
+            ) from None
+        out: list[object] = []
+        for value in values:
+            try:
+                out.append(_plain(value))
+            except UnicodeDecodeError:
+                raise ConfigError(
+                    f"{self._file}: row {row + len(out) + 1}: column {name!r} has bytes that are "
+                    "not UTF-8; leave it out or convert it"
+                ) from None
+        return out
+
+
+def _plain_type(kind: Any) -> Any:
+    """The type whose Python values do not depend on how the file was written."""
+    import pyarrow as pa
+
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type)
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _plain_type(kind.value_type)
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz is not None else None)
+    if types.is_time(kind):
+        return pa.time64("us")
+    if types.is_duration(kind):
+        return pa.duration("us")
+    if types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(_plain_type(kind.value_type))
+    return kind
+
+
+def _plain(value: Any) -> object:
+    """A value as it would be in a JSON file."""
+    if isinstance(value, float):
+        return value if value == value else None
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Decimal):
+        return int(value) if value.as_tuple().exponent == 0 else float(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        if value and all(isinstance(each, tuple) for each in value):  # a map
+            return {str(_plain(key)): _plain(each) for key, each in value}
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
