@@ -18,6 +18,7 @@ import msgspec
 from consumers.api import contract
 from consumers.api.bodies import RequestRecords
 from consumers.api.problems import ProblemError
+from consumers.api.published import Published
 from consumers.api.recent import RecentPredictions
 from consumers.api.writer import Writer
 from consumers.base.errors import HeadwaterError, RecordError
@@ -25,15 +26,14 @@ from consumers.base.records import Outgoing, Partition
 from consumers.codecs.json import JsonLabels
 from consumers.config import Config
 from consumers.config.units import duration_ms
-from consumers.shard.answer import Answerer, ModelCopies
+from consumers.shard.answer import Answerer
 from consumers.transports.protocol import Log
-from consumers.web.status_feed import StatusFeed
 
 __all__ = ["MOST_EXPLAINED", "Api"]
 
 MOST_EXPLAINED = 100  # features of an answer, and records of a request that asks for them
 LOOK_SECONDS = 0.02  # between two looks for a prediction that a client waits for
-START_SECONDS = "2"  # Retry-After before there is a model
+_SOON = {"retry-after": "2"}
 
 T = TypeVar("T")
 
@@ -45,8 +45,8 @@ class Api:
     ----------
     config
         The configuration.
-    status_feeds
-        What the loops of this process publish, by shard.
+    published
+        What the loops of this service publish, by shard.
     opened
         Opens a log.
     """
@@ -54,10 +54,10 @@ class Api:
     def __init__(
         self,
         config: Config,
-        status_feeds: Callable[[], Mapping[int, StatusFeed]],
+        published: Callable[[], Mapping[int, Published]],
         opened: Callable[[], Log],
     ) -> None:
-        self._config, self._feeds = config, status_feeds
+        self._config, self._published = config, published
         self._seconds = duration_ms(config.serve.timeout) / 1000
         self._answerers: dict[int, Answerer] = {}
         self._writer = Writer(opened)
@@ -70,7 +70,7 @@ class Api:
 
     # The model.
 
-    def answerer(self, shard: int | None) -> tuple[int, Answerer, StatusFeed]:
+    def answerer(self, shard: int | None) -> tuple[Answerer, Published]:
         """The newest copy of a shard's model; without a number, of the first shard that runs here.
 
         Raises
@@ -78,31 +78,29 @@ class Api:
         ProblemError
             The shard does not run here (404), or has no model yet (503).
         """
-        feeds = self._feeds()
-        number = min(feeds, default=0) if shard is None else shard
-        if number not in feeds and (feeds or number):
-            here = ", ".join(map(str, sorted(feeds))) or "none"
+        every = self._published()
+        number = min(every, default=0) if shard is None else shard
+        if number not in every and (every or number):
+            here = ", ".join(map(str, sorted(every))) or "none"
             raise ProblemError(
                 404,
                 f"expected a shard that runs in this process ({here}), got {number}; ask another",
             )
-        newest = feeds[number].copies.newest if feeds else None
+        newest = every[number].newest if every else None
         if newest is None:
-            raise ProblemError(
-                503, "the service is starting; ask again", {"retry-after": START_SECONDS}
-            )
+            raise ProblemError(503, "the service is starting; ask again", _SOON)
         held = self._answerers.get(number)
         if held is None or held.copy is not newest:
             held = self._answerers[number] = Answerer(newest)
-        return number, held, feeds[number]
+        return held, every[number]
 
     def predict(self, records: RequestRecords, shard: int | None, explain: int) -> list[bytes]:
         """The prediction or the rejection of each record, as JSON."""
-        _, answerer, feed = self.answerer(shard)
+        answerer, of = self.answerer(shard)
         _check_explain(answerer, explain, len(records.values))
         keys = [b"%d" % i for i in range(len(records.values))]
         answers = answerer.answer(keys, records.values, _now(), explain=explain)
-        age = b',"age_ms":%d}' % _age(feed.copies)
+        age = b',"age_ms":%d}' % _age(of)
         out = []
         for i, answer in enumerate(answers):
             if isinstance(answer, bytes):
@@ -116,35 +114,13 @@ class Api:
 
     def model(self, shard: int | None) -> contract.ModelStatus:
         """What the model is and how good it is."""
-        number, answerer, feed = self.answerer(shard)
-        view, copy = feed.view, answerer.copy
-        assert view is not None  # noqa: S101  the loop publishes it before the first copy
-        scores = {
-            window: {
-                "scored": s.scored,
-                "accuracy": s.accuracy,
-                "log_loss": s.log_loss,
-                **{f"{name}_accuracy": value for name, value in s.baselines.items()},
-            }
-            for window, s in view.quality.scores.items()
-        }
-        return contract.ModelStatus(
-            self._config.name,
-            number,
-            copy.name,
-            copy.kind,
-            copy.learned,
-            view.observations,
-            view.predictions,
-            contract.RecordPosition(*copy.journal, copy.position),
-            _age(feed.copies),
-            [contract.FieldOfModel(f.name, f.kind) for f in copy.spec.schema.fields],
-            list(view.quality.classes),
-            dict(view.experts),
-            scores,
-        )
+        _, of = self.answerer(shard)
+        status = of.status
+        if status is None:
+            raise ProblemError(503, "the service is starting; ask again", _SOON)
+        return msgspec.structs.replace(status, age_ms=_age(of))
 
-    # RequestRecords.
+    # Records.
 
     async def observe(self, records: RequestRecords) -> list[contract.RecordPosition]:
         """Append observations; they are in the log when this returns.
@@ -166,7 +142,7 @@ class Api:
                 404,
                 "expected [input] labels, but labels are in the observations; write observations",
             )
-        _, answerer, _ = self.answerer(None)
+        answerer, _ = self.answerer(None)
         found = JsonLabels(answerer.copy.spec.codec_rules).decode(
             [None] * len(records.values), records.values
         )
@@ -227,24 +203,24 @@ class Api:
         )
         if value is None:
             raise ProblemError(404, f"the observation of {id_[:200]!r} is no longer in its topic")
-        _, answerer, feed = self.answerer(None)
+        answerer, of = self.answerer(None)
         _check_explain(answerer, explain, 1)
         (answer,) = answerer.answer([id_.encode()], [value], _now(), explain=explain)
         if isinstance(answer, RecordError):
             raise _rejected(answer, 0)
-        return answer[:-1] + b',"age_ms":%d}' % _age(feed.copies)
+        return answer[:-1] + b',"age_ms":%d}' % _age(of)
 
     def _consumed(self, place: contract.RecordPosition) -> bool:
         """Whether a shard of this process has committed past a record."""
         partition = Partition(place.topic, place.partition)
-        views = (feed.view for feed in self._feeds().values())
-        return any(v is not None and v.positions.get(partition, 0) > place.offset for v in views)
+        every = self._published().values()
+        return any(of.positions.get(partition, 0) > place.offset for of in every)
 
     async def _observed(
         self, records: RequestRecords, keys: Sequence[bytes | None]
     ) -> tuple[list[str], list[contract.RecordPosition]]:
         """Append observations; their ids and places."""
-        _, answerer, _ = self.answerer(None)
+        answerer, _ = self.answerer(None)
         _, ids, rejected = answerer.predict(keys, records.values)
         topic = self._config.input.observations
         return ids, await self._append(topic, ids, rejected, records.values)
@@ -315,8 +291,8 @@ def _answers(prediction: bytes, place: contract.RecordPosition) -> bool:
     )
 
 
-def _age(copies: ModelCopies) -> int:
-    return round(copies.age * 1000)
+def _age(of: Published) -> int:
+    return round(of.age * 1000)
 
 
 def _now() -> int:

@@ -143,13 +143,13 @@ async def _model_ready(asked: Asked) -> Response:
 
 async def _metadata(asked: Asked) -> Response:
     _check_name(asked)
-    _, answerer, _ = asked.api.answerer(None)
+    answerer, _ = asked.api.answerer(None)
     return _json(inference.model_metadata(asked.name, answerer.copy))
 
 
 async def _infer(asked: Asked) -> Response:
     _check_name(asked)
-    _, answerer, _ = asked.api.answerer(None)
+    answerer, _ = asked.api.answerer(None)
     body = await read(asked.request, asked.config.max_body_bytes)
     request = inference.request_of(body)
     return _json(inference.infer(asked.name, request, answerer, asked.config.max_records))

@@ -7,8 +7,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -322,6 +322,8 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     """The HTTP server; yields its URL, or None if it is disabled."""
     from consumers.api.api import Api
     from consumers.api.permission import Permission, with_tokens
+    from consumers.api.process import ServingProcess
+    from consumers.api.published import Local, Published
     from consumers.api.routes import routes
     from consumers.transports import open_log
     from consumers.web.access import load_web_config
@@ -338,15 +340,20 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     def opened() -> Log:
         return open_log(config.input.transport, kafka=config.kafka)
 
-    api = Api(config, runner.status_feeds, opened)
+    def published() -> Mapping[int, Published]:
+        feeds = runner.status_feeds().items()
+        return {number: Local(config.name, number, feed) for number, feed in feeds}
+
+    api = Api(config, published, opened)
     permission = Permission(serve, loopback=http.loopback, closed=closed)
+    here = serve.enabled and serve.port is None
     app = application(
         runner.registry,
         runner.health,
         name=config.name,
         status_feeds=runner.status_feeds,
         bytes_of_dead=not open_to_all,
-        more=routes(config, api, permission) if serve.enabled else (),
+        more=routes(config, api, permission) if here else (),
     )
     passing = partial(with_tokens, config=serve)
     server = Server(app, http.host, http.port, access, http.allowed_hosts, passing)
@@ -360,8 +367,12 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
             port,
         )
     tls = access is not None and access.tls is not None
-    try:
-        yield f"{'https' if tls else 'http'}://{host}:{port}"
-    finally:
-        server.stop()
-        api.close()
+    scheme = "https" if tls else "http"
+    with ExitStack() as opened_here:
+        opened_here.callback(api.close)
+        opened_here.callback(server.stop)
+        if serve.enabled and serve.port is not None:
+            process = ServingProcess(config, runner.status_feeds)
+            opened_here.callback(process.close)
+            log.info("requests are answered on %s://%s:%d", scheme, host, process.port)
+        yield f"{scheme}://{host}:{port}"

@@ -162,6 +162,15 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
+    def _shared_log(self) -> Self:
+        if self.serve.port is not None and transport_of(self.input.transport).private:
+            raise ValueError(
+                f"[serve] port: expected a log that other processes see, got "
+                f"{self.input.transport.partition(':')[0]}; use sqlite or Kafka, or remove port"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _someone_to_choose(self) -> Self:
         if self.drift.rule.chooses and not self.challenger:
             raise ValueError(

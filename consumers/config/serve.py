@@ -33,6 +33,15 @@ class ServeConfig(Section):
         description="Whether requests are answered. Default on, because without a token only "
         "this machine can ask, and only if `[http] host` is loopback.",
     )
+    port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65535,
+        description="TCP port on which a process of its own answers requests, at `[http] host`; 0 "
+        "takes a free one and prints it. Default none: a thread of the service answers on the port "
+        "of `[http]`. Set it above some 50 requests a second, because a thread takes its time "
+        "from the loop. It needs a transport of several processes.",
+    )
     read_token: Token | None = Field(
         default=None,
         description="Bearer token for predictions, as `${env:NAME}` or `${file:PATH}`, at least "

@@ -77,17 +77,19 @@ class ModelCopies:
     ----------
     newest
         The newest copy; None before the first.
+    current
+        When it was the newest model, by the clock.
     """
 
     def __init__(self, max_age: float, clock: Callable[[], float]) -> None:
         self._pause, self._clock = max_age / 2, clock  # a commit may take the other half
-        self._due = self._current = -np.inf
+        self._due = self.current = -np.inf
         self.newest: ModelCopy | None = None
 
     @property
     def age(self) -> float:
         """Seconds since the newest copy was the newest model."""
-        return max(0.0, self._clock() - self._current)
+        return max(0.0, self._clock() - self.current)
 
     def offer(self, journal: Partition, position: int, copied: Callable[[], ModelCopy]) -> None:
         """Copy the model if that is due. For the loop, between two commits.
@@ -101,11 +103,11 @@ class ModelCopies:
         """
         now, held = self._clock(), self.newest
         if held is not None and (held.journal, held.position) == (journal, position):
-            self._current = now
+            self.current = now
         elif now >= self._due:
             self.newest = copied()
             took = self._clock() - now
-            self._current, self._due = now, now + max(self._pause, took / SHARE)
+            self.current, self._due = now, now + max(self._pause, took / SHARE)
 
 
 class Answerer:

@@ -104,6 +104,13 @@ def application(
 _FRESH = {"cache-control": "no-store"}
 
 
+def plain_application(name: str, routes: Sequence[BaseRoute]) -> Starlette:
+    """An application of these routes, without pages and metrics."""
+    app = Starlette(routes=routes)
+    app.state.page = Page(name, lambda: Health("live"), dict)  # not reached: it counts refusals
+    return app
+
+
 class Server:
     """Serves an application from a daemon thread.
 

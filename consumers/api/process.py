@@ -1,0 +1,184 @@
+"""Answer requests in a process of their own, on a port of their own.
+
+The parent sends its newest models through a pipe, and the child answers by them. So requests take
+no time of the loop: they do not share its interpreter. Pickles go one way, from the service to the
+process that it started. The child ends with the pipe, and is started again if it dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
+
+from consumers.api.api import Api
+from consumers.api.permission import Permission, with_tokens
+from consumers.api.published import Beat, Published, Remote, status_of
+from consumers.api.routes import routes
+from consumers.base.errors import ConfigError
+from consumers.config import Config
+from consumers.config.units import duration_ms
+from consumers.shard.answer import ModelCopy
+from consumers.web.access import load_web_config
+from consumers.web.app import Server, plain_application
+from consumers.web.status_feed import StatusFeed
+
+__all__ = ["ServingProcess"]
+
+log = logging.getLogger("headwater")
+
+BEATS = 4  # in the age that a model may have
+START_SECONDS = 60.0
+PAUSE_SECONDS = 1.0  # before a dead process is started again
+
+
+class _News(NamedTuple):
+    """What the child gets of a shard: a beat, and the model if it is another one."""
+
+    shard: int
+    beat: Beat
+    copy: ModelCopy | None
+
+
+class ServingProcess:
+    """The child process and the thread that feeds it.
+
+    Parameters
+    ----------
+    config
+        The configuration; `[serve] port` is set.
+    status_feeds
+        What the loops of this process publish, by shard.
+    """
+
+    def __init__(
+        self, config: Config, status_feeds: Callable[[], Mapping[int, StatusFeed]]
+    ) -> None:
+        self._config, self._feeds = config, status_feeds
+        self._every = duration_ms(config.serve.max_age) / 1000 / BEATS
+        self._stop = threading.Event()
+        self._sent: dict[int, ModelCopy] = {}
+        self._port = config.serve.port or 0
+        self._pipe, self._child = self._started()
+        self._port = self._announced()  # a process that is started again has the same port
+        self._thread = threading.Thread(target=self._feed, name="headwater-serving", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port it answers on."""
+        return self._port
+
+    def close(self) -> None:
+        """End the process."""
+        self._stop.set()
+        self._thread.join()
+        self._end()
+
+    def _started(self) -> tuple[Connection, BaseProcess]:
+        context = get_context("spawn")
+        mine, its = context.Pipe()
+        child = context.Process(
+            target=_run, args=(its, self._config, self._port), name="headwater-serving", daemon=True
+        )
+        child.start()
+        its.close()
+        return mine, child
+
+    def _announced(self) -> int:
+        """The port of a started child. ConfigError with its reason if it cannot listen."""
+        try:
+            found = self._pipe.recv() if self._pipe.poll(START_SECONDS) else "it does not start"
+        except (EOFError, OSError):
+            found = "it has ended; see the log"
+        if isinstance(found, int):
+            return found
+        self._end()
+        raise ConfigError(f"[serve] port: {found}")
+
+    def _end(self) -> None:
+        self._pipe.close()
+        self._child.join(5.0)
+        if self._child.is_alive():
+            self._child.kill()
+            self._child.join()
+
+    def _feed(self) -> None:
+        """Send what is new until stopped."""
+        while not self._stop.wait(self._every):
+            try:
+                for shard, feed in self._feeds().items():
+                    self._pipe.send(self._news(shard, feed))
+            except (OSError, EOFError):
+                self._restart()
+
+    def _news(self, shard: int, feed: StatusFeed) -> _News:
+        newest, current = feed.copies.newest, feed.copies.current
+        fresh = newest if self._sent.get(shard) is not newest else None
+        if newest is not None:
+            self._sent[shard] = newest
+        view = feed.view
+        positions = {} if view is None else view.positions
+        beat = Beat(current, positions, status_of(self._config.name, shard, feed))
+        return _News(shard, beat, fresh)
+
+    def _restart(self) -> None:
+        self._end()
+        if self._stop.is_set():
+            return
+        log.warning("the process that answers requests has ended; starting it again")
+        self._stop.wait(PAUSE_SECONDS)
+        self._sent.clear()
+        self._pipe, self._child = self._started()
+        try:
+            self._announced()
+        except ConfigError as error:
+            log.error("%s; trying again", error)
+
+
+def _run(pipe: Connection, config: Config, on: int) -> None:
+    """The child: listen, announce the port, and take news until the pipe ends."""
+    from consumers.transports import open_log
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    remotes: dict[int, Remote] = {}
+
+    def published() -> Mapping[int, Published]:
+        return dict(remotes)
+
+    http = config.http
+    try:
+        access = None if http.web_config is None else load_web_config(http.web_config)
+        closed = access is not None and access.closed
+        api = Api(config, published, lambda: open_log(config.input.transport, kafka=config.kafka))
+        permission = Permission(config.serve, loopback=http.loopback, closed=closed)
+        server = Server(
+            plain_application(config.name, routes(config, api, permission)),
+            http.host,
+            on,
+            access,
+            http.allowed_hosts,
+            lambda guard: with_tokens(guard, config.serve),
+        )
+        _, port = server.start()
+    except Exception as error:
+        pipe.send(f"{error}")
+        return
+    pipe.send(port)
+    try:
+        while True:
+            news = pipe.recv()
+            remote = remotes.get(news.shard) or Remote()
+            remote.beat(news.beat)
+            if news.copy is not None:
+                remote.newest = news.copy
+            remotes[news.shard] = remote
+    except (EOFError, OSError):
+        server.stop()
+        api.close()

@@ -1,0 +1,115 @@
+"""Requests answered by a process of their own, which the service feeds with its models."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from consumers.api.process import ServingProcess
+from consumers.base.errors import ConfigError
+from consumers.config import parse
+from tests.waiting import until
+from tests.web.living import Living, living
+
+MORE = '[serve]\nmax_age = "40ms"\ntimeout = "60s"\n'
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory) -> Iterator[Living]:
+    """A service on a file, after 40 labels."""
+    with living(tmp_path_factory.mktemp("process"), transport="sqlite", more=MORE) as service:
+        service.send(40)
+        yield service
+
+
+@pytest.fixture(scope="module")
+def serving(service) -> Iterator[ServingProcess]:
+    """Its process for requests."""
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def on_port(service: Living, port: int):
+    """The configuration of the service, with a port for requests."""
+    config = service.runner._config
+    return config.model_copy(update={"serve": config.serve.model_copy(update={"port": port})})
+
+
+def ready(client: httpx.Client, learned: int) -> bool:
+    """Whether the process has the model with so many labels."""
+    try:
+        answer = client.get("/v1/model")
+    except httpx.TransportError:
+        return False
+    return answer.status_code == 200 and answer.json()["learned"] >= learned
+
+
+def test_answers_are_those_of_the_service(service, serving) -> None:
+    """The same prediction from both ports, and a record that is written and predicted."""
+    record = {"id": "p1", "a": 1.0, "b": 0.3}
+    own, other = f"http://127.0.0.1:{serving.port}", service.url
+    with httpx.Client(base_url=own, timeout=60) as client, httpx.Client(base_url=other) as here:
+        until(lambda: ready(client, 40))
+        first, second = (c.post("/v1/predict", json=record).json() for c in (client, here))
+        for answer in (first, second):
+            assert answer.pop("age_ms") >= 0
+            answer.pop("ts")
+        assert first == second
+        recorded = client.post("/v1/predict?record=true", json=record)
+        assert recorded.json()["position"]["topic"] == "obs"
+        assert client.get("/metrics").status_code == 404
+        assert client.get("/v1/model").json()["scores"] == here.get("/v1/model").json()["scores"]
+
+
+def test_model_follows_the_service(service, serving) -> None:
+    """What the loop learned is there soon."""
+    service.send(20)
+    with httpx.Client(base_url=f"http://127.0.0.1:{serving.port}", timeout=60) as client:
+        until(lambda: ready(client, service.status_feed.view.learned))
+
+
+def test_killed_process_is_started_again(service, serving) -> None:
+    """The service goes on, and requests are answered again."""
+    first = serving._child.pid
+    os.kill(first, signal.SIGKILL)
+    until(lambda: serving._child.pid != first)
+    service.send(1)
+    with httpx.Client(timeout=60) as client:
+        until(lambda: ready(_at(client, serving.port), 40))
+
+
+def _at(client: httpx.Client, port: int) -> httpx.Client:
+    client.base_url = f"http://127.0.0.1:{port}"
+    return client
+
+
+def test_port_in_use_is_one_line(service) -> None:
+    """It names the key and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"^\[serve\] port: .*{port} is in use"):
+            ServingProcess(on_port(service, port), service.runner.status_feeds)
+
+
+def test_log_of_one_process_cannot_be_served_by_another() -> None:
+    """The child would see another, empty log."""
+    text = """
+name = "svc"
+[input]
+transport = "memory:x"
+observations = "obs"
+[model]
+type = "GaussianNB"
+[serve]
+port = 0
+"""
+    with pytest.raises(ConfigError, match=r"\[serve\] port: expected a log that other processes"):
+        parse(text)
