@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from consumers.api.api import Api
 from consumers.api.permission import Permission, with_tokens
-from consumers.api.published import Beat, Published, Remote, status_of
+from consumers.api.published import Beat, ParentShard, Published, status_of
 from consumers.api.routes import routes
 from consumers.base.errors import ConfigError
 from consumers.config import Config
@@ -147,7 +147,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    remotes: dict[int, Remote] = {}
+    remotes: dict[int, ParentShard] = {}
 
     def published() -> Mapping[int, Published]:
         return dict(remotes)
@@ -174,7 +174,7 @@ def _run(pipe: Connection, config: Config, on: int) -> None:
     try:
         while True:
             news = pipe.recv()
-            remote = remotes.get(news.shard) or Remote()
+            remote = remotes.get(news.shard) or ParentShard()
             remote.beat(news.beat)
             if news.copy is not None:
                 remote.newest = news.copy

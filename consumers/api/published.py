@@ -11,7 +11,7 @@ from consumers.base.records import Partition
 from consumers.shard.answer import ModelCopy
 from consumers.web.status_feed import StatusFeed
 
-__all__ = ["Beat", "Local", "Published", "Remote", "status_of"]
+__all__ = ["Beat", "OwnShard", "ParentShard", "Published", "status_of"]
 
 
 class Published(Protocol):
@@ -34,7 +34,7 @@ class Published(Protocol):
         """The status of the model, without its age; None before the first copy."""
 
 
-class Local:
+class OwnShard:
     """A shard of this process."""
 
     def __init__(self, service: str, shard: int, feed: StatusFeed) -> None:
@@ -70,7 +70,7 @@ class Beat(NamedTuple):
     status: ModelStatus | None
 
 
-class Remote:
+class ParentShard:
     """A shard of the parent process."""
 
     def __init__(self) -> None:

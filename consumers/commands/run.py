@@ -323,7 +323,7 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
     from consumers.api.api import Api
     from consumers.api.permission import Permission, with_tokens
     from consumers.api.process import ServingProcess
-    from consumers.api.published import Local, Published
+    from consumers.api.published import OwnShard, Published
     from consumers.api.routes import routes
     from consumers.transports import open_log
     from consumers.web.access import load_web_config
@@ -342,7 +342,7 @@ def served(config: Config, runner: Serving) -> Iterator[str | None]:
 
     def published() -> Mapping[int, Published]:
         feeds = runner.status_feeds().items()
-        return {number: Local(config.name, number, feed) for number, feed in feeds}
+        return {number: OwnShard(config.name, number, feed) for number, feed in feeds}
 
     api = Api(config, published, opened)
     permission = Permission(serve, loopback=http.loopback, closed=closed)
