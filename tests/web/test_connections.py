@@ -94,6 +94,31 @@ def ended(held: socket.socket) -> bool:
         return True
 
 
+def test_small_responses_are_sent_at_once() -> None:
+    """Nagle's algorithm is off: the second write of a response waits for no ACK of the first."""
+    with serving() as running, running.connect() as client:
+        client.sendall(GET)
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        accepted = [
+            each
+            for each in gc.get_objects()
+            if isinstance(each, socket.socket)
+            and each.fileno() >= 0
+            and each.getsockname() == running.address
+            and each is not client
+            and _peer(each) == client.getsockname()
+        ]
+        assert accepted
+        assert all(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for s in accepted)
+
+
+def _peer(each: socket.socket) -> object:
+    try:
+        return each.getpeername()
+    except OSError:  # it listens
+        return None
+
+
 def test_newcomer_is_answered_when_all_places_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 idle connections locked out `/healthz`: the oldest of those that send nothing goes."""
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
