@@ -77,7 +77,7 @@ WRONG_USE = [
     (["produce", "t", "broken.csv.gz", *URL], ["damaged gzip file", "fetch it again"]),
     (["produce", "t", "russian.csv", *URL], ["russian.csv: line 2, byte 1: 0xd0", "--encoding"]),
     (["produce", "t", "secret.jsonl", *URL], ["secret.jsonl: the directory has no files"]),
-    (["produce", "t", "pages.txt", *URL], ["ending in .csv, .tsv"]),
+    (["produce", "t", "pages.txt", *URL], ["ending in .arrow"]),
     (["produce", "t", "pages.jsonl"], ["--transport URL or --config CONFIG, got neither"]),
     (["produce", "t", "pages.jsonl", *URL, "--label", "y"], ["--label-topic T and --label"]),
     (["produce", "t", "pages.jsonl", *URL, "--time-field", "at"], ["'at'", "got None"]),

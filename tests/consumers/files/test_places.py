@@ -148,7 +148,7 @@ def test_url_is_a_file_a_folder_or_a_pattern(memory: str) -> None:
         ("nosuch://x/a.csv", "nosuch://x/a.csv cannot be used (ValueError: Protocol not known"),
         ("memory://visits/none.csv", "none.csv: no such file"),
         ("memory://visits/*.json", "the URL has no files"),
-        ("memory://user:secret@visits/x.txt", "expected a file name ending in .csv"),
+        ("memory://user:secret@visits/x.txt", "expected a file name ending in .arrow"),
     ],
 )
 def test_what_is_wrong_with_a_url_is_one_line_without_its_secrets(
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_a_url_is_one_line_without_its_secrets(
     ("names", "place", "said"),
     [
         (["a.csv", "b.jsonl"], "", "expected files of one format, got 1 csv and 1 jsonl files"),
-        (["a.txt"], "", "expected files with names ending in .csv"),
+        (["a.txt"], "", "expected files with names ending in .arrow"),
         ([], "", "the directory has no files"),
         ([], "*.csv", "the pattern has no files"),
     ],
@@ -192,7 +192,7 @@ def test_format_that_is_named_needs_no_suffix(tmp_path: Path) -> None:
     path.write_text('{"x": 1}\n')
 
     assert list(read_records(path, options=Options("jsonl"))) == [{"x": 1}]
-    with pytest.raises(ConfigError, match="expected --format as one of csv, json, jsonl"):
+    with pytest.raises(ConfigError, match="expected --format as one of arrow, csv, json"):
         read_records(path, options=Options("xml"))
     with pytest.raises(ConfigError, match="JSON lines has no --sep; remove it"):
         read_records(path, options=Options("jsonl", sep=";"))

@@ -298,7 +298,7 @@ def test_jsonl_keeps_nan_and_infinity_for_the_service_to_judge(write: Write) -> 
         ("a.csv", "x,x\n1,2\n", "column 'x' twice"),
         ("a.csv", "x,\n1,2\n", "a column without a name"),
         ("a.csv", "", "expected a header line"),
-        ("a.xlsx", "x", "expected a file name ending in .csv, .tsv"),
+        ("a.xlsx", "x", "expected a file name ending in .arrow"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_in_one_line(
