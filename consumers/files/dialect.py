@@ -24,6 +24,7 @@ QUOTES = "\"'"
 LOOKED_AT = 100  # rows
 LONGEST_CELL = 1 << 24  # csv's default, 128 KiB, is below the 1 MiB of a record
 
+_QUOTED = re.compile(r" *'[^']+'")
 _NUMBER = re.compile(r" *[+-]?[\d.,]*\d[\d.,]* *")
 _NAMES = {"\t": "tabs", " ": "spaces"}
 
@@ -93,14 +94,12 @@ def guessed_dialect(text: str, sep: str | None, quote: str | None, usual: str = 
     if quote is not None:
         return _separated(text, seps, None if quote == "none" else quote)
     found = _separated(text, seps, QUOTES[0])
-    if QUOTES[0] not in text and any(
-        cell.startswith(QUOTES[1]) for row in _first(text, found)[0] for cell in row
-    ):
-        other = _separated(text, seps, QUOTES[1])
-        rows, whole = _first(text, other)
-        if whole and _width(rows) is not None:
-            return other
-    return found
+    names = _header(text, found)
+    if QUOTES[0] in text or not names or not all(_QUOTED.fullmatch(name) for name in names):
+        return found
+    other = _separated(text, seps, QUOTES[1])
+    rows, whole = _first(text, other)
+    return other if whole and _width(rows) is not None else found
 
 
 def _separated(text: str, seps: list[str], quote: str | None) -> Dialect:
