@@ -82,7 +82,7 @@ def toml(
         f"# Written by `headwater init` from {source.sample}.",
         "# Every key and the reason of its default: docs/config.md. Other sections are optional:",
         "# [labels] [[challenger]] [promotion] [decision] [drift] [output] [commit]",
-        "# [journal] [snapshots] [scale] [http] [telemetry] [kafka].",
+        "# [journal] [snapshots] [scale] [http] [serve] [telemetry] [kafka].",
         "# After the first start [input], [features], [values], [labels] and [scale] cannot change",
         "# under this name; [model] can, by `headwater relearn`.",
         "",
@@ -102,7 +102,7 @@ def toml(
         "",
         *_commit(source.transport),
         "[http]",
-        "port = 8321  # the live page, /status, /metrics, /healthz, /readyz; on this machine only",
+        "port = 8321  # the live page, /metrics, /healthz, /v1/predict; on this machine only",
     ]
     return "\n".join(lines) + "\n"
 
