@@ -17,7 +17,10 @@ FEATURES = tuple(sorted(phishing(1)[0][0]))
 IN_URL = "Rk4wTz8sHq2vBn6y"
 OTHER = "77aa01bce3d95f28" * 4
 NEVER = (*SECRETS, IN_URL, OTHER)
-SNAPSHOTS = """[snapshots]
+SNAPSHOTS = """[serve]
+read_token = "${file:read-token}"
+write_token = "${file:write-token}"
+[snapshots]
 key = "${file:signing-key}"
 copy_to = "COPY"
 """
@@ -51,7 +54,7 @@ def written(directory: Path) -> dict[str, list[str]]:
     return {
         name: secrets
         for name, secrets in found.items()
-        if secrets and name not in ("signing-key", "svc.toml")
+        if secrets and name not in ("signing-key", "read-token", "write-token", "svc.toml")
     }
 
 
