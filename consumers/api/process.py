@@ -34,6 +34,7 @@ log = logging.getLogger("headwater")
 
 BEATS = 4  # in the age that a model may have
 START_SECONDS = 60.0
+STOP_SECONDS = 5.0
 PAUSE_SECONDS = 1.0  # before a dead process is started again
 
 
@@ -63,6 +64,7 @@ class ServingProcess:
         self._every = duration_ms(config.serve.max_age) / 1000 / BEATS
         self._stop = threading.Event()
         self._sent: dict[int, ModelCopy] = {}
+        self._said = ""  # the last error of sending
         self._port = config.serve.port or 0
         self._pipe, self._child = self._started()
         self._port = self._announced()  # a process that is started again has the same port
@@ -75,9 +77,12 @@ class ServingProcess:
         return self._port
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, also if it does not read its pipe."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(STOP_SECONDS)
+        if self._thread.is_alive():
+            self._child.kill()
+            self._thread.join()
         self._end()
 
     def _started(self) -> tuple[Connection, BaseProcess]:
@@ -103,7 +108,7 @@ class ServingProcess:
 
     def _end(self) -> None:
         self._pipe.close()
-        self._child.join(5.0)
+        self._child.join(STOP_SECONDS)
         if self._child.is_alive():
             self._child.kill()
             self._child.join()
@@ -116,6 +121,10 @@ class ServingProcess:
                     self._pipe.send(self._news(shard, feed))
             except (OSError, EOFError):
                 self._restart()
+            except Exception as error:  # a model that cannot be pickled; the older one answers
+                if (why := f"{type(error).__name__}: {error}") != self._said:
+                    log.error("the model cannot be sent to the process for requests: %s", why)
+                self._said = why
 
     def _news(self, shard: int, feed: StatusFeed) -> _News:
         newest, current = feed.copies.newest, feed.copies.current

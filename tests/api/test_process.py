@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -89,6 +90,45 @@ def test_killed_process_is_started_again(service, serving) -> None:
 def _at(client: httpx.Client, port: int) -> httpx.Client:
     client.base_url = f"http://127.0.0.1:{port}"
     return client
+
+
+def test_stopped_process_does_not_hold_up_the_service(service, monkeypatch) -> None:
+    """A process that reads nothing is killed at the end, also while a model is being sent."""
+    monkeypatch.setattr("consumers.api.process.STOP_SECONDS", 0.2)
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    child = process._child
+    os.kill(child.pid, signal.SIGSTOP)
+    sending = threading.Event()
+
+    def large(shard: int, feed: object) -> bytes:
+        sending.set()
+        return b"x" * 2**24  # more than a pipe holds
+
+    process._news = large  # type: ignore[method-assign,assignment]
+    assert sending.wait(60)
+
+    process.close()
+
+    assert not child.is_alive()
+    assert not process._thread.is_alive()
+
+
+def test_model_that_cannot_be_sent_is_logged_once(service, caplog) -> None:
+    """The process goes on."""
+
+    class Unsendable(dict):
+        def __reduce__(self):
+            raise TypeError("no pickle of it")
+
+    process = ServingProcess(on_port(service, 0), service.runner.status_feeds)
+    try:
+        process._news = lambda shard, feed: Unsendable()  # type: ignore[method-assign]
+        until(lambda: process._said)
+        assert process._thread.is_alive()
+    finally:
+        process.close()
+    said = [r for r in caplog.records if "cannot be sent" in r.message]
+    assert len(said) == 1
 
 
 def test_port_in_use_is_one_line(service) -> None:
