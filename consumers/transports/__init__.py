@@ -39,6 +39,7 @@ def open_log(url: str, *, kafka: Mapping[str, object] | None = None) -> Log:
     >>> log = open_log("memory:example")
     >>> log.create_topic("flowers", 1)
     >>> log.append([Outgoing("flowers", key=b"7", value=b"{}")])
+    [(0, 0)]
     >>> log.end_offsets([Partition("flowers", 0)])
     {Partition(topic='flowers', number=0): 1}
     """

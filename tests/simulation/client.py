@@ -179,7 +179,7 @@ class _Handed:
     """`PendingSends`: a batch on its way."""
 
     def __init__(self, part: TopicPartition, records: Sequence[Outgoing]) -> None:
-        self.part, self.count = part, len(records)
+        self.part, self.count, self.place = part, len(records), (part.topic, part.partition)
         self.records = [(r.timestamp or 0, r.key, r.value, tuple(r.headers)) for r in records]
         self.is_done, self.base_offset = False, -1
         self.exception: Exception | None = None

@@ -52,6 +52,7 @@ class SqliteLog(FetchingLog):
     ...     flowers = Partition("flowers", 0)
     ...     chunks = list(log.read({flowers: 0}, log.end_offsets([flowers])))
     ...     log.close()
+    [(0, 0), (0, 1)]
     >>> chunks[0].offsets, chunks[0].keys
     ([0, 1], [b'7', b'8'])
     """

@@ -245,4 +245,4 @@ def test_two_files_without_compare_are_one_line(made, tmp_path: Path, capsys: Sa
     file = str(tmp_path / "pages.jsonl")
     assert main(["replay", made("one"), file, file]) == 2
 
-    assert "--compare takes several" in capsys.readouterr().err
+    assert "--compare with several configurations" in capsys.readouterr().err
