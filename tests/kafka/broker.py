@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -40,6 +41,7 @@ POM = Path(__file__).with_name("pom.xml")
 IMAGE = "apache/kafka:4.1.0"
 CLUSTER_ID = "aGVhZHdhdGVyLXRlc3RzMQ"  # any 16 bytes, base64
 START_SECONDS = 300.0
+FIRST_PORT, LAST_PORT = 20_000, 32_767  # Linux gives clients 32,768 and above
 
 LOG4J2 = """\
 status = error
@@ -197,11 +199,20 @@ def _answers(*command: str) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
+    """Free ports below those that the kernel gives to clients.
+
+    Among the kernel's, a client that asks for a stopped broker again and again would one day connect
+    to itself, or get that port for another connection. The broker could then not start again.
+    """
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        ports: list[int] = []
+        while len(ports) < count:
+            port = secrets.randbelow(LAST_PORT + 1 - FIRST_PORT) + FIRST_PORT
+            one = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):  # somebody else's
+                one.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
 
 
 def _tail(text: str) -> str:
