@@ -33,7 +33,8 @@ WORLDLY_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint", "__impo
 PICKLES = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
 IMPORT_SECONDS = 1.5
 
-FILES = sorted(p for package in ("stream", "consumers") for p in (ROOT / package).rglob("*.py"))
+PACKAGES = ("stream", "consumers", "headwater")  # each may import those before it
+FILES = sorted(p for package in PACKAGES for p in (ROOT / package).rglob("*.py"))
 PURE = [p for p in FILES if p.relative_to(ROOT).parts[0] == "stream"]
 COMPILER = ROOT / "stream" / "kernel" / "compiled.py"  # reads the kernels' source, as numba does
 KERNELS = [p for p in FILES if "_kernels" in p.with_suffix("").parts]
@@ -58,11 +59,10 @@ def rooms_of(package: str) -> list[str]:
     """Its rooms in dependency order: the folders and files at the top of the tree."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     block = re.search(rf"^{package}/.*?(?=^\w|^```)", text, re.DOTALL | re.MULTILINE)[0]
-    return re.findall(r"^  (\w+)(?:/|\.py) ", block, re.MULTILINE)
+    return [*re.findall(r"^  (\w+)(?:/|\.py) ", block, re.MULTILINE), "__main__"]
 
 
-STREAM = rooms_of("stream")
-CONSUMERS = [*rooms_of("consumers"), "__main__"]
+ROOMS = {package: rooms_of(package) for package in PACKAGES}
 
 
 def name(path: Path) -> str:
@@ -110,11 +110,11 @@ def misplaced(package: str, room: str, imported: str) -> str | None:
     parts = imported.split(".")
     if imported.startswith("."):
         return "a relative import hides which room it is from"
-    if package == "stream" and parts[0] == "consumers":
-        return "stream never imports consumers"
+    if parts[0] in PACKAGES and PACKAGES.index(parts[0]) > PACKAGES.index(package):
+        return f"{package} never imports {parts[0]}"
     if parts[0] != package:
         return None
-    rooms = STREAM if package == "stream" else CONSUMERS
+    rooms = ROOMS[package]
     if room == "__init__":
         return None
     other = parts[1] if len(parts) > 1 else ""
@@ -164,7 +164,7 @@ def test_a_room_imports_only_rooms_above_it(path) -> None:
     """One direction of imports, so that every room can be read without those below it."""
     package, *inside = path.relative_to(ROOT).with_suffix("").parts
     room = inside[0]
-    rooms = STREAM if package == "stream" else CONSUMERS
+    rooms = ROOMS[package]
 
     assert room in [*rooms, "__init__"], f"{name(path)}: {room!r} is no room of {package}"
     wrong = [
@@ -180,6 +180,7 @@ def test_the_order_of_rooms_would_be_noticed() -> None:
     assert misplaced("stream", "learner", "stream.data.block.Block") is None
     assert misplaced("stream", "learner", "stream.bayes.GaussianNB") == "bayes comes below learner"
     assert misplaced("stream", "join", "consumers.base.errors") == "stream never imports consumers"
+    assert misplaced("consumers", "shard", "headwater.load") == "consumers never imports headwater"
     assert misplaced("consumers", "shard", "stream.join.join.LabelJoin") is None
     assert (
         misplaced("consumers", "shard", "consumers.service.runner.run")

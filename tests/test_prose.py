@@ -85,7 +85,7 @@ PAGES = [
 ]
 PROGRAMS = [
     folder
-    for package in ("stream", "consumers", "benchmarks", "docker", "docs")
+    for package in ("stream", "consumers", "headwater", "benchmarks", "docker", "docs")
     for folder in (ROOT / package, *sorted((ROOT / package).rglob("*/")))
     if any(folder.glob("*.py"))
 ]
@@ -184,7 +184,8 @@ def test_check_of_idiom_finds_what_stood_there_before(sentence: str) -> None:
 def test_documentation_is_spelled_correctly() -> None:
     """Codespell's list of common misspellings, over all but the tests; [tool.codespell] has the
     exceptions."""
-    paths = ["README.md", "CHANGELOG.md", "docs", "stream", "consumers", "docker", "benchmarks"]
+    packages = ["stream", "consumers", "headwater"]
+    paths = ["README.md", "CHANGELOG.md", "docs", *packages, "docker", "benchmarks"]
     done = subprocess.run(
         [sys.executable, "-m", "codespell_lib", *paths], cwd=ROOT, capture_output=True, text=True
     )
