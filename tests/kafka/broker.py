@@ -201,8 +201,8 @@ def _answers(*command: str) -> bool:
 def _free_ports(count: int) -> list[int]:
     """Free ports below those that the kernel gives to clients.
 
-    Among the kernel's, a client that asks for a stopped broker again and again would one day connect
-    to itself, or get that port for another connection. The broker could then not start again.
+    Among the kernel's, a client that asks for a stopped broker again and again would one day
+    connect to itself, or to another server from that port. The broker could then not start again.
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
