@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from consumers.commands.transport import ConfigOption, TransportOption, open_chosen
+from consumers.transports.positions import Positions, initial_positions
 
 if TYPE_CHECKING:
     from consumers.base.records import Partition, Record
@@ -36,7 +39,21 @@ def tail(
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Start at the oldest record, not the end.")
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for new records. The default.")
+    ] = False,
     drain: Annotated[bool, typer.Option("--drain", help="Stop at the present end.")] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="FILE", help="Continue at the positions in FILE."),
+    ] = None,
+    advance: Annotated[
+        bool,
+        typer.Option(
+            "--advance/--no-advance",
+            help="Store positions in FILE after each flush, or leave that to `produce --resume`.",
+        ),
+    ] = True,
     as_envelope: Annotated[
         bool,
         typer.Option("--envelope", help="Add topic, partition, offset, timestamp, key, headers."),
@@ -50,27 +67,90 @@ def tail(
     Bytes that are not UTF-8, and codes that control a terminal, are shown as \\xNN. With --envelope
     every line is a JSON object. Ctrl-C ends it.
 
+    With --resume, positions are stored only after the lines were flushed, at most once a second. So
+    a restart repeats lines and skips none. The first start creates FILE; --from-beginning has no
+    effect later.
+
     \b
     Examples:
       headwater tail visits-predictions --config visits.toml
       headwater tail visits --transport sqlite:feed.db --from-beginning --drain | wc -l
+      headwater tail visits --config visits.toml --resume visits.pos >> visits.jsonl
     """
+    _check_options(follow=follow, drain=drain, resume=resume, advance=advance)
     url, log = open_chosen(transport, config, existing=True)
     try:
-        starts = _starts(log, url, topic, from_beginning=from_beginning)
+        _check_topic(log, url, topic)
+        kept = None
+        if resume is not None:
+            kept = Positions.of_topic(resume, log, url, topic, from_beginning=from_beginning)
+            starts = kept.next
+        else:
+            starts = _starts(log, topic, from_beginning=from_beginning)
+        sink = _Sink(kept if advance else None)
         if drain:
             records = up_to_now(log, starts, headers=as_envelope)
         else:
-            records = log.follow(starts, poll_seconds=POLL_SECONDS)
-        for record in islice(records, most):
-            sys.stdout.write((envelope(record) if as_envelope else text(record.value)) + "\n")
-            if not drain:
-                sys.stdout.flush()
-        sys.stdout.flush()
+            records = log.follow(starts, poll_seconds=POLL_SECONDS, idle=sink.idle)
+        try:
+            for record in islice(records, most):
+                line = envelope(record) if as_envelope else text(record.value)
+                sink.write(line, record, flush=not drain)
+        finally:
+            sink.store()
     except KeyboardInterrupt:
         pass
     finally:
         log.close()
+
+
+class _Sink:
+    """Writes lines to stdout. The positions that it keeps are never ahead of what was flushed."""
+
+    def __init__(self, kept: Positions | None) -> None:
+        self._kept = kept
+        self._pipe = _pipe()
+
+    def write(self, line: str, record: Record, *, flush: bool) -> None:
+        sys.stdout.write(line + "\n")
+        if flush:
+            sys.stdout.flush()
+        if self._kept is not None:
+            self._kept.advance(record.partition, record.offset)
+            if self._kept.due:
+                self.store()
+
+    def store(self) -> None:
+        """Flush, then store the positions."""
+        sys.stdout.flush()
+        if self._kept is not None:
+            self._kept.store()
+
+    def idle(self) -> None:
+        """Store; end if the reader of the pipe is gone, which the next write would notice late."""
+        self.store()
+        if self._pipe is not None and self._pipe.poll(0):
+            raise BrokenPipeError
+
+
+def _pipe() -> select.poll | None:
+    """A poll of stdout that finds only its end; None if stdout is no file."""
+    try:
+        number = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return None
+    found = select.poll()
+    found.register(number, 0)  # errors only
+    return found
+
+
+def _check_options(*, follow: bool, drain: bool, resume: Path | None, advance: bool) -> None:
+    from consumers.base.errors import ConfigError
+
+    if follow and drain:
+        raise ConfigError("--follow waits for new records, --drain stops at the end; give one")
+    if resume is None and not advance:
+        raise ConfigError("expected --resume FILE with --no-advance; add it")
 
 
 def text(value: bytes | None) -> str:
@@ -111,17 +191,21 @@ def envelope(record: Record) -> str:
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", line)  # only strings have them
 
 
-def _starts(log: Log, url: str, topic: str, *, from_beginning: bool) -> dict[Partition, int]:
-    """Where to start in each partition."""
+def _check_topic(log: Log, url: str, topic: str) -> None:
     from consumers.base.errors import ConfigError
-    from consumers.base.records import Partition
 
     topics = log.topics()
     if topic not in topics:
         shown = ", ".join(sorted(topics)[:20]) or "none yet"
         raise ConfigError(f"{url} has no topic {topic!r}; topics are {shown}")
-    partitions = [Partition(topic, number) for number in range(topics[topic])]
-    return log.beginning_offsets(partitions) if from_beginning else log.end_offsets(partitions)
+
+
+def _starts(log: Log, topic: str, *, from_beginning: bool) -> dict[Partition, int]:
+    """Where to start in each partition."""
+    from consumers.base.records import Partition
+
+    partitions = [Partition(topic, number) for number in range(log.topics()[topic])]
+    return initial_positions(log, partitions, from_beginning=from_beginning)
 
 
 def up_to_now(log: Log, starts: Mapping[Partition, int], *, headers: bool) -> Iterator[Record]:

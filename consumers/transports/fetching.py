@@ -13,7 +13,7 @@ from typing import Protocol
 
 from consumers.base.errors import TransportError
 from consumers.base.records import UNBOUNDED, Fetched, Partition, Record, Uncommitted
-from consumers.transports.protocol import ANY, Demand
+from consumers.transports.protocol import ANY, Demand, nothing
 
 __all__ = ["Fetch", "FetchSource", "FetchingLog", "FetchingOwner", "Poller"]
 
@@ -69,7 +69,13 @@ class FetchingLog(ABC):
         """
         return _chunks(self._source, starts, ends, demand)
 
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+    def follow(
+        self,
+        starts: Mapping[Partition, int],
+        *,
+        poll_seconds: float,
+        idle: Callable[[], None] = nothing,
+    ) -> Iterator[Record]:
         """Committed records as they arrive, for ever."""
         positions = dict(starts)
         while True:
@@ -80,6 +86,7 @@ class FetchingLog(ABC):
                     positions[partition] = record.offset + 1
                     yield record
             if quiet:
+                idle()
                 self._rest(poll_seconds)
 
     def _rest(self, seconds: float) -> None:

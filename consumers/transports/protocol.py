@@ -10,7 +10,7 @@ starts over by recovery. It never retries the call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from consumers.base.records import (
@@ -23,7 +23,7 @@ from consumers.base.records import (
     Uncommitted,
 )
 
-__all__ = ["ANY", "Demand", "Log", "Member", "Owner"]
+__all__ = ["ANY", "Demand", "Log", "Member", "Owner", "nothing"]
 
 
 class Demand(Protocol):
@@ -47,6 +47,10 @@ class _Any:
 
 
 ANY: Demand = _Any()
+
+
+def nothing() -> None:
+    """What a caller of `Log.follow` does by default while no record arrives."""
 
 
 class Log(Protocol):
@@ -91,8 +95,17 @@ class Log(Protocol):
             Limits of the caller.
         """
 
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
-        """Committed records as they arrive, for ever; partitions in any order."""
+    def follow(
+        self,
+        starts: Mapping[Partition, int],
+        *,
+        poll_seconds: float,
+        idle: Callable[[], None] = nothing,
+    ) -> Iterator[Record]:
+        """Committed records as they arrive, for ever; partitions in any order.
+
+        `idle` is called, while the caller waits for a record, each time that there was no new one.
+        """
 
     def append(self, records: Sequence[Outgoing]) -> list[tuple[int, int]]:
         """Write records durably. Returns when they are acknowledged.

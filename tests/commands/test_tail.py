@@ -16,7 +16,7 @@ from consumers.base.records import Outgoing
 from consumers.cli import main
 from consumers.transports import open_log
 from consumers.transports.protocol import Log
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 Said = pytest.CaptureFixture[str]
 
@@ -181,3 +181,84 @@ def test_records_cannot_control_the_terminal(url: str, log: Log, capsys: Said) -
 
         assert {c for c in said if not c.isprintable()} <= {"\n", "\t"}
     assert json.loads(said.splitlines()[1])["value"] == {"x": every}
+
+
+@pytest.mark.usefixtures("log")
+def test_resumed_tail_continues_after_what_was_printed(
+    url: str, log: Log, tmp_path: Path, capsys: Said
+) -> None:
+    """Each record once, if nothing was killed; --from-beginning counts at the first start only."""
+    resume = ["--resume", str(tmp_path / "t.pos"), "--from-beginning", "--drain"]
+
+    assert main(["tail", "t", "--transport", url, *resume, "-n", "2"]) == 0
+    first = lines(capsys)
+    log.append([Outgoing("t", None, b"new", 1003, (), 1)])
+    assert main(["tail", "t", "--transport", url, *resume]) == 0
+    second = lines(capsys)
+    assert main(["tail", "t", "--transport", url, *resume]) == 0
+
+    assert (len(first), len(second), lines(capsys)) == (2, 2, [])
+    assert sorted(first + second) == ["\\xffplain", "new", "null", '{"x": "é"}']
+
+
+@pytest.mark.usefixtures("log")
+def test_tail_without_advance_repeats_until_another_command_stores(
+    url: str, tmp_path: Path, capsys: Said
+) -> None:
+    """`produce --resume` does that, when it has written the records."""
+    resume = ["--resume", str(tmp_path / "t.pos"), "--no-advance", "--from-beginning", "--drain"]
+
+    assert main(["tail", "t", "--transport", url, *resume]) == 0
+    first = lines(capsys)
+    assert main(["tail", "t", "--transport", url, *resume]) == 0
+
+    assert len(first) == 3
+    assert lines(capsys) == first
+
+
+@pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--follow", "--drain"], "--follow waits for new records"),
+        (["--no-advance"], "expected --resume FILE with --no-advance"),
+    ],
+)
+def test_options_of_tail_that_exclude_each_other_are_one_line(
+    url: str, capsys: Said, options: list[str], words: str
+) -> None:
+    """Exit code 2."""
+    assert main(["tail", "t", "--transport", url, *options]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_positions_are_not_stored_for_lines_that_could_not_be_written(
+    url: str, log: Log, tmp_path: Path
+) -> None:
+    """The reader of the pipe is gone: the next start repeats all that it may not have read."""
+    path = tmp_path / "t.pos"
+    log.append([Outgoing("t", None, b"x" * 1000, 1003, (), 0) for _ in range(2000)])
+    with following(url, "--follow", "--from-beginning", "--resume", str(path)) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(timeout=PATIENCE)
+
+    stored = json.loads(path.read_bytes())["next"]
+    assert code == 0
+    assert stored["0"] < 200  # a pipe has 64 KiB, and stdout a buffer
+
+
+def test_quiet_tail_ends_when_its_reader_does(url: str, log: Log, tmp_path: Path) -> None:
+    """Else the rest of a pipeline that died would wait for the next record."""
+    resume = ["--follow", "--resume", str(tmp_path / "t.pos")]
+    with following(url, *resume) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        until(lambda: (tmp_path / "t.pos").exists())
+        log.append([Outgoing("t", None, b"one", 1003)])
+        process.stdout.readline()
+        process.stdout.close()
+        code = process.wait(timeout=PATIENCE)
+
+        assert (code, process.stderr.read()) == (0, "")

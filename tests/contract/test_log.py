@@ -278,6 +278,29 @@ def test_follow_goes_on_with_what_comes_later(connect, log, make_topic, numbered
     assert [record.value for record in [first, *found]] == [b"0", b"1", b"2"]
 
 
+def test_follow_calls_idle_where_it_waits_and_its_error_ends_the_wait(
+    connect, log, make_topic, numbered
+):
+    """After the records that there are; the error is the caller's, not one of the log."""
+    partition = Partition(make_topic(), 0)
+    log.append(numbered(partition.topic, 2))
+    seen: list[bytes | None] = []
+
+    def idle() -> None:
+        if len(seen) == 2:  # a broker may need some polls for the first record
+            raise BrokenPipeError
+
+    def follow() -> None:
+        starts = log.beginning_offsets([partition])
+        for record in connect().follow(starts, poll_seconds=0.01, idle=idle):
+            seen.append(record.value)  # noqa: PERF401  idle looks at it
+
+    with pytest.raises(BrokenPipeError):
+        follow()
+
+    assert seen == [b"0", b"1"]
+
+
 @pytest.mark.parametrize(
     "use",
     [

@@ -27,7 +27,7 @@ from consumers.transports.kafka.producer import (
 )
 from consumers.transports.kafka.reader import column_consumer
 from consumers.transports.placement import Placement, no_such_partition, no_such_topic
-from consumers.transports.protocol import ANY, Demand
+from consumers.transports.protocol import ANY, Demand, nothing
 
 __all__ = ["KafkaLog"]
 
@@ -179,18 +179,30 @@ class KafkaLog:
                         "check that the broker runs"
                     )
 
-    def follow(self, starts: Mapping[Partition, int], *, poll_seconds: float) -> Iterator[Record]:
+    def follow(
+        self,
+        starts: Mapping[Partition, int],
+        *,
+        poll_seconds: float,
+        idle: Callable[[], None] = nothing,
+    ) -> Iterator[Record]:
         """Committed records as they arrive, for ever."""
         self._expect(list(starts))
-        with self._explained("follow " + ", ".join(map(str, starts))), ExitStack() as stack:
+        doing = "follow " + ", ".join(map(str, starts))
+        with ExitStack() as stack:
             with self._explained(CONNECT):
                 consumer = KafkaConsumer(**self._options.consumer())  # it also returns headers
             stack.callback(_close_consumer, consumer)
-            consumer.assign([TopicPartition(*partition) for partition in starts])
-            for partition, start in starts.items():
-                consumer.seek(TopicPartition(*partition), start)
+            with self._explained(doing):
+                consumer.assign([TopicPartition(*partition) for partition in starts])
+                for partition, start in starts.items():
+                    consumer.seek(TopicPartition(*partition), start)
             while True:
-                for records in consumer.poll(int(poll_seconds * 1000), max_records=_CHUNK).values():
+                with self._explained(doing):
+                    found = consumer.poll(int(poll_seconds * 1000), max_records=_CHUNK)
+                if not found:
+                    idle()  # its errors are not the broker's
+                for records in found.values():
                     for r in records:
                         headers = tuple(r.headers)
                         yield Record(
