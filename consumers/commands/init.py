@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,14 @@ import typer
 
 from consumers.base.errors import ConfigError
 from consumers.base.missing import MISSING
+from consumers.commands.declare import Declaration, FieldsOption, SchemaOption, declare
+from consumers.commands.proposal import (
+    check_directory,
+    check_new,
+    checked_name,
+    relative,
+    write,
+)
 from consumers.commands.source import (
     EncodingOption,
     FormatOption,
@@ -24,7 +31,7 @@ from consumers.commands.source import (
     flags,
     opened,
 )
-from consumers.transports.registry import forms, local_path, transport_of
+from consumers.transports.registry import forms, transport_of
 
 if TYPE_CHECKING:
     from consumers.commands.sampled import Sampled
@@ -44,6 +51,10 @@ FIRST_TIME_MS = 315_532_800_000  # 1980; smaller values of a field named like a 
 REPEATED = 0.05  # share of the records; more of them are about the same thing, not sent twice
 IN_A_FILE = (  # why a model is worse than guessing
     "either the fields do not show the label, or the records are not in the order of their time"
+)
+NO_SOURCE = (
+    "expected a file or a topic to look at, got none; give one, or the fields by --fields or "
+    "--schema"
 )
 DELAY = 50  # records: the label delay in the printed commands, as in the README
 
@@ -66,11 +77,22 @@ class _Asked(NamedTuple):
         return MISSING if self.missing is None else frozenset(self.missing)
 
 
+SourceArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE|TOPIC", help="A file, directory, pattern or URL, or a topic."),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        metavar="TEXT",
+        help="A text for missing values, instead of NA, ? and so on; may be repeated.",
+    ),
+]
+
+
 def init(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="FILE|TOPIC", help="A file, directory, pattern or URL, or a topic."),
-    ],
+    source: SourceArgument = None,
     label: Annotated[
         str | None, typer.Option(metavar="FIELD", help="The field that holds the label.")
     ] = None,
@@ -85,6 +107,8 @@ def init(
         str | None,
         typer.Option("--id-field", metavar="F", help="The field with the id; by default id."),
     ] = None,
+    fields: FieldsOption = None,
+    schema: SchemaOption = None,
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Name of the service; by default that of the source."),
@@ -92,14 +116,7 @@ def init(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write; default NAME.toml.")
     ] = None,
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--missing",
-            metavar="TEXT",
-            help="A text for missing values, instead of NA, ? and so on; may be repeated.",
-        ),
-    ] = None,
+    missing: MissingOption = None,
     file_format: FormatOption = None,
     sep: SepOption = None,
     encoding: EncodingOption = None,
@@ -112,24 +129,32 @@ def init(
     """Infer the fields of a feed from a sample, choose a model, write a configuration that runs.
 
     It compares models on the first 20,000 records, beside guessing. It warns of fields that may not
-    be known before the label, of ids, and of sorted labels.
+    be known before the label, of ids, and of sorted labels. Before there are records, --fields or
+    --schema declares the fields.
 
     \b
     Examples:
       headwater init phishing.csv --label is_phishing
       headwater init orders --labels refunds --transport kafka://localhost:9092
+      headwater init payments --fields amount:numeric,country --label fraud
     """
     from consumers.config.propose import service_name
 
+    how = (file_format, sep, encoding, quote)
+    if fields or schema:
+        given = Declaration(source, fields or (), schema, label, labels, transport, id_field)
+        declare(given, name, output, missing, how, force=force)
+        return
+    if source is None:
+        raise ConfigError(NO_SOURCE)
     if label and labels:
         raise ConfigError("--label and --labels exclude each other; give one")
-    file = _file(source, transport, (file_format, sep, encoding, quote))
-    name = _checked_name(name) if name else service_name(_stem(file) if file else source)
+    file = _file(source, transport, how)
+    name = checked_name(name) if name else service_name(_stem(file) if file else source)
     output = output or Path(f"{name}.toml")
-    if output.exists() and not force:
-        raise ConfigError(f"{output} exists; give --force to overwrite it or --output FILE")
+    check_new(output, force=force)
     if file and transport:
-        _check_directory(transport)
+        check_directory(transport)
     asked = _Asked(source, file, name, label, labels, transport, output, missing)
     origin, time_field = _proposed(asked, id_field, look=not no_look)
     typer.echo(f"\nwrote {output}; next:")
@@ -166,7 +191,7 @@ def _proposed(asked: _Asked, id_field: str | None, *, look: bool) -> tuple[Sourc
     time_field = _time(records, label, origin) if file else None
     for warning in warnings:
         typer.echo(f"warning: {warning}")
-    _write(output, text)
+    write(output, text)
     return origin, time_field
 
 
@@ -185,32 +210,6 @@ def _file(source: str, transport: str | None, how: Sequence[str | None]) -> File
             "--transport kafka://HOST:PORT"
         )
     return None
-
-
-def _checked_name(name: str) -> str:
-    from consumers.config.propose import service_name
-
-    if name != service_name(name):
-        raise ConfigError(
-            f"expected --name of up to 100 letters, digits, '.', '_' and '-', got {name!r}; "
-            f"for example --name {service_name(name)}"
-        )
-    return name
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as e:
-        raise ConfigError(f"cannot write {output}: {e.strerror}; give --output FILE") from None
-
-
-def _check_directory(transport: str) -> None:
-    """Reject a log that the next command could not create."""
-    path = local_path(transport)
-    directory = Path(path or "").parent
-    if path is not None and not directory.is_dir():
-        raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
 
 
 def _stem(file: FileSource) -> str:
@@ -469,20 +468,12 @@ def _origin(
 
     sample = f"{_count(n, 'record')} of {file.name if file else source}"
     if file is None:
-        url = _relative(transport or "", output.parent)
+        url = relative(transport or "", output.parent)
         return Source(name, url, source, labels, label, sample, id_field)
     # `produce` sends the file's labels later, to their own topic, as in production.
     topic = labels or (f"{name}-labels" if label else None)
-    url = _relative(transport, output.parent) if transport else f"sqlite:{name}.db"
+    url = relative(transport, output.parent) if transport else f"sqlite:{name}.db"
     return Source(name, url, name, topic, None, sample, id_field)
-
-
-def _relative(url: str, directory: Path) -> str:
-    """A path of the command line, relative to the configuration in `directory`."""
-    path = local_path(url)
-    if path is None or Path(path).is_absolute():
-        return url
-    return f"{url.partition(':')[0]}:{os.path.relpath(path, directory)}"
 
 
 def _explain(

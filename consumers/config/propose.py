@@ -59,7 +59,7 @@ def choose(fields: Sequence[InferredField]) -> ModelChoice:
     numbers = len(kinds) - texts - categories
     if not kinds:
         raise ConfigError(
-            "no field of the sample can be learned from; send numbers, truth values, categories "
+            "no field can be learned from; send numbers, truth values, categories "
             "or texts in addition to the id and the label"
         )
     counted = ((numbers, "numbers or truth values"), (categories, "categories"), (texts, "text"))

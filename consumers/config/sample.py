@@ -27,6 +27,7 @@ __all__ = [
     "infer",
     "likely_ids",
     "named_like_a_time",
+    "named_like_an_id",
     "schema_of",
 ]
 
@@ -129,6 +130,17 @@ def named_like_a_time(name: str) -> bool:
     ['ts', 'created_at']
     """
     return _TIME_NAME.search(name) is not None
+
+
+def named_like_an_id(name: str) -> bool:
+    """Whether a field of this name may refer to something, or identify its record.
+
+    Examples
+    --------
+    >>> [name for name in ("customer_id", "orderId", "paid") if named_like_an_id(name)]
+    ['customer_id', 'orderId']
+    """
+    return _REFERENCE_NAME.search(name) is not None
 
 
 def check_labels(label: str, values: Sequence[Any], where: str) -> list[str]:

@@ -346,7 +346,7 @@ def test_records_without_any_id_are_pointed_out(capsys: pytest.CaptureFixture[st
         ({"source": "p.jsonl", "label": "spa"}, "no field 'spa' .* did you mean 'spam'"),
         ({"source": "p.jsonl", "label": "a", "labels": "b"}, "exclude each other"),
         ({"source": "empty.jsonl"}, "empty.jsonl has no records"),
-        ({"source": "useless.jsonl"}, "no field of the sample can be learned from"),
+        ({"source": "useless.jsonl"}, "no field can be learned from"),
         ({"source": "p.jsonl", "label": "age"}, "label 'age': expected text, integers or truth"),
         ({"source": "p.jsonl", "label": "id"}, "label 'id': all 90 values are distinct"),
         (

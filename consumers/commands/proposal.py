@@ -1,0 +1,53 @@
+"""The configuration that `init` writes: its name, its place, and the log that it names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from consumers.base.errors import ConfigError
+from consumers.transports.registry import local_path
+
+__all__ = ["check_directory", "check_new", "checked_name", "relative", "write"]
+
+
+def checked_name(name: str) -> str:
+    """`name`, if it can be the name of a service."""
+    from consumers.config.propose import service_name
+
+    if name != service_name(name):
+        raise ConfigError(
+            f"expected --name of up to 100 letters, digits, '.', '_' and '-', got {name!r}; "
+            f"for example --name {service_name(name)}"
+        )
+    return name
+
+
+def check_new(output: Path, *, force: bool) -> None:
+    """Reject a file that exists, unless it may be replaced."""
+    if output.exists() and not force:
+        raise ConfigError(f"{output} exists; give --force to overwrite it or --output FILE")
+
+
+def write(output: Path, text: str) -> None:
+    """Write the configuration."""
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as e:
+        raise ConfigError(f"cannot write {output}: {e.strerror}; give --output FILE") from None
+
+
+def check_directory(transport: str) -> None:
+    """Reject a log that the next command could not create."""
+    path = local_path(transport)
+    directory = Path(path or "").parent
+    if path is not None and not directory.is_dir():
+        raise ConfigError(f"--transport {transport}: no directory {directory}; create it first")
+
+
+def relative(url: str, directory: Path) -> str:
+    """A path of the command line, relative to the configuration in `directory`."""
+    path = local_path(url)
+    if path is None or Path(path).is_absolute():
+        return url
+    return f"{url.partition(':')[0]}:{os.path.relpath(path, directory)}"
