@@ -34,6 +34,7 @@ NO_MEMORY = (
 # Module and function in consumers.commands have the command's name.
 COMMANDS: Final = {
     "demo": "Watch a model learn from real records; no broker needed.",
+    "sample": "Write a sample file of records with labels.",
     "init": "Look at a file or topic and write a configuration that runs.",
     "check": "Report all errors of a configuration.",
     "run": "Run the service: predict, learn when labels arrive, publish.",
