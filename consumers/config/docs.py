@@ -20,13 +20,14 @@ from consumers.transports.registry import transports
 __all__ = ["PAGE", "page"]
 
 PAGE = Path("docs/config.md")
-_WORDS = {
+_WORDS: dict[Any, str] = {
     str: "text",
     Secret: "secret",
     int: "integer",
     float: "number",
     bool: "true or false",
     Path: "path",
+    Any: "step",  # of a pipeline of river
 }
 
 _HEAD = """\

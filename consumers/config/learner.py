@@ -12,8 +12,9 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from consumers.config.bins import BinsConfig
 from consumers.config.sections import Section, Size
 from consumers.config.units import finite
+from stream.compat import CLASS_PATH, RIVER, check_steps
+from stream.errors import SchemaError
 from stream.learner.registry import learners
-from stream.mixture.composed import RIVER
 
 __all__ = [
     "SERVICE_NAME",
@@ -26,7 +27,6 @@ __all__ = [
     "uses_river",
 ]
 
-_CLASS_PATH = r"[a-z_]\w*(?:\.[a-z_]\w*)*\.[A-Z]\w*"
 SERVICE_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,99}$"
 
 
@@ -37,7 +37,7 @@ def model_types() -> tuple[str, ...]:
 
 def _model_type(name: str) -> str:
     types = model_types()
-    if name in types or re.fullmatch(rf"{RIVER}{_CLASS_PATH}", name, re.ASCII):
+    if name in types or re.fullmatch(rf"{RIVER}{CLASS_PATH}", name, re.ASCII):
         return name
     near = get_close_matches(name, types, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -103,11 +103,13 @@ class LearnerConfig(Section):
         "65]}}`: fixed edges for the named fields. 2 to 64 bins; by default at most 64 with "
         "`mdl`, else 8. Default none: each learner takes numbers in its own way.",
     )
-    pipeline: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+    pipeline: Annotated[tuple[Any, ...], Field(strict=False)] = Field(
         default=(),
-        description="River transformers before the classifier, such as "
-        '`"preprocessing.StandardScaler"`; for `river:` only. Default empty, because naive '
-        "Bayes and trees need no transformer.",
+        description="River transformers before the classifier, in order; for `river:` only. A step "
+        'is a name, `"preprocessing.StandardScaler"`; a table with `type` and arguments, `{type = '
+        '"compose.Select", keys = ["age"]}`; a list of steps one after the other; or `{union = '
+        "[…]}`, steps beside each other. See [howto/river.md](howto/river.md). Default empty, "
+        "because naive Bayes and trees need no transformer.",
     )
     trust_pickle: bool = Field(
         default=False,
@@ -152,12 +154,13 @@ class LearnerConfig(Section):
 
     @field_validator("pipeline")
     @classmethod
-    def _transformers(cls, pipeline: tuple[str, ...]) -> tuple[str, ...]:
-        for name in pipeline:
-            if not re.fullmatch(_CLASS_PATH, name, re.ASCII):
-                raise ValueError(
-                    f'expected transformers such as "preprocessing.StandardScaler", got {name!r}'
-                )
+    def _transformers(cls, pipeline: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            check_steps(pipeline)
+        except SchemaError as error:
+            raise ValueError(str(error)) from None
+        if not finite(list(pipeline)):
+            raise ValueError(f"expected finite numbers, texts, lists and tables, got {pipeline!r}")
         return pipeline
 
     @model_validator(mode="after")

@@ -18,11 +18,11 @@ from consumers.config.auto import DEFAULTS, Defaults, learner_type, resolved
 from consumers.config.bins import BinsConfig
 from consumers.config.learner import ChallengerConfig, LearnerConfig, ModelConfig
 from consumers.config.load import message
+from stream.compat import RIVER
 from stream.data.schema import Schema
 from stream.errors import SchemaError
 from stream.learner.base import Learner
 from stream.learner.registry import learners
-from stream.mixture.composed import RIVER
 from stream.preprocessing import Discretized
 
 __all__ = [

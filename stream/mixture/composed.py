@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stream.compat import RiverClassifier, build_river
+from stream.compat import RIVER, RiverClassifier, build_river
 from stream.data.block import (
     LEARN,
     PREDICT,
@@ -45,7 +45,6 @@ from stream.text.bags import hashed_texts
 __all__ = ["TOGETHER", "Composed", "PartPredictions", "made", "plain"]
 
 TOGETHER = "(together)"
-RIVER = "river:"  # before the name of a class of river
 SEED = 42  # of river's classes, as in a configuration
 DEEPEST = 6  # levels of learners in learners; auto has three
 
@@ -306,8 +305,6 @@ def made(part: Any) -> Learner:
 def _of_river(name: str, given: dict[str, Any]) -> Learner:
     """A classifier of river by its name. Beside its parameters: pipeline, seed, trust_pickle."""
     pipeline = given.pop("pipeline", ())
-    if not isinstance(pipeline, list | tuple) or not all(isinstance(p, str) for p in pipeline):
-        raise SchemaError(f"pipeline must be a list of transformers, got {shown(pipeline)}")
     seed = given.pop("seed", SEED)
     if type(seed) is not int or not 0 <= seed < 2**32:
         raise SchemaError(f"seed must be a whole number of at least 0, got {shown(seed)}")

@@ -1,18 +1,12 @@
-"""Use any river classifier as a Learner, and build river models by name.
-
-The modules of river are imported only when a model is built by name. Pickles are read only here,
-and only by a learner with `trust_pickle`.
-"""
+"""Any river classifier as a Learner. Pickles are read only here, and only with `trust_pickle`."""
 
 from __future__ import annotations
 
 import inspect
 import pickle
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
-from importlib import import_module
+from collections.abc import Mapping
 from math import fsum, isfinite, nan
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +20,7 @@ from stream.data.state import State
 from stream.errors import SchemaError, StateError, StreamError
 from stream.learner.base import Learner, Predictions
 
-__all__ = ["RiverClassifier", "build_river"]
+__all__ = ["RiverClassifier", "one_line"]
 
 UNTRUSTED = (
     "its state can be saved only with trust_pickle = true; "
@@ -225,7 +219,7 @@ class RiverClassifier(Learner):
 
     def _failure(self, doing: str, error: Exception) -> StreamError:
         return StreamError(
-            f"river model {self.model} failed to {doing} ({_one_line(error)}): "
+            f"river model {self.model} failed to {doing} ({one_line(error)}): "
             "change its features, or put a transformer before it"
         )
 
@@ -254,7 +248,7 @@ class RiverClassifier(Learner):
         try:
             data = pickle.dumps(self.model, protocol=5)
         except Exception as error:
-            raise StateError(f"{self.model} cannot be pickled: {_one_line(error)}") from error
+            raise StateError(f"{self.model} cannot be pickled: {one_line(error)}") from error
         header = {
             "river": river_version,
             "model": str(self.model),
@@ -281,7 +275,7 @@ class RiverClassifier(Learner):
         try:
             model = pickle.loads(data)  # noqa: S301  the operator set trust_pickle = true
         except Exception as error:
-            raise StateError(f"pickle of {self.model}: {_one_line(error)}") from error
+            raise StateError(f"pickle of {self.model}: {one_line(error)}") from error
         if type(model) is not type(self.model):
             raise StateError(f"expected a pickled {self.model}, got {type(model).__name__}")
         self.model = model
@@ -308,101 +302,6 @@ def _by_name(rows: Rows) -> Rows:
     )
 
 
-def build_river(
-    name: str,
-    parameters: Mapping[str, Any] | None = None,
-    pipeline: Sequence[str] = (),
-    seed: int = 0,
-) -> base.Classifier:
-    """A river classifier by name, after the transformers of `pipeline`.
-
-    Parameters
-    ----------
-    name
-        The class under ``river.``: ``"tree.HoeffdingTreeClassifier"``.
-    parameters
-        Its parameters. A text that starts with ``"river:"`` is the name of a river class, which is
-        built with its defaults: ``{"model": "river:tree.HoeffdingTreeClassifier"}``.
-    pipeline
-        Transformers in order, built with their defaults.
-    seed
-        Passed to every class that has a `seed` parameter, unless it is in `parameters`.
-
-    Raises
-    ------
-    SchemaError
-        river does not have the name or parameter, or its class rejects a value.
-
-    Examples
-    --------
-    >>> str(build_river("naive_bayes.GaussianNB", pipeline=["preprocessing.StandardScaler"]))
-    'StandardScaler | GaussianNB'
-    """
-    transformers = (base.Transformer, base.SupervisedTransformer)
-    steps = [_build(step, {}, seed, transformers, "transformer") for step in pipeline]
-    steps.append(_build(name, parameters or {}, seed, (base.Classifier,), "classifier"))
-    whole = import_module("river.compose").Pipeline(*steps) if pipeline else steps[0]
-    return cast("base.Classifier", whole)
-
-
-def _build(
-    name: str, parameters: Mapping[str, Any], seed: int, kinds: tuple[type, ...], kind: str
-) -> base.Base:
-    cls = _find(name, kinds, kind)
-    accepted = inspect.signature(cls).parameters
-    for key in parameters:
-        if key not in accepted:
-            near = ", ".join(_near(key, list(accepted))) or "none: it has no parameters"
-            raise SchemaError(f"river:{name} has no parameter {key!r}; nearest: {near}")
-    given = {key: _value(value, seed) for key, value in parameters.items()}
-    if "seed" in accepted:
-        given.setdefault("seed", seed)
-    try:
-        made: base.Base = cls(**given)
-    except Exception as error:
-        raise SchemaError(f"river:{name} cannot be built: {_one_line(error)}") from error
-    return made
-
-
-def _value(value: Any, seed: int) -> Any:
-    if isinstance(value, str) and value.startswith("river:"):
-        return _build(value.removeprefix("river:"), {}, seed, (base.Base,), "class")
-    if isinstance(value, list):
-        return [_value(item, seed) for item in value]
-    return value
-
-
-def _find(name: str, kinds: tuple[type, ...], kind: str) -> Any:
-    """The public class `name` of river, if it is a subclass of one of `kinds`."""
-    module, _, last = name.rpartition(".")
-    try:
-        room = import_module(f"river.{module}") if module.isidentifier() else None
-    except ImportError:
-        room = None
-    found = getattr(room, last, None) if last in getattr(room, "__all__", ()) else None
-    if inspect.isclass(found) and issubclass(found, kinds) and not inspect.isabstract(found):
-        return found
-    names = _names(kinds)
-    raise SchemaError(f"river has no {kind} {name!r}; nearest: {', '.join(_near(name, names))}")
-
-
-def _names(kinds: tuple[type, ...]) -> list[str]:
-    """Every public river class that is a subclass of one of `kinds`, as module.Class. Imports all
-    of river."""
-    api = import_module("river.api")
-    return [
-        f"{room}.{name}"
-        for room in api.__all__
-        for name in getattr(getattr(api, room), "__all__", ())
-        if inspect.isclass(found := getattr(getattr(api, room), name, None))
-        and issubclass(found, kinds)
-        and not inspect.isabstract(found)
-    ]
-
-
-def _near(name: str, names: Sequence[str]) -> list[str]:
-    return get_close_matches(name, names, n=3, cutoff=0.0)
-
-
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Type and text of an error of other code, short and in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
