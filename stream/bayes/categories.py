@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stream.bayes.classifier import BayesClassifier
 from stream.data.block import Rows
 from stream.data.columns import MAX_FEATURES, named, restored
+from stream.data.frames import Table, mini_batch
 from stream.data.parameters import mapping, shown
 from stream.data.rows import Objects
 from stream.data.schema import PER_NAME, Dictionary, Kind, Schema, category, text_bytes
@@ -334,11 +335,16 @@ class CategoryClassifier(BayesClassifier):
     strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(("numeric", "binary", "categorical"))
 
-    def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as columns of categories, tuples as their text."""
+    def columns(self, X: Any) -> Rows:
+        """`X` as columns of categories, tuples as their text."""
+        batch = mini_batch(X)
+        given = batch if isinstance(batch, Table) else X
         try:
-            return super().columns(xs)
+            return super().columns(given)
         except InvalidRecordError:  # only records with tuples pay for the conversion
+            xs = batch.records() if isinstance(batch, Table) else X
+            if given is batch and not any(isinstance(v, tuple) for x in xs for v in x.values()):
+                raise
             return super().columns([_without_tuples(x) for x in xs])
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from stream.checks.claims import Law, claim
@@ -48,7 +50,7 @@ def a_block_equals_one_record_calls(learner: Learner) -> None:
 
 
 def learn_many_equals_learn_one(learner: Learner) -> None:
-    """learn_many is learn_one of each in turn, weights included."""
+    """learn_many is learn_one of each in turn, weights included; so are the predictions."""
     data = records(learner, seed=3)
     many, single = learner.clone(), learner.clone()
     many.learn_many(data.xs, data.ys, data.ws)
@@ -56,9 +58,37 @@ def learn_many_equals_learn_one(learner: Learner) -> None:
         single.learn_one(x, y, w)
     claim(many.fingerprint() == single.fingerprint(), "learn_many differs from learn_one's loop")
     claim(
-        many.predict_proba_many(data.xs).dicts() == [single.predict_proba_one(x) for x in data.xs],
+        many.predict_proba_many(data.xs) == [single.predict_proba_one(x) for x in data.xs],
         "predict_proba_many differs from predict_proba_one",
     )
+    asked: list[dict[Any, Any]] = [*data.xs]
+    claim(
+        many.predict_many(asked) == [single.predict_one(x) for x in asked],
+        "predict_many differs from predict_one",
+    )
+
+
+def an_array_equals_its_records(learner: Learner) -> None:
+    """An array is learned and predicted as its rows, and is neither changed nor kept."""
+    data = records(learner, seed=8)
+    names = ("a", "b", "Late")
+    memory = np.array([[x.get(name) for name in names] for x in data.xs], dtype=np.float64)
+    kept = memory.copy()
+    xs = [{str(j): v for j, v in enumerate(row)} for row in memory.tolist()]
+    many, single = learner.clone(), learner.clone()
+    many.learn_many(memory, np.array(data.ys))
+    for x, y in zip(xs, data.ys, strict=True):
+        single.learn_one(x, y)
+    state = many.fingerprint()
+    claim(state == single.fingerprint(), "learn_many of an array differs from learn_one's loop")
+    claim(
+        many.predict_proba_many(memory).tolist()
+        == [list(single.predict_proba_one(x).values()) for x in xs],
+        "predict_proba_many of an array differs from predict_proba_one",
+    )
+    claim(np.array_equal(memory, kept, equal_nan=True), "the array was changed")
+    memory[:] = 1.0
+    claim(many.fingerprint() == state, "the array was kept")
 
 
 def the_order_of_features_never_matters(learner: Learner) -> None:
@@ -111,6 +141,7 @@ LAWS: tuple[Law, ...] = (
     any_split_gives_the_same_bits,
     a_block_equals_one_record_calls,
     learn_many_equals_learn_one,
+    an_array_equals_its_records,
     the_order_of_features_never_matters,
     the_order_of_columns_never_matters,
 )

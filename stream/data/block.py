@@ -40,6 +40,7 @@ class Op(IntEnum):
 
 
 PREDICT, LEARN, PREDICT_THEN_LEARN = (int(op) for op in Op)
+NEAR = 2**16  # whole numbers at most this far apart are counted in a table
 WEIGHTS = "weights must be greater than 0 and at most 2**53"
 
 
@@ -101,16 +102,7 @@ class Block:
         if ys is not None and _length("labels", ys) != n:
             raise SchemaError(f"{n} rows need {n} labels, got {len(ys)}")
         w = weights(ws, n)
-        y = np.full(n, -1, dtype=np.int32)
-        labels: list[Label] = []
-        if ys is not None:
-            codes: dict[tuple[type, Label], int] = {}
-            for i, value in enumerate(ys):
-                label = kinds.plain_label(value)
-                code = codes.setdefault((type(label), label), len(labels))
-                if code == len(labels):
-                    labels.append(label)
-                y[i] = code
+        labels, y = ([], np.full(n, -1, dtype=np.int32)) if ys is None else _coded(ys)
         ops = np.full(n, op, dtype=np.int8)
         return cls(rows, ops, np.arange(n, dtype=np.int64), y, w, labels)
 
@@ -210,6 +202,35 @@ def weights(ws: Any, n: int) -> Floats:
 def _is_list(ws: Any) -> bool:
     """Whether it is a list of weights. Texts and arrays without dimensions are not."""
     return not isinstance(ws, str | bytes) and getattr(ws, "ndim", 1) > 0
+
+
+def _coded(ys: Any) -> tuple[list[Label], NDArray[np.int32]]:
+    """The distinct labels, and the code of each one of `ys`."""
+    if isinstance(ys, np.ndarray):
+        whole = ys.size and ys.dtype.kind in "biu"
+        least, most = (int(ys.min()), int(ys.max())) if whole else (0, 0)
+        if not whole or most - least > NEAR or most >= 2**63:
+            return _coded(ys.tolist())
+        at = ys.astype(np.int64) - least
+        found = np.flatnonzero(np.bincount(at))
+        code = np.zeros(most - least + 1, dtype=np.int32)
+        code[found] = np.arange(found.size)
+        truths = ys.dtype.kind == "b"
+        return [bool(v) if truths else v for v in (found + least).tolist()], code[at]
+    types = set(map(type, ys))
+    codes: dict[Any, int]
+    if types == {str} or types == {bool} or types == {int}:
+        labels = [kinds.plain_label(label) for label in dict.fromkeys(ys)]
+        codes = {label: code for code, label in enumerate(labels)}
+        return labels, np.fromiter(map(codes.__getitem__, ys), np.int32, len(ys))
+    labels, codes = [], {}
+    y = np.empty(len(ys), dtype=np.int32)
+    for i, value in enumerate(ys):
+        label = kinds.plain_label(value)
+        y[i] = codes.setdefault((type(label), label), len(labels))
+        if y[i] == len(labels):
+            labels.append(label)
+    return labels, y
 
 
 def _length(name: str, values: Any) -> int:

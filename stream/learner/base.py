@@ -10,12 +10,11 @@ results are the same to the bit.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
 from stream.data.block import LEARN, PREDICT, Block, Rows, learning, mixed_kinds
 from stream.data.parameters import shown, whole
@@ -30,6 +29,7 @@ from stream.errors import (
 )
 from stream.learner.explain import Explanation, LinearView
 from stream.learner.header import labels_of, plain, refused_of, without_refusals
+from stream.learner.many import Many
 from stream.learner.predictions import Predictions
 
 __all__ = ["Learner", "Predictions"]
@@ -38,7 +38,7 @@ MAX_CLASSES = 4096
 NO_LABEL = np.int32(-1).tobytes()  # in a block's y; no other code contains these bytes
 
 
-class Learner(base.Classifier, abc.ABC):
+class Learner(Many, abc.ABC):
     """A probabilistic classifier that learns one record at a time.
 
     Attributes
@@ -66,13 +66,9 @@ class Learner(base.Classifier, abc.ABC):
         started with the first default keeps it.
     """
 
-    numbers: ClassVar[str] = "numeric"
-    truths: ClassVar[str] = "numeric"
-    strings: ClassVar[str] = "categorical"
     kinds: ClassVar[frozenset[Kind]] = frozenset(KINDS)
     memo_size: int = 0
     _limited: tuple[int, Schema, int] | None = None
-    _declared: Schema | None = None
     added: ClassVar[Mapping[str, Any]] = {}
     first_defaults: ClassVar[Mapping[str, Any]] = {}
     _classes: Dictionary
@@ -140,67 +136,6 @@ class Learner(base.Classifier, abc.ABC):
     def _multiclass(self) -> bool:
         return True
 
-    @property
-    def _texts(self) -> Collection[str]:
-        """Features that are texts, if strings are categories otherwise."""
-        return ()
-
-    def columns(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as columns, each value of its declared kind or else of the kind this learner
-        reads."""
-        if self._declared is not None:
-            return self._columns_declared(xs, self._declared)
-        return self._columns_inferred(xs)
-
-    def _columns_declared(self, xs: Sequence[Mapping[Any, Any]], schema: Schema) -> Rows:
-        """Declared fields by their kinds, all others by their values."""
-        names = {f.name for f in schema.fields}
-        others = [
-            {k: v for k, v in x.items() if k not in names} if isinstance(x, Mapping) else x
-            for x in xs
-        ]
-        rest = self._columns_inferred(others)
-        return Rows.declared(xs, schema).beside(rest)
-
-    def _columns_inferred(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        return Rows.from_dicts(
-            xs,
-            numbers=self.numbers,
-            truths=self.truths,
-            strings=self.strings,
-            texts=self._texts,
-        )
-
-    def declare(self, schema: Schema) -> Self:
-        """Read the values of dicts by the kinds of a schema, as the service reads its records.
-
-        Without a schema a string is a category or a text, whichever this learner learns.
-
-        Parameters
-        ----------
-        schema
-            Kinds of fields. Values of other fields are read as before.
-
-        Returns
-        -------
-        Self
-            This learner. A clone of it does not have the schema.
-
-        Examples
-        --------
-        >>> from stream import MixedNB
-        >>> MixedNB().declare(Schema.of(note="text")).rows([{"note": "hello"}]).text_names
-        ('note',)
-        """
-        if not isinstance(schema, Schema):
-            raise SchemaError(f"schema must be a Schema, got {shown(schema)}")
-        self._declared = schema
-        return self
-
-    def rows(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
-        """`xs` as rows that this learner accepts."""
-        return self.prepare(self.columns(xs))
-
     def prepare(self, rows: Rows) -> Rows:
         """Convert values into the columns that are learned from, and encode texts. Pure,
         idempotent."""
@@ -231,15 +166,7 @@ class Learner(base.Classifier, abc.ABC):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **_: Any) -> dict[Label, float]:
         """The posterior of each known class; empty before the first record was learned. Pure."""
-        return self.predict_proba_many([x]).dicts()[0]
-
-    def learn_many(self, xs: Sequence[Mapping[Any, Any]], ys: Sequence[Any], ws: Any = 1.0) -> None:
-        """`learn_one` of each in turn, in one compiled call. On an error nothing is learned."""
-        self.run(Block.of(self.rows(xs), LEARN, ys, ws))
-
-    def predict_proba_many(self, xs: Sequence[Mapping[Any, Any]]) -> Predictions:
-        """Posteriors of several records. Pure."""
-        return self.run(Block.of(self.rows(xs), PREDICT))
+        return self.run(Block.of(self.rows([x]), PREDICT)).dicts()[0]
 
     def progressive_many(self, block: Block) -> Predictions:
         """Execute the steps of a block in order.

@@ -124,14 +124,14 @@ class Composed(Learner):
     def _texts(self) -> Collection[str]:
         return sorted({name for part in self._parts for name in part._texts})
 
-    def _columns_inferred(self, xs: Sequence[Mapping[Any, Any]]) -> Rows:
+    @property
+    def _reading(self) -> dict[str, Any]:
         """As the parts do that read a value, if they agree; if not, as categories."""
-        return Rows.from_dicts(
-            xs,
-            truths=self._reads_truths or self.truths,
-            strings="text" if self._reads_texts else self.strings,
-            texts=self._texts,
-        )
+        return {
+            "truths": self._reads_truths or self.truths,
+            "strings": "text" if self._reads_texts else self.strings,
+            "texts": self._texts,
+        }
 
     def prepare(self, rows: Rows) -> Rows:
         """Truth values as categories and texts encoded, if every part that reads them would.

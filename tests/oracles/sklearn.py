@@ -36,7 +36,7 @@ def worst_difference(
         fitted = oracle.fit(matrix[:stop][:, known], ys[:stop])
         asked = slice(stop, stop + 10)
         expected = fitted.predict_proba(matrix[asked][:, known])
-        said = model.predict_proba_many(xs[asked]).dicts()
+        said = model.predict_proba_many(xs[asked])
         got = [[p[label] for label in fitted.classes_.tolist()] for p in said]
         worst = max(worst, float(np.abs(np.array(got) - expected).max()))
     return worst

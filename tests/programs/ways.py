@@ -150,7 +150,7 @@ def aftermath(learner: Learner, stream: Stream, rng: Random) -> list[Any]:
     for row in rng.choices(range(len(stream.xs)), k=5):
         out.append(list(learner.predict_proba_one(stream.xs[row]).items()))
         out.append(_outcome(lambda row=row: learner.learn_one(*_record(stream, row))))
-    out.append([list(one.items()) for one in learner.predict_proba_many(stream.xs[:20]).dicts()])
+    out.append([list(one.items()) for one in learner.predict_proba_many(stream.xs[:20])])
     return [*out, learner.overflows, learner.fingerprint()]
 
 
@@ -176,7 +176,7 @@ def corrected(learner: Learner, stream: Stream, rng: Random) -> list[str]:
         except StreamError as error:
             return [*found, f"state: correction: its state cannot be loaded: {error}"]
         asked = stream.xs[:20]
-        said, again = (each.predict_proba_many(asked).dicts() for each in (learner, other))
+        said, again = (each.predict_proba_many(asked) for each in (learner, other))
         if said != again or other.fingerprint() != learner.fingerprint():
             found.append("state: correction: a loaded copy is another learner")
     return found

@@ -161,7 +161,7 @@ def test_questions_leave_no_trace_in_later_answers(
         asked.learn_one(x, y)
     silent.learn_many(xs, ys)
 
-    assert asked.predict_proba_many(xs).dicts() == silent.predict_proba_many(xs).dicts()
+    assert asked.predict_proba_many(xs) == silent.predict_proba_many(xs)
 
 
 def test_river_gets_only_what_is_there() -> None:
@@ -314,7 +314,7 @@ def test_trusted_state_goes_on_where_it_was_saved(
 
     assert state.arrays["pickle"].dtype == np.uint8
     assert loaded.classes == saved.classes
-    assert loaded.predict_proba_many(xs).dicts() == saved.predict_proba_many(xs).dicts()
+    assert loaded.predict_proba_many(xs) == saved.predict_proba_many(xs)
 
 
 def test_restored_model_of_two_classes_still_refuses_a_third() -> None:

@@ -130,7 +130,7 @@ def test_posteriors_are_scikit_learns_after_every_100th_record(
         known = codes[:n].max(axis=0)
         ahead = n + np.flatnonzero((codes[n : n + 50] <= known).all(axis=1))
         reference = Reference(alpha=alpha).fit(codes[:n], ys[:n])
-        said = model.predict_proba_many([xs[i] for i in ahead]).dicts()
+        said = model.predict_proba_many([xs[i] for i in ahead])
         for p, expected in zip(said, reference.predict_proba(codes[ahead]), strict=True):
             for y, q in zip(reference.classes_, expected, strict=True):
                 assert p[str(y)] == pytest.approx(q, rel=1e-9, abs=1e-15)

@@ -100,7 +100,7 @@ def test_a_plain_record_is_learned_as_its_block_is(parameters) -> None:
         rng.shuffle(names)
         shuffled = {name: x[name] for name in names}
 
-        assert [one.predict_proba_one(shuffled)] == blocks.predict_proba_many([x]).dicts()
+        assert [one.predict_proba_one(shuffled)] == blocks.predict_proba_many([x])
         one.learn_one(shuffled, y, w)
         blocks.learn_many([x], [y], [w])
         assert one.fingerprint() == blocks.fingerprint()
@@ -117,9 +117,9 @@ def test_a_plain_record_finds_its_place_after_unlearning_and_merging() -> None:
     model.unlearn_one({"gone": 1.0}, "x")
 
     for x in ({"a": 1.0}, {"a": 1.0, "b": 2.0, "c": 1, "late": 0.5}):
-        assert [model.predict_proba_one(x)] == model.predict_proba_many([x]).dicts()
+        assert [model.predict_proba_one(x)] == model.predict_proba_many([x])
         model.merge(other)
-        assert [model.predict_proba_one(x)] == model.predict_proba_many([x]).dicts()
+        assert [model.predict_proba_one(x)] == model.predict_proba_many([x])
 
 
 def arrays_of(model: GaussianNB):

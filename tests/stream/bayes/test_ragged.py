@@ -69,7 +69,7 @@ def test_a_sample_variance_that_fades_is_the_same_by_one_record_and_by_a_block()
         model.learn_one({"v": float(i % 5)}, y)
     x = {"v": 1.5}
 
-    assert model.predict_proba_one(x) == model.predict_proba_many([x]).dicts()[0]
+    assert model.predict_proba_one(x) == model.predict_proba_many([x])[0]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_wider_row_beside_it_changes_no_digit_of_a_prediction() -> None:
         wide = {f"f{j}": 1.0 for j in range(20)}
         alone = model.predict_proba_one(x)
 
-        assert model.predict_proba_many([x]).dicts()[0] == alone
-        assert model.predict_proba_many([wide, x]).dicts()[1] == alone
+        assert model.predict_proba_many([x])[0] == alone
+        assert model.predict_proba_many([wide, x])[1] == alone
 
 
 def test_what_was_learned_of_a_class_of_zeros_can_be_taken_back() -> None:

@@ -71,9 +71,8 @@ def separable(n: int, seed: int = 0) -> tuple[list[dict[str, Any]], list[str]]:
 
 def log_loss(model: LogisticRegression, xs: list[dict[str, Any]], ys: list[str]) -> float:
     """The mean log loss of its predictions."""
-    out = model.predict_proba_many(xs)
-    codes = {y: i for i, y in enumerate(out.classes)}
-    return -float(np.mean([log(p[codes[y]]) for p, y in zip(out.proba, ys, strict=True)]))
+    posteriors = model.predict_proba_many(xs)
+    return -float(np.mean([log(p[y]) for p, y in zip(posteriors, ys, strict=True)]))
 
 
 @given(STREAM, RECORD, st.sampled_from(PARAMETERS))

@@ -130,7 +130,7 @@ def test_slopes_and_bias_reach_those_of_the_batch_solution() -> None:
     xs, ys = repeated(20_000)
     model, inner = Calibrated("GaussianNB"), GaussianNB()
     inner.learn_many(xs, ys)
-    p = np.array([d["up"] for d in inner.predict_proba_many(xs[10_000:]).dicts()])
+    p = np.array([d["up"] for d in inner.predict_proba_many(xs[10_000:])])
     t = np.array([y == "up" for y in ys[10_000:]])
 
     def batch(v: np.ndarray) -> float:

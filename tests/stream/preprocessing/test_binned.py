@@ -115,7 +115,7 @@ def test_rows_of_a_schema_give_what_dicts_give(learner) -> None:
 
     assert by_schema.refusals(rows) == {}
     assert by_schema.fingerprint() == by_dict.fingerprint()
-    assert said == by_dict.predict_proba_many(xs).dicts()
+    assert said == by_dict.predict_proba_many(xs)
 
 
 @pytest.mark.parametrize("learner", BINNED.values(), ids=BINNED)
